@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 
 __all__ = ["main"]
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder, SparkEngine(Path(folder)) as engine:
-        session = engine._sessions.session(Size.SMALL)
+        session = engine._sessions.session(StepSize.SMALL)
         rows = pa.table({"k": ["a", "b"], "v": [1, 2]})
         session.createDataFrame(rows).createOrReplaceTempView("t")
         for name, text in TEXTS.items():

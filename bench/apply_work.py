@@ -10,7 +10,7 @@ from pathlib import Path
 from odfbuild import app
 from odfbuild.app.plan.sources import planned_bytes
 from odfbuild.executors.engine.spark.session import Sessions, Start
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 
 __all__ = ["main"]
 
@@ -22,7 +22,7 @@ def main() -> None:
     how = Start(master=project.spark.master, memory=project.spark.memory)
     sessions = Sessions(project.workspace.cache, how, lambda _: None)
     sessions.start(planned_bytes(project, plan))
-    sessions.session(Size.SMALL)
+    sessions.session(StepSize.SMALL)
     started = time.perf_counter()
     report = app.apply(project, plan)
     taken = time.perf_counter() - started

@@ -20,7 +20,7 @@ from odfbuild.executors.data.checks.verified_files import all_files
 from odfbuild.odf.events import DatasetKind, SetVocab
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 
@@ -65,7 +65,7 @@ def _ways(folder: Path) -> dict[str, Callable[[], object]]:
 def _make(folder: Path, rows: int, slices: int) -> None:
     folder.mkdir(parents=True)
     workspace = Workspace(folder / "workspace")
-    prepared = Prepared((SetVocab(),), Timestamp.from_millis(START))
+    prepared = CommitRequest((SetVocab(),), Timestamp.from_millis(START))
     workspace.create(DatasetAlias.parse("a"), DatasetKind.ROOT, prepared)
     for number in range(slices):
         part = rows // slices

@@ -25,7 +25,7 @@ from odfbuild.odf.events import AddData
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 
@@ -206,7 +206,9 @@ def _commit(folder: Path, dataset: Dataset, table: pa.Table) -> None:
         new_source_state=state.source_state.get("default"),
     )
     events = (*schema_events(state, sealed), added)
-    dataset.commit(Prepared(events, max(now, state.system_time), staged_files(sealed)), on=state)
+    dataset.commit(
+        CommitRequest(events, max(now, state.system_time), staged_files(sealed)), on=state
+    )
 
 
 def _slices(folder: Path) -> Path:

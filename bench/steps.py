@@ -44,7 +44,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 
@@ -252,7 +252,7 @@ def derivative(workspace: Workspace, name: str, query: Query) -> Dataset:
 
 
 def _created(workspace: Workspace, name: str, kind: DatasetKind, event: MetadataEvent) -> Dataset:
-    prepared = Prepared((event,), Timestamp.from_millis(START))
+    prepared = CommitRequest((event,), Timestamp.from_millis(START))
     workspace.create(DatasetAlias.parse(name), kind, prepared)
     return opened(workspace, name)
 
@@ -275,7 +275,7 @@ def commit(
         start=state.next_offset, in_force=schema_in_force(state), into=folder / "slice.parquet",
     )  # fmt: skip
     event = _added(state, sealed) if workspace is None else _executed(state, sealed, workspace)
-    prepared = Prepared((*schema_events(state, sealed), event), now, staged_files(sealed))
+    prepared = CommitRequest((*schema_events(state, sealed), event), now, staged_files(sealed))
     dataset.commit(prepared, on=state)
 
 

@@ -33,10 +33,11 @@ _BUILT_ONCE = ("tests/real/",)
 _LONG = tuple(
     f"tests/{each}"
     for each in (
-        "bad/", "faults/", "test_plan_laws", "test_ci_templates", "test_hostile_projects",
-        "executors/test_compacting", "executors/test_forged_chains", "executors/test_runner",
-        "executors/test_query_changes", "cli/test_apply", "cli/test_housekeeping",
-        "hostile/test_server", "app/", "cli/test_events", "cli/test_forged_projects",
+        "bad/", "faults/", "program/test_plan_laws", "pages/test_ci_templates",
+        "hostile/test_looked_at",
+        "app/", "executors/verify/test_forged_chains", "executors/runs/",
+        "executors/transform/test_query_changes", "cli/commands/apply/", "hostile/test_server",
+        "cli/terminal/test_events", "cli/damage/",
     )
 )  # fmt: skip
 

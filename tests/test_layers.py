@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.projects import EXAMPLES, probe
+from tests.support.projects import EXAMPLES, probe
 
 PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (

@@ -10,45 +10,50 @@ from typing import Any
 
 import pytest
 
-from tests.cases import load
-from tests.projects import REPOSITORY
+from tests.support.cases import load
+from tests.support.projects import REPOSITORY
 
 HERE = Path(__file__).parent / "vectors"
 SHARED = REPOSITORY.parent / "shared" / "vectors"
 RUN_BY = {
-    "compaction": ("tests.executors.test_compacting",),
-    "ingest-fetch": ("tests.executors.test_fetch", "tests.executors.test_container"),
-    "ingest-template": ("tests.executors.test_substitute",),
-    "merge-append": ("tests.executors.spark.test_merge_vectors",),
+    "compaction": ("tests.app.maintenance.test_compaction",),
+    "ingest-fetch": (
+        "tests.executors.ingest.fetch.test_source",
+        "tests.executors.ingest.fetch.test_container",
+    ),
+    "ingest-template": ("tests.executors.ingest.fetch.test_substitute",),
+    "merge-append": ("tests.executors.engine.spark.ingest.test_merge_vectors",),
     "merge-changelog-stream": (
-        "tests.executors.spark.test_merge_vectors",
-        "tests.executors.test_merge_streams",
+        "tests.executors.engine.spark.ingest.test_merge_vectors",
+        "tests.executors.ingest.test_merge_streams",
     ),
-    "merge-ledger": ("tests.executors.spark.test_merge_vectors",),
-    "merge-snapshot": ("tests.executors.spark.test_merge_vectors",),
-    "merge-snapshot-project": ("tests.executors.spark.test_merge_vectors",),
+    "merge-ledger": ("tests.executors.engine.spark.ingest.test_merge_vectors",),
+    "merge-snapshot": ("tests.executors.engine.spark.ingest.test_merge_vectors",),
+    "merge-snapshot-project": ("tests.executors.engine.spark.ingest.test_merge_vectors",),
     "merge-upsert-stream": (
-        "tests.executors.spark.test_merge_vectors",
-        "tests.executors.test_merge_streams",
+        "tests.executors.engine.spark.ingest.test_merge_vectors",
+        "tests.executors.ingest.test_merge_streams",
     ),
-    "merge-writer": ("tests.executors.test_writer_vectors",),
-    "pull-plan": ("tests.planner.test_restrict",),
-    "readers-csv": ("tests.executors.readers.test_vectors",),
-    "readers-ddl-types": ("tests.odf.test_schema_ddl",),
-    "readers-geojson": ("tests.executors.readers.test_vectors",),
-    "readers-json": ("tests.executors.readers.test_vectors",),
-    "readers-ndgeojson": ("tests.executors.readers.test_vectors",),
-    "readers-ndjson": ("tests.executors.readers.test_vectors",),
-    "readers-parquet": ("tests.executors.readers.test_vectors",),
-    "readers-shapefile": ("tests.executors.readers.test_shapefile",),
-    "transform-chain": ("tests.executors.test_transform_chain_vectors",),
-    "transform-datafusion": ("tests.executors.spark.test_datafusion_vectors",),
-    "transform-plan": ("tests.planner.test_bind",),
-    "transform-spark-map": ("tests.executors.spark.test_transform",),
-    "watermark-manual": ("tests.state.test_watermarks",),
+    "merge-writer": ("tests.executors.ingest.test_writer_vectors",),
+    "pull-plan": ("tests.planner.plan.test_subset",),
+    "readers-csv": ("tests.executors.ingest.read.test_vectors",),
+    "readers-ddl-types": ("tests.odf.schema.test_ddl",),
+    "readers-geojson": ("tests.executors.ingest.read.test_vectors",),
+    "readers-json": ("tests.executors.ingest.read.test_vectors",),
+    "readers-ndgeojson": ("tests.executors.ingest.read.test_vectors",),
+    "readers-ndjson": ("tests.executors.ingest.read.test_vectors",),
+    "readers-parquet": ("tests.executors.ingest.read.test_vectors",),
+    "readers-shapefile": ("tests.executors.ingest.read.test_shapefile",),
+    "transform-chain": ("tests.executors.transform.test_chain_vectors",),
+    "transform-datafusion": ("tests.executors.engine.spark.transform.test_datafusion_vectors",),
+    "transform-plan": ("tests.planner.test_intervals",),
+    "transform-spark-map": ("tests.executors.engine.spark.transform.test_transform",),
+    "watermark-manual": ("tests.executors.ingest.test_manual_watermark",),
 }
 NOT_RUN = {"skip", "skipif", "xfail"}
-CALLED_OTHERWISE = {"input-compacted": ("tests.cli.test_housekeeping", "out cannot go on")}
+CALLED_OTHERWISE = {
+    "input-compacted": ("tests.cli.commands.apply.test_maintenance", "out cannot go on")
+}
 QUIRKS = {  # of the reference: what is asserted in their place
     "snapshot-key-only-table-quirk": "table of key columns only",
     "ddl-18": "`DATE`, `DECIMAL` columns in a DDL schema",

@@ -7,18 +7,18 @@ if TYPE_CHECKING:
     from odfbuild.app.apply_plan import apply
     from odfbuild.app.load_project import load, load_at, locked_schemas
     from odfbuild.app.plan.cache import Known, Part, known, looked_again
-    from odfbuild.app.plan.make_plan import Asked, Made, make, make_whole
+    from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, make, make_whole
     from odfbuild.app.plan.part import made_in_part
     from odfbuild.app.push_rows import Pusher, push
     from odfbuild.project.opened import Opened, find_dataset, find_name, open_project
 
 
 __all__ = [
-    "Asked",
     "Known",
-    "Made",
+    "MadePlan",
     "Opened",
     "Part",
+    "PlanRequest",
     "Pusher",
     "apply",
     "find_dataset",
@@ -36,9 +36,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Asked": "odfbuild.app.plan.make_plan",
+    "PlanRequest": "odfbuild.app.plan.make_plan",
     "Known": "odfbuild.app.plan.cache",
-    "Made": "odfbuild.app.plan.make_plan",
+    "MadePlan": "odfbuild.app.plan.make_plan",
     "Opened": "odfbuild.project.opened",
     "Part": "odfbuild.app.plan.cache",
     "Pusher": "odfbuild.app.push_rows",

@@ -7,7 +7,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
-from odfbuild.app.plan.make_plan import Asked, make_whole
+from odfbuild.app.plan.make_plan import PlanRequest, make_whole
 from odfbuild.app.plan.sources import planned_bytes
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import spark_of
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from odfbuild.executors.engine.context import Site
     from odfbuild.executors.engine.protocol import Engine
-    from odfbuild.executors.runs.options import Manner
+    from odfbuild.executors.runs.options import RunSettings
     from odfbuild.executors.runs.record import Asking
-    from odfbuild.executors.runs.report import Report
+    from odfbuild.executors.runs.report import RunReport
     from odfbuild.executors.runs.scheduler import Progress
     from odfbuild.planner.declared import Declared
 
@@ -39,12 +39,12 @@ def apply(
     jobs: int = 4,
     progress: "Progress | None" = None,
     settle: bool = True,
-    manner: "Manner | None" = None,
+    settings: "RunSettings | None" = None,
     asking: "Asking | None" = None,
     events: "Path | None" = None,
     files: ProjectFiles | None = None,
     declared: "Sequence[Declared] | None" = None,
-) -> "Report":
+) -> "RunReport":
     """Execute a plan, `jobs` steps at a time, and return what became of each step.
 
     `settle` remembers that nothing is left to do, for which the project's files are read again.
@@ -55,7 +55,7 @@ def apply(
     not where the plan found it, ProjectChangedError, and EngineFailedError; and InterruptedRun.
     """
     from odfbuild.executors.engine.interrupt import interruptible
-    from odfbuild.executors.runs.options import Manner
+    from odfbuild.executors.runs.options import RunSettings
     from odfbuild.executors.runs.record import Asking
     from odfbuild.executors.runs.scheduler import InterruptedRun, Unwatched, check_heads
     from odfbuild.state.memory.applied import record_applied
@@ -67,13 +67,20 @@ def apply(
     check_heads(touched(plan), project.workspace.named_heads())
     if files is not None:
         files.check(project)
-    manner = manner or Manner()
+    settings = settings or RunSettings()
     asked = asking or Asking()
-    report: Report | None = None
+    report: RunReport | None = None
     try:
-        with interruptible(manner.ending):  # a record is begun, written and ended in one piece
+        with interruptible(settings.ending):  # a record is begun, written and ended in one piece
             report = _recorded(
-                project, plan, declared or (), jobs, progress or Unwatched(), manner, asked, events
+                project,
+                plan,
+                declared or (),
+                jobs,
+                progress or Unwatched(),
+                settings,
+                asked,
+                events,
             )
     except InterruptedRun:
         raise
@@ -84,7 +91,7 @@ def apply(
     record_applied(project.workspace, _worked(report))
     if settle and report.is_whole:
         with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
-            make_whole(project, Asked())  # remembers that nothing is left to do
+            make_whole(project, PlanRequest())  # remembers that nothing is left to do
     return report
 
 
@@ -94,10 +101,10 @@ def _recorded(
     declared: "Sequence[Declared]",
     jobs: int,
     progress: "Progress",
-    manner: "Manner",
+    settings: "RunSettings",
     asking: "Asking",
     events: "Path | None",
-) -> "Report":
+) -> "RunReport":
     """Run a plan and record it."""
     from odfbuild.executors.runs.lineage import Recording
     from odfbuild.executors.runs.record import Recorder
@@ -107,7 +114,7 @@ def _recorded(
     site = site_of(project, engine)
     recorder = Recorder(project, plan, asking, progress)
     recording = Recording(project.workspace, recorder)
-    report: Report | None = None
+    report: RunReport | None = None
     broken: OdfBuildError | None = None
     stopped = False
     try:
@@ -119,9 +126,9 @@ def _recorded(
 
             states = project.workspace.states()
             refused = refused_by_engine(project, declared, plan, engine, states)
-            manner = replace(manner, refused=refused)
+            settings = replace(settings, refused=refused)
         with telling(project, recording, events) as told:
-            report = run(plan, site, jobs=jobs, progress=told.progress, manner=manner)
+            report = run(plan, site, jobs=jobs, progress=told.progress, settings=settings)
         report = replace(report, notes=told.notes)
     except KeyboardInterrupt:
         stopped = True
@@ -152,7 +159,7 @@ def site_of(project: Opened, engine: "Engine") -> "Site":
     )
 
 
-def _worked(report: "Report") -> dict[DatasetAlias, bool]:
+def _worked(report: "RunReport") -> dict[DatasetAlias, bool]:
     """Return the datasets that were worked on, and whether a step of each failed."""
     from odfbuild.executors.runs.report import Skipped
 

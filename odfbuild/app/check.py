@@ -11,7 +11,7 @@ from odfbuild.odf.events import DataSchema, SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.types import inner, type_name
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.queries import Examined, check_queries, question
 from odfbuild.project.checks.queries import examined
 from odfbuild.project.config.project_file import Config
@@ -100,7 +100,7 @@ def query_findings(
     """Return what is wrong with the queries of each dataset; those that are right are left out."""
     found: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
     for each in declared:
-        changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
+        changes = [EventChange(event, at) for at, event in enumerate(each.snapshot.metadata)]
         problems = tuple(check_queries(each, changes, (), facts))
         if problems:
             found[each.alias] = problems

@@ -18,8 +18,8 @@ from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import check_master
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.resident import (
-    Kept,
-    Place,
+    ResidentFolder,
+    ResidentRecord,
     ask,
     differences,
     host,
@@ -39,7 +39,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import made_by_another, upgraded
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.memory.applied import record_applied
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrade:
+class EngineUpgrade:
     """A dataset of another version: the event that would record the installed one after `state`."""
 
     alias: DatasetAlias
@@ -66,7 +66,7 @@ class Upgrade:
 class Upgraded:
     """What came of running again the steps of another version."""
 
-    upgrade: Upgrade
+    upgrade: EngineUpgrade
     replayed: "tuple[Replayed, ...]"
 
     @property
@@ -75,19 +75,19 @@ class Upgraded:
         return not any(each.findings for each in self.replayed)
 
 
-def outdated(project: Opened, chosen: Iterable[DatasetAlias]) -> tuple[Upgrade, ...]:
+def outdated(project: Opened, chosen: Iterable[DatasetAlias]) -> tuple[EngineUpgrade, ...]:
     """Return the datasets whose transform in force is recorded with another version."""
     known = project.workspace.names()
     found = (_upgrade(project, name, known[name]) for name in chosen)
     return tuple(each for each in found if each is not None)
 
 
-def _upgrade(project: Opened, alias: DatasetAlias, id: DatasetId) -> Upgrade | None:
+def _upgrade(project: Opened, alias: DatasetAlias, id: DatasetId) -> EngineUpgrade | None:
     state = project.workspace.dataset(id).state()
     event = None if state is None else _event(state)
     if state is None or state.transform is None or event is None:
         return None
-    return Upgrade(
+    return EngineUpgrade(
         alias=alias,
         id=id,
         state=state,
@@ -104,11 +104,11 @@ def _event(state: ChainState) -> SetTransform | None:
     return None if installed is None else upgraded(state, installed)
 
 
-def replayed(project: Opened, upgrades: Iterable[Upgrade], jobs: int) -> Iterator[Upgraded]:
+def replayed(project: Opened, upgrades: Iterable[EngineUpgrade], jobs: int) -> Iterator[Upgraded]:
     """Run all steps of other versions again, so many at a time, and yield what came of each."""
-    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.history import RecordedHistories
 
-    past = Past(project.workspace)
+    past = RecordedHistories(project.workspace)
     wanted = tuple(upgrades)
     steps = {
         each.id: tuple(step for step in steps_since(past, each.id) if not _is_installed(step))
@@ -129,7 +129,7 @@ def _is_installed(step: "RecordedStep") -> bool:
     return installed is not None and not made_by_another(made.transform, installed)
 
 
-def record(project: Opened, upgrades: Iterable[Upgrade]) -> Mapping[DatasetAlias, Multihash]:
+def record(project: Opened, upgrades: Iterable[EngineUpgrade]) -> Mapping[DatasetAlias, Multihash]:
     """Append to each dataset the event that names the installed version; return the new heads.
 
     Raises HeadMovedError at the first dataset that moved since.
@@ -139,7 +139,9 @@ def record(project: Opened, upgrades: Iterable[Upgrade]) -> Mapping[DatasetAlias
         for each in upgrades:
             now = max(Timestamp.from_millis(time_ns() // 1_000_000), each.state.system_time)
             dataset = project.workspace.dataset(each.id)
-            heads[each.alias] = dataset.commit(Prepared((each.event,), now), on=each.state).head
+            heads[each.alias] = dataset.commit(
+                CommitRequest((each.event,), now), on=each.state
+            ).head
     finally:
         record_applied(project.workspace, dict.fromkeys(heads, False))
     return heads
@@ -150,7 +152,7 @@ _KEEPER = "odfbuild.executors.engine.spark.jvm.keeper"
 _PATIENCE = 180.0  # seconds until a keeper that says nothing is given up
 
 
-class State(Enum):
+class EngineState(Enum):
     """How a resident engine is."""
 
     NONE = "none"
@@ -167,9 +169,9 @@ class Resident:
     `users` are processes, `idle` and `idle_for` seconds, `since` is in Unix seconds.
     """
 
-    state: State
+    state: EngineState
     why: tuple[str, ...] = ()
-    kept: Kept | None = None
+    kept: ResidentRecord | None = None
     users: tuple[int, ...] = ()
     served: int = 0
     idle_for: float = 0.0
@@ -177,38 +179,42 @@ class Resident:
 
 def resident(project: Opened) -> Resident:
     """Look at the resident engine of a workspace, without changing anything."""
-    place = Place(project.workspace.cache)
+    place = ResidentFolder(project.workspace.cache)
     kept = read_kept(place)
     if kept is None:
         ending = place.is_alive()
-        return Resident(state=State.STOPPING if ending else State.NONE, why=_unbelieved(place))
+        return Resident(
+            state=EngineState.STOPPING if ending else EngineState.NONE, why=_unbelieved(place)
+        )
     if kept.host != host():
         why = f"it runs on another machine: {kept.host.split()[0]}"
-        return Resident(state=State.UNFIT, why=(why,), kept=kept)
+        return Resident(state=EngineState.UNFIT, why=(why,), kept=kept)
     if not place.is_alive():
-        return Resident(state=State.NONE, why=("the last one was killed",))
+        return Resident(state=EngineState.NONE, why=("the last one was killed",))
     return _asked(project, kept)
 
 
-def _unbelieved(place: Place) -> tuple[str, ...]:
+def _unbelieved(place: ResidentFolder) -> tuple[str, ...]:
     if place.kept.exists() and not place.is_ours():
         return (f"{place.kept} could have been written by somebody else",)
     return ()
 
 
-def _asked(project: Opened, kept: Kept, question: Mapping[str, object] | None = None) -> Resident:
+def _asked(
+    project: Opened, kept: ResidentRecord, question: Mapping[str, object] | None = None
+) -> Resident:
     try:
         line, said = ask(kept, question or {"ask": "status"})
     except (OSError, ValueError) as error:
         why = f"it does not answer: {type(error).__name__}"
-        return Resident(state=State.SILENT, why=(why,), kept=kept)
+        return Resident(state=EngineState.SILENT, why=(why,), kept=kept)
     line.close()
     unlike = differences(kept.traits, _wanted(project))
     off = ("it is switched off here",) if is_off(project.spark.resident) else ()
-    state = State.UNFIT if unlike or off else State.READY
+    state = EngineState.UNFIT if unlike or off else EngineState.READY
     users = said.get("users")
     return Resident(
-        state=State.STOPPING if said.get("stopping") is True else state,
+        state=EngineState.STOPPING if said.get("stopping") is True else state,
         why=(*off, *unlike),
         kept=kept,
         users=tuple(int(each) for each in users) if isinstance(users, list) else (),
@@ -231,12 +237,14 @@ def start(project: Opened, idle: float = IDLE) -> tuple[Resident, bool]:
 
     Raises StateError for one that is there and does not fit, EngineFailedError when none starts.
     """
-    place = Place(project.workspace.cache)
+    place = ResidentFolder(project.workspace.cache)
     with place.starting():
         found = resident(project)
-        if found.state is State.READY:
+        if found.state is EngineState.READY:
             return found, False
-        if found.state in (State.UNFIT, State.SILENT) and not is_off(project.spark.resident):
+        if found.state in (EngineState.UNFIT, EngineState.SILENT) and not is_off(
+            project.spark.resident
+        ):
             raise StateError(
                 what="a resident engine is there, and cannot be used",
                 why="; ".join(found.why),
@@ -247,7 +255,7 @@ def start(project: Opened, idle: float = IDLE) -> tuple[Resident, bool]:
         return resident(project), True
 
 
-def _clean(place: Place) -> None:
+def _clean(place: ResidentFolder) -> None:
     """Remove what an engine left that was killed; wait for one that is about to end."""
     until = time.monotonic() + _PATIENCE
     while place.is_alive():
@@ -261,7 +269,7 @@ def _clean(place: Place) -> None:
     place.kept.unlink(missing_ok=True)
 
 
-def _launch(project: Opened, place: Place, idle: float) -> None:
+def _launch(project: Opened, place: ResidentFolder, idle: float) -> None:
     check_master(project)
     spark = project.spark
     wanted = {"master": spark.master, "memory": spark.memory, "cores": _cores(), "idle": idle}
@@ -297,7 +305,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (folder, before)))}
 
 
-def _not_started(place: Place) -> EngineFailedError:
+def _not_started(place: ResidentFolder) -> EngineFailedError:
     lines = read_regular(place.log).decode("utf-8", "replace").strip().splitlines()
     try:
         what, why, fix = parse_json(lines[-1])
@@ -312,7 +320,7 @@ def stop(project: Opened, *, now: bool = False) -> Resident:
 
     Returns when it has gone.
     """
-    place = Place(project.workspace.cache)
+    place = ResidentFolder(project.workspace.cache)
     kept = read_kept(place)
     found = resident(project)
     if kept is None or kept.host != host() or not place.is_alive():
@@ -320,7 +328,7 @@ def stop(project: Opened, *, now: bool = False) -> Resident:
             _clean(place)
         return found
     told = _asked(project, kept, {"ask": "stop", "now": now})
-    if told.state is State.SILENT:
+    if told.state is EngineState.SILENT:
         _kill(kept, now=now)
     while place.is_alive():
         time.sleep(0.05)
@@ -328,7 +336,7 @@ def stop(project: Opened, *, now: bool = False) -> Resident:
     return found
 
 
-def _kill(kept: Kept, *, now: bool) -> None:
+def _kill(kept: ResidentRecord, *, now: bool) -> None:
     if not now:
         raise EngineFailedError(
             what="the resident engine does not answer",

@@ -49,7 +49,7 @@ class MissingInputsError(StateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportCandidate:
     """A chain that was copied aside and holds; `state` is that of its head."""
 
     folder: Path
@@ -84,7 +84,7 @@ def _names_around(folder: Path) -> Sequence[str]:
     return ()
 
 
-def examine(folder: Path, staging: Path) -> Found:
+def examine(folder: Path, staging: Path) -> ImportCandidate:
     """Copy the chains of a folder into an empty one, and verify the copy whole.
 
     Raises what `copy_chain` raises, and NotVerifiedError.
@@ -102,7 +102,7 @@ def examine(folder: Path, staging: Path) -> Found:
             why="every block and file must be what the chain says of it",
             fix="copy it anew from where it was made, or have it verified there",
         )
-    return Found(staging, copied, state)
+    return ImportCandidate(staging, copied, state)
 
 
 def _dataset_in(folder: Path, id: DatasetId) -> Dataset:
@@ -164,7 +164,7 @@ def refuse_without_inputs(
     )
 
 
-def refuse_other(project: Opened, found: Found, alias: DatasetAlias) -> None:
+def refuse_other(project: Opened, found: ImportCandidate, alias: DatasetAlias) -> None:
     """Refuse a copy that cannot become the dataset of this name, nor lead it on.
 
     A dataset that is there goes on with the copy if the copy has all its blocks.
@@ -178,7 +178,7 @@ def refuse_other(project: Opened, found: Found, alias: DatasetAlias) -> None:
     _refuse_name(workspace, alias, id)
 
 
-def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
+def put_in_place(project: Opened, found: ImportCandidate, alias: DatasetAlias) -> Dataset:
     """Make what was examined a dataset of the workspace, under a name, or the one that is there.
 
     That one gets the blocks that only the copy has, and its name if it has none; so an interrupted
@@ -200,7 +200,7 @@ def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
     return workspace.dataset(id)
 
 
-def _leads_on(found: Found, there: Dataset) -> bool:
+def _leads_on(found: ImportCandidate, there: Dataset) -> bool:
     """Say whether the copy ends at the head of a dataset, or goes on from it."""
     head = there.head()
     copied = _dataset_in(found.folder, found.copied.dataset).blocks()
@@ -236,7 +236,7 @@ def _refuse_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> No
 
 
 def _already_here(
-    found: Found, there: Dataset, known: DatasetAlias | None, alias: DatasetAlias
+    found: ImportCandidate, there: Dataset, known: DatasetAlias | None, alias: DatasetAlias
 ) -> OdfBuildError:
     id = found.copied.dataset
     if known is not None and known != alias:

@@ -74,7 +74,7 @@ def _arguments(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> Iter
 
 
 def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
-    from odfbuild.executors.engine.context import Told
+    from odfbuild.executors.engine.context import InputNotes
     from odfbuild.executors.ingest.push.push import Pushed
 
     return Pushed(
@@ -85,7 +85,7 @@ def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
         records=of["records"],
         head=Multihash.parse(told["head"]),
         repeated=of["outcome"] == "repeated",
-        told=Told(of["bad_rows"], of["bad_rows_file"], _drifted(of["drift"])),
+        told=InputNotes(of["bad_rows"], of["bad_rows_file"], _drifted(of["drift"])),
     )
 
 
@@ -107,7 +107,7 @@ _STREAM: Final = "standard input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _PushRequest:
     """What was said of an input."""
 
     source: str | None
@@ -189,7 +189,7 @@ class Pusher:
 
         Raises OdfBuildError with the dataset as it was.
         """
-        asked = _Asked(
+        asked = _PushRequest(
             source=source,
             format=format,
             event_time=_instant(event_time),
@@ -210,7 +210,7 @@ class Pusher:
                 raise
 
     def _push(
-        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
+        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _PushRequest
     ) -> "Pushed":
         from odfbuild.executors.engine.context import SLICE_ROWS, Site
         from odfbuild.executors.engine.spark.user_session import has_other_session
@@ -231,16 +231,16 @@ class Pusher:
         return take_in(site, dataset, pushing, called=str(alias), soon=self._soon)
 
     def _pushing(
-        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
+        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _PushRequest
     ) -> "Pushing":
-        from odfbuild.executors.ingest.media import Format, parse_format
+        from odfbuild.executors.ingest.media import PushFormat, parse_format
         from odfbuild.executors.ingest.push.push import Pushing
         from odfbuild.state.chain.objects import hash_file
 
         format = None if asked.format is None else parse_format(asked.format)
         if given.is_rows:
             self._check_rows(alias, dataset, given, asked)
-            format = Format.PARQUET
+            format = PushFormat.PARQUET
         return Pushing(
             name=given.name,
             path=given.path,
@@ -252,7 +252,7 @@ class Pusher:
         )
 
     def _check_rows(
-        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
+        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _PushRequest
     ) -> None:
         from odfbuild.executors.ingest.push.source import push_source
         from odfbuild.executors.ingest.push.spool import check_columns

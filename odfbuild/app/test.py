@@ -11,7 +11,7 @@ from odfbuild.app.load_project import load
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.executors.engine.registry import spark_of
 from odfbuild.executors.testing.files import Tests, load_tests
-from odfbuild.executors.testing.model import Check, On, SqlRule
+from odfbuild.executors.testing.model import On, RowCheck, SqlRule
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
@@ -109,7 +109,7 @@ def data_tests(testing: Testing) -> "Iterator[Result]":
 
     An engine is started only if there are queries among them.
     """
-    groups: dict[tuple[DatasetAlias, On], list[Check]] = {}
+    groups: dict[tuple[DatasetAlias, On], list[RowCheck]] = {}
     for check in testing.tests.checks:
         groups.setdefault((check.dataset, check.on), []).append(check)
     found: dict[int, Result] = {}
@@ -126,7 +126,7 @@ def data_tests(testing: Testing) -> "Iterator[Result]":
 
 
 def _results(
-    testing: Testing, engine: object, dataset: DatasetAlias, on: On, checks: Sequence[Check]
+    testing: Testing, engine: object, dataset: DatasetAlias, on: On, checks: Sequence[RowCheck]
 ) -> "Sequence[Result]":
     from odfbuild.executors.testing.datasets import look_at
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from odfbuild.app.load_project import load
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors, StateError
-from odfbuild.executors.runs.record import Asking, Record
+from odfbuild.executors.runs.record import Asking, RunRecorder
 from odfbuild.executors.runs.resume import (
     NotResumableError,
     ended_run,
@@ -207,7 +207,7 @@ def take_back(project: Opened, undo: Undo, asking: Asking) -> None:
 def _take_back(project: Opened, undo: Undo, asking: Asking) -> None:
     from odfbuild.executors.engine.interrupt import is_ending
 
-    record = Record(project, asking, len(undo.steps), lambda: canonical(to_json(undo)))
+    record = RunRecorder(project, asking, len(undo.steps), lambda: canonical(to_json(undo)))
     record.begin()
     done: list[Back] = []
     failed: OdfBuildError | OSError | None = None

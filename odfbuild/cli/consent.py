@@ -6,7 +6,7 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.errors import PlanError
 
@@ -41,7 +41,7 @@ def _answer() -> str:
     return sys.stdin.readline().strip()
 
 
-def refuse_unnamed(project: app.Opened, given: Given, command: str) -> None:
+def refuse_unnamed(project: app.Opened, given: ProjectArguments, command: str) -> None:
     """Raise UsageRefusedError for a protected target that was not named."""
     target = project.config.target(project.target)
     if target.protect and given.target != target.name:
@@ -58,7 +58,7 @@ class UnfitPlanError(PlanError):
     code = "unfit-plan"
 
 
-def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -> None:
+def refuse_unplanned(project: app.Opened, given: ProjectArguments, command: str = "plan") -> None:
     """Keep to what the target asks for before anything is planned and applied in one go."""
     target = project.config.target(project.target)
     if target.require_plan_file:

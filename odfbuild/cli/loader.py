@@ -12,7 +12,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from odfbuild.cli.arguments.command import ProjectCommand
-from odfbuild.cli.arguments.context import Given, given
+from odfbuild.cli.arguments.context import ProjectArguments, given
 from odfbuild.cli.commands import RegisteredCommand, RegisteredGroup
 
 
@@ -72,7 +72,7 @@ def _command(registered: RegisteredCommand, function: Callable[..., int]) -> Typ
     """Return the command that a function declares: its parameters are arguments and options."""
     signature = inspect.signature(function, eval_str=True)
     options = list(signature.parameters.values())
-    takes_project = bool(options) and options[0].annotation is Given
+    takes_project = bool(options) and options[0].annotation is ProjectArguments
 
     def call(context: typer.Context, **values: Any) -> int:
         return function(given(context), **values)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from odfbuild.project.config.project_file import Config
 
 
-def whole(given: Given, met: OdfBuildError, against: str | None = None) -> OdfBuildError:
+def whole(given: ProjectArguments, met: OdfBuildError, against: str | None = None) -> OdfBuildError:
     """Return an error with all other problems of the project, if it is about the project's files.
 
     What is wrong with selectors or the workspace stays as it is.  `against` is a revision of git:
@@ -29,7 +29,7 @@ def whole(given: Given, met: OdfBuildError, against: str | None = None) -> OdfBu
 
 
 def all_problems(
-    given: Given, met: ProjectErrors, against: str | None = None
+    given: ProjectArguments, met: ProjectErrors, against: str | None = None
 ) -> tuple[Diagnostic, ...]:
     """Return the problems that a command met, and all others that the project's files show."""
     from odfbuild.project.config.permissions import permissions_of
@@ -47,11 +47,11 @@ def all_problems(
         user_folder=user_folder(os.environ),
         permissions=permissions_of(os.environ, root),
         granted=None if against is None else _granted(given, against),
-        besides=met.found,
+        notes=met.found,
     )
 
 
-def _granted(given: Given, against: str) -> Config:
+def _granted(given: ProjectArguments, against: str) -> Config:
     """Return what a revision switches on; nothing, where that is unknown."""
     from odfbuild.app.load_project import granted_at
     from odfbuild.project.config.project_file import Config
@@ -62,7 +62,7 @@ def _granted(given: Given, against: str) -> Config:
         return Config(name="")
 
 
-def _known(given: Given) -> Mapping[DatasetAlias, DatasetId]:
+def _known(given: ProjectArguments) -> Mapping[DatasetAlias, DatasetId]:
     try:
         return open_given(given).workspace.names()
     except ProjectErrors:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import read_bounded, write_output
-from odfbuild.cli.formats.outputs import Manner, Output, plan_output
+from odfbuild.cli.formats.outputs import PlanFormat, PlanFormatOptions, plan_output
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import Diagnostic, Level, ProjectError
 from odfbuild.host.json_text import parse_json
@@ -110,13 +110,15 @@ def with_git(plan: Plan, root: Path) -> Plan:
     return plan if found is None else replace(plan, git=GitState(*found))
 
 
-def show_saved(given: Given, path: Path, output: Output, manner: Manner) -> int:
+def show_saved(
+    given: ProjectArguments, path: Path, output: PlanFormat, settings: PlanFormatOptions
+) -> int:
     """Print a saved plan; when datasets moved since, a warning says so.
 
     Raises UsageRefusedError for a format that a plan of its kind does not have.
     """
     saved = load_saved(path)
-    if not isinstance(saved, Plan) and output not in (Output.TEXT, Output.JSON):
+    if not isinstance(saved, Plan) and output not in (PlanFormat.TEXT, PlanFormat.JSON):
         raise UsageRefusedError(
             what=f"a plan that goes back is not printed as {output.value}",
             why="it has neither a gate nor findings",
@@ -124,13 +126,13 @@ def show_saved(given: Given, path: Path, output: Output, manner: Manner) -> int:
         )
     project = _project_of(given, saved)
     if project is not None:
-        manner = replace(manner, root=project.root)
+        settings = replace(settings, root=project.root)
         _warn_of_moves(saved, project)
     if not isinstance(saved, Plan):
-        print_saved(saved, as_json=output is Output.JSON)
+        print_saved(saved, as_json=output is PlanFormat.JSON)
         return exits.DONE
-    with as_it_is(output is Output.GITHUB):
-        sys.stdout.write(plan_output(saved, output, manner))
+    with as_it_is(output is PlanFormat.GITHUB):
+        sys.stdout.write(plan_output(saved, output, settings))
     return exits.DONE
 
 
@@ -156,7 +158,7 @@ def stale_datasets(plan: SavedPlan, project: app.Opened) -> tuple[DatasetAlias, 
     return moved_datasets(plan, heads)
 
 
-def _project_of(given: Given, plan: SavedPlan) -> app.Opened | None:
+def _project_of(given: ProjectArguments, plan: SavedPlan) -> app.Opened | None:
     """Return the project where the command is run, with the plan's target; None if there is none.
 
     A plan can be looked at anywhere.

@@ -16,7 +16,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class ChainInput:
     """A dataset that a chain reads, its alias, the block that says so first, and if it was read."""
 
     dataset: DatasetId
@@ -26,8 +26,8 @@ class Input:
 
 
 def trace(
-    known: Iterable[Input], blocks: Iterable[tuple[Multihash, MetadataBlock]]
-) -> tuple[Input, ...]:
+    known: Iterable[ChainInput], blocks: Iterable[tuple[Multihash, MetadataBlock]]
+) -> tuple[ChainInput, ...]:
     """Return the inputs after some blocks, given those before them."""
     found = {each.dataset: each for each in known}
     for hash, block in blocks:
@@ -45,15 +45,15 @@ def trace(
 
 
 def _declared(
-    found: dict[DatasetId, Input], event: SetTransform, hash: Multihash
-) -> dict[DatasetId, Input]:
+    found: dict[DatasetId, ChainInput], event: SetTransform, hash: Multihash
+) -> dict[DatasetId, ChainInput]:
     kept = {id: each for id, each in found.items() if each.is_read}
     names: dict[DatasetId, list[str]] = {}
     for each in event.inputs:
         if isinstance(each.dataset_ref, DatasetId):
             names.setdefault(each.dataset_ref, []).append(each.alias or "input")
     for id, aliases in names.items():
-        before = found.get(id) or Input(id, "", hash)
+        before = found.get(id) or ChainInput(id, "", hash)
         kept[id] = replace(before, classifier=", ".join(aliases))
     return kept
 
@@ -72,14 +72,14 @@ def heads_of(store: SqliteLineageResource) -> dict[UUID, Multihash]:
 
 def inputs_of(
     store: SqliteLineageResource, dataset: DatasetId
-) -> tuple[Multihash | None, tuple[Input, ...]]:
+) -> tuple[Multihash | None, tuple[ChainInput, ...]]:
     """Return up to which block the inputs of a dataset are known (None: not at all), and them."""
     key = node_id(dataset).bytes
     with store.tables.reading() as db:
         heads = db.execute("select head from chain where dataset = ?", (key,)).fetchall()
         rows = db.execute(_INPUTS, (key,)).fetchall()
     inputs = [
-        Input(DatasetId.parse(did), classifier, Multihash.parse(block), bool(is_read))
+        ChainInput(DatasetId.parse(did), classifier, Multihash.parse(block), bool(is_read))
         for did, classifier, block, is_read in rows
     ]
     return (Multihash.parse(heads[0][0]), tuple(inputs)) if heads else (None, ())
@@ -93,7 +93,7 @@ def is_recorded(store: SqliteLineageResource, derived: UUID, source: UUID) -> bo
 
 
 def put_inputs(
-    store: SqliteLineageResource, dataset: DatasetId, head: Multihash, inputs: Iterable[Input]
+    store: SqliteLineageResource, dataset: DatasetId, head: Multihash, inputs: Iterable[ChainInput]
 ) -> None:
     """Make these the relations of a dataset that its chain tells up to a block.
 

@@ -246,7 +246,7 @@ class LineageStoreError(StateError):
     code = "lineage-store"
 
 
-class Tables:
+class LineageTables:
     """Connections to one file, or to memory with `path` None, and transactions over them."""
 
     def __init__(self, path: Path | None) -> None:
@@ -458,7 +458,7 @@ class SqliteLineageResource(AbstractBulkLineageResource):
     def __init__(self, index: LineageFile | None = None) -> None:
         index = index or LineageFile()
         super().__init__(index)
-        self.tables = Tables(index.path)
+        self.tables = LineageTables(index.path)
 
     def get_derived_tree(self, id: DSID, max_depth: int = 0) -> LineageTree:
         with self.tables.reading() as db, uncollected():

@@ -25,7 +25,7 @@ _Place: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class DagInput:
     """What an input refers to; `id` is None of a dataset that is not created yet."""
 
     alias: DatasetAlias
@@ -41,7 +41,7 @@ class Dag:
     """
 
     order: tuple[Declared, ...]
-    inputs: Mapping[DatasetAlias, tuple[Input, ...]]
+    inputs: Mapping[DatasetAlias, tuple[DagInput, ...]]
     wrong: Mapping[DatasetAlias, Sequence[Diagnostic]] = field(default_factory=dict)
 
 
@@ -136,9 +136,9 @@ class _Resolver:
         self.wrong = wrong
         self.suggestions = Suggestions(str(alias) for alias in {**declared, **existing})
 
-    def inputs(self, reader: Declared) -> tuple[Input, ...]:
+    def inputs(self, reader: Declared) -> tuple[DagInput, ...]:
         """Return the inputs of one dataset that are known."""
-        known: dict[DatasetAlias, Input] = {}
+        known: dict[DatasetAlias, DagInput] = {}
         for at, event in enumerate(reader.snapshot.metadata):
             if not isinstance(event, SetTransform):
                 continue
@@ -152,19 +152,21 @@ class _Resolver:
                 known.setdefault(found.alias, found)
         return tuple(known.values())
 
-    def _input(self, reader: Declared, ref: DatasetAlias | DatasetId, path: _Place) -> Input | None:
+    def _input(
+        self, reader: Declared, ref: DatasetAlias | DatasetId, path: _Place
+    ) -> DagInput | None:
         if isinstance(ref, DatasetAlias):
             if ref in self.declared:
-                return Input(self.declared[ref].alias, self.existing.get(ref), path)
+                return DagInput(self.declared[ref].alias, self.existing.get(ref), path)
             if ref in self.existing:
-                return Input(ref, self.existing[ref], path)
+                return DagInput(ref, self.existing[ref], path)
             self._refuse(reader, self._unknown_name(reader, ref, path))
             return None
         alias = self.by_id.get(ref)
         if alias is None:
             self._refuse(reader, _unknown_id(reader, ref, path))
             return None
-        return Input(alias, ref, path)
+        return DagInput(alias, ref, path)
 
     def _refuse(self, reader: Declared, problem: Diagnostic) -> None:
         self.wrong.setdefault(reader.alias, []).append(problem)
@@ -186,7 +188,7 @@ class _Resolver:
         )
 
 
-def _read_twice(reader: Declared, given: Input) -> Diagnostic:
+def _read_twice(reader: Declared, given: DagInput) -> Diagnostic:
     return Diagnostic(
         code="duplicate-input",
         what=f"the dataset '{given.alias}' is an input already",
@@ -207,7 +209,7 @@ def _unknown_id(reader: Declared, ref: DatasetId, path: _Place) -> Diagnostic:
 
 
 def _order(
-    inputs: Mapping[DatasetAlias, Sequence[Input]], declared: Mapping[DatasetAlias, Declared]
+    inputs: Mapping[DatasetAlias, Sequence[DagInput]], declared: Mapping[DatasetAlias, Declared]
 ) -> tuple[Declared, ...]:
     """Return the datasets generation by generation, each in the order of the names.
 
@@ -227,7 +229,7 @@ def _order(
 
 def _cycles(
     declared: Mapping[DatasetAlias, Declared],
-    inputs: Mapping[DatasetAlias, Sequence[Input]],
+    inputs: Mapping[DatasetAlias, Sequence[DagInput]],
 ) -> Iterable[tuple[set[DatasetAlias], Diagnostic]]:
     """Yield one finding for each group of datasets that read each other, and their names.
 
@@ -246,7 +248,9 @@ def _cycles(
 
 
 def _shortest_cycle(
-    inputs: Mapping[DatasetAlias, Sequence[Input]], members: set[DatasetAlias], start: DatasetAlias
+    inputs: Mapping[DatasetAlias, Sequence[DagInput]],
+    members: set[DatasetAlias],
+    start: DatasetAlias,
 ) -> list[DatasetAlias]:
     """Return the members that lead from one of them along what they read back to it."""
     came_from: dict[DatasetAlias, DatasetAlias] = {}
@@ -266,7 +270,7 @@ def _shortest_cycle(
 def _cycle(
     cycle: Sequence[DatasetAlias],
     declared: Mapping[DatasetAlias, Declared],
-    inputs: Mapping[DatasetAlias, Sequence[Input]],
+    inputs: Mapping[DatasetAlias, Sequence[DagInput]],
 ) -> Diagnostic:
     spans = []
     for reader, read in zip(cycle, (*cycle[1:], cycle[0]), strict=True):

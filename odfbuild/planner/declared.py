@@ -31,7 +31,7 @@ class NotDeclaredError(PlanError):
     code = "not-declared"
 
 
-class Spans(Protocol):
+class PathSpans(Protocol):
     """Where values and keys are written, by their path from the top of the manifest."""
 
     def value(self, path: PathSteps) -> SourceSpan: ...
@@ -56,7 +56,7 @@ class Declared:
     written: DatasetSnapshot
     file: str
     document: int
-    places: Spans = field(compare=False, repr=False)
+    places: PathSpans = field(compare=False, repr=False)
     traits: Traits = _NO_TRAITS
     instance: str | None = None
     package: str | None = None

@@ -25,7 +25,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change, diff, in_force
+from odfbuild.planner.diff import EventChange, diff, in_force
 
 Resolve = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
 
@@ -61,7 +61,7 @@ class DriftKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class ChainDrift:
     """One difference between a chain and what this project made of it.
 
     `dataset` is the name, or the id of a dataset without one.  `block` is where it shows, `span`
@@ -79,7 +79,7 @@ class Drift:
 
 
 def unmanaged_fix(alias: DatasetAlias) -> str:
-    """Return the way on with a dataset that is not declared."""
+    """Return the way forward with a dataset that is not declared."""
     return f"declare it again to go on with it; to take it away: odfbuild retire {alias}"
 
 
@@ -89,7 +89,7 @@ def drift_of_definition(
     base: ChainState | None,
     resolve: Resolve,
     engines: Mapping[str, str],
-) -> Iterator[Drift]:
+) -> Iterator[ChainDrift]:
     """Yield what is in force, is not declared, and was not so where the last apply left the chain.
 
     `base` is the state there, None if that is not known.
@@ -105,7 +105,7 @@ def drift_of_definition(
             yield _defined(declared, change, now)
 
 
-def _defined(declared: Declared, change: Change, now: MetadataEvent | None) -> Drift:
+def _defined(declared: Declared, change: EventChange, now: MetadataEvent | None) -> ChainDrift:
     kind, name = DriftKind.DEFINITION, type(change.event).__name__
     wanted = None if change.index is None else change.event
     if isinstance(change.event, DisablePushSource):
@@ -118,7 +118,7 @@ def _defined(declared: Declared, change: Change, now: MetadataEvent | None) -> D
     else:
         what = f"{name} in force is not the one declared"
     path = () if change.index is None else ("metadata", change.index)
-    return Drift(
+    return ChainDrift(
         dataset=declared.alias,
         kind=kind,
         what=what,
@@ -131,7 +131,7 @@ def _defined(declared: Declared, change: Change, now: MetadataEvent | None) -> D
 
 def drift_of_blocks(
     declared: Declared, blocks: Iterable[tuple[Multihash, MetadataBlock]]
-) -> Iterator[Drift]:
+) -> Iterator[ChainDrift]:
     """Yield what blocks that no apply of this project made hold beyond what it declares.
 
     Records of a declared source are explained, whoever ingested them.
@@ -169,5 +169,5 @@ def _drift(
     fix: str,
     span: SourceSpan | None,
     block: Multihash | None = None,
-) -> Drift:
-    return Drift(dataset=declared.alias, kind=kind, what=what, fix=fix, span=span, block=block)
+) -> ChainDrift:
+    return ChainDrift(dataset=declared.alias, kind=kind, what=what, fix=fix, span=span, block=block)

@@ -43,7 +43,7 @@ class BoundInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class TransformBatch:
     """One step of a transform: what it reads, what the block will record, its watermark."""
 
     inputs: tuple[BoundInput, ...]
@@ -56,7 +56,7 @@ class Batch:
         return any(each.slices for each in self.inputs)
 
 
-def bind(output: ChainState, inputs: Sequence[PendingInput]) -> Batch | None:
+def bind(output: ChainState, inputs: Sequence[PendingInput]) -> TransformBatch | None:
     """Return the next step of `output`, or None when its inputs brought nothing (cut-off).
 
     A query that restates runs all the same.  An input without rows counts as empty where its
@@ -66,7 +66,7 @@ def bind(output: ChainState, inputs: Sequence[PendingInput]) -> Batch | None:
         return None
     watermark = next_watermark(output, [each.now for each in inputs])
     bound = tuple(_bound(each) for each in inputs)
-    batch = Batch(
+    batch = TransformBatch(
         inputs=bound,
         query_inputs=tuple(_recorded(output, each) for each in inputs),
         watermark=watermark,
@@ -78,7 +78,7 @@ def bind(output: ChainState, inputs: Sequence[PendingInput]) -> Batch | None:
 
 def rebind(
     block: ExecuteTransform, aliases: Sequence[str], slices: Sequence[Sequence[DataSlice]]
-) -> Batch:
+) -> TransformBatch:
     """Return the batch that a recorded block was made from; `slices` are whole input histories."""
     bound = []
     for each, alias, history in zip(block.query_inputs, aliases, slices, strict=True):
@@ -91,7 +91,7 @@ def rebind(
         bound.append(
             BoundInput(alias=alias, dataset=each.dataset_id, slices=chosen, interval=interval)
         )
-    return Batch(
+    return TransformBatch(
         inputs=tuple(bound), query_inputs=block.query_inputs, watermark=block.new_watermark
     )
 

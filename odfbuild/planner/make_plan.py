@@ -17,7 +17,7 @@ from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.diff import EventChange, KindChangedError, VocabChangedError, diff
 from odfbuild.planner.diff.query_change import forward_problems, outdated_notes
 from odfbuild.planner.diff.restate import with_restating
 from odfbuild.planner.drift import unmanaged_fix
@@ -30,7 +30,7 @@ from odfbuild.planner.plan.changes import Assessment, ChangeClass
 from odfbuild.planner.plan.policy import Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.staleness import diverged_notes
-from odfbuild.planner.steps import Again, SourceLook, Steps
+from odfbuild.planner.steps import RereadFiles, SourceLook, Steps
 
 ODF_VERSION = "0.34.1"
 
@@ -73,7 +73,7 @@ class Wanted:
     examined: Examined = field(default_factory=dict)
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
-    again: Mapping[DatasetAlias, Again] = field(default_factory=dict)
+    again: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
 
 
@@ -140,7 +140,7 @@ def op_columns(current: Mapping[DatasetAlias, ChainState]) -> frozenset[str]:
 class _Compared:
     """The events to append to each dataset that changes, and what is wrong with them."""
 
-    changes: dict[DatasetAlias, tuple[Change, ...]] = field(default_factory=dict)
+    changes: dict[DatasetAlias, tuple[EventChange, ...]] = field(default_factory=dict)
     refused: dict[DatasetAlias, tuple[Diagnostic, ...]] = field(default_factory=dict)
 
 
@@ -177,7 +177,7 @@ def _compare(
 def _assess(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
-    changes: Mapping[DatasetAlias, tuple[Change, ...]],
+    changes: Mapping[DatasetAlias, tuple[EventChange, ...]],
     wanted: Wanted,
 ) -> Assessed:
     judging = wanted.judging
@@ -199,7 +199,7 @@ def _assess(
 def _steps(
     declared: Sequence[Declared],
     moves: Moves,
-    changes: Mapping[DatasetAlias, tuple[Change, ...]],
+    changes: Mapping[DatasetAlias, tuple[EventChange, ...]],
     sources: Mapping[DatasetAlias, SourceLook],
     policy: Policy,
     wanted: Wanted,

@@ -30,9 +30,9 @@ from odfbuild.odf.refs import DatasetRef
 from odfbuild.odf.schema.ddl import DdlError, uuid_paths
 from odfbuild.odf.schema.value_paths import ValuePath, below, leaves
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine, examine_alike
-from odfbuild.sql.findings import Finding, Reason
+from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.steps import QueryStep, steps_of
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
@@ -53,7 +53,7 @@ _OF_INGEST = tuple(
 
 def check_queries(
     declared: Declared,
-    changes: Sequence[Change],
+    changes: Sequence[EventChange],
     op_columns: Collection[str],
     examined: Examined = _NONE,
 ) -> Iterator[Diagnostic]:
@@ -88,7 +88,7 @@ def check_definitions(declared: Sequence[Declared]) -> Iterator[tuple[Declared, 
     """Yield what is wrong with the queries of whole definitions, in force or not."""
     op_columns = {"op", *(_vocabulary(each).operation_type_column for each in declared)}
     for each in declared:
-        changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
+        changes = [EventChange(event, at) for at, event in enumerate(each.snapshot.metadata)]
         for found in check_queries(each, changes, op_columns):
             yield each, found
 
@@ -115,7 +115,7 @@ def _placed(
     place: _Place,
     transform: TransformSql,
     diagnostic: Diagnostic,
-    finding: Finding,
+    finding: QueryFinding,
 ) -> Diagnostic:
     steps = steps_of(transform)
     if finding.step >= len(steps):

@@ -107,7 +107,7 @@ _WHY = "history only grows, so this copy of the input is outdated, or was reset 
 
 
 def diverged_fix(name: str) -> str:
-    """Return the way on of a dataset that read what its input no longer holds."""
+    """Return the way forward of a dataset that read what its input no longer holds."""
     return f"if it was meant, make it anew: odfbuild rebuild {name}; else restore the input's chain"
 
 

@@ -9,10 +9,10 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.diff.restate import asks_to_restate, restates
 from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform, Work
-from odfbuild.planner.plan.policy import Moved, watermark_at
+from odfbuild.planner.plan.policy import RenamedDataset, watermark_at
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
     FilesPassedOver,
@@ -38,7 +38,7 @@ class ToAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RereadFiles:
     """Files that a rule, `changed` or `late`, has read, in that order."""
 
     rule: str
@@ -61,7 +61,7 @@ class Steps:
     by_id: Mapping[DatasetId, DatasetAlias]
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
-    again: Mapping[DatasetAlias, Again] = field(default_factory=dict)
+    again: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
     now: Timestamp | None = None
     steps: list[Step] = field(default_factory=list)
@@ -70,11 +70,11 @@ class Steps:
     moves: set[DatasetAlias] = field(default_factory=set)
     restating: set[DatasetAlias] = field(default_factory=set)
 
-    def move(self, each: Declared, moved: Moved) -> None:
+    def move(self, each: Declared, moved: RenamedDataset) -> None:
         """Give a dataset its new name before anything else is done to it."""
         self._add(each, "move", Move(moved.old), (), (Renamed(moved.old, str(moved.span)),))
 
-    def append(self, each: Declared, changes: Sequence[Change]) -> None:
+    def append(self, each: Declared, changes: Sequence[EventChange]) -> None:
         """Append the events that a definition asks for, creating the dataset if need be."""
         state = self.current.get(each.alias)
         if state is not None and not changes:
@@ -220,7 +220,7 @@ class Steps:
 
 
 def _why_append(
-    each: Declared, state: ChainState | None, changes: Sequence[Change]
+    each: Declared, state: ChainState | None, changes: Sequence[EventChange]
 ) -> tuple[Reason, ...]:
     if state is None:
         return (NotYetCreated(str(each.span(()))),)

@@ -20,7 +20,7 @@ from odfbuild.project.config.project_file import Config, load_config, parse_conf
 from odfbuild.project.files import Home, UnreadableError, is_own_folder
 from odfbuild.project.files.places import places_of
 from odfbuild.project.read import Reading
-from odfbuild.project.template.names import LazyNames, Names
+from odfbuild.project.template.names import LazyNames, TemplateNames
 from odfbuild.project.template.rendered import Rendering
 from odfbuild.project.yaml import Value, read_documents
 
@@ -275,10 +275,10 @@ def _names(
         for name, each in config.variables.items()
         if name in variables or each.default is not None
     }
-    own = Names("vars", values)
+    own = TemplateNames("vars", values)
     given = {name: env[name] for name in config.env if name in env}
     absent = tuple(name for name in config.env if name not in env)
-    return {**values, "vars": own, "var": own, "env": Names("env", given, absent)}
+    return {**values, "vars": own, "var": own, "env": TemplateNames("env", given, absent)}
 
 
 def _python(home: Home, config: Config) -> dict[str, object]:

@@ -11,7 +11,7 @@ from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.declared import Declared, normalize
 from odfbuild.project.checks import check_snapshot
 from odfbuild.project.checks.findings import Findings
-from odfbuild.project.config.generators import Generator
+from odfbuild.project.config.generators import GeneratorEntry
 from odfbuild.project.files import Home, UnreadableError
 from odfbuild.project.files.places import FoundAgain
 from odfbuild.project.fingerprint import project_files
@@ -20,7 +20,7 @@ from odfbuild.project.template import Templates
 from odfbuild.project.template.generate import Item, NameText, expand, name_of
 from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.yaml import Document, Include, read_source
-from odfbuild.project.yaml.places import KeyPath, Places, Source
+from odfbuild.project.yaml.places import KeyPath, PlaceFinder, SourceText
 from odfbuild.suggest import did_you_mean
 
 # of these problems, the key of an entry is the place, not its value
@@ -44,11 +44,11 @@ class Manifests:
 
 def read_manifests(text: str, file: str) -> Manifests:
     """Return what the documents of a file declare; ProjectErrors if it is no YAML at all."""
-    return read_definitions(Source(file, text))
+    return read_definitions(SourceText(file, text))
 
 
 def read_definitions(
-    source: Source,
+    source: SourceText,
     include: Include | None = None,
     *,
     name: str | None = None,
@@ -61,7 +61,7 @@ def read_definitions(
     there is one document, and its dataset has that name, whether it says so or not.
     """
     manifests = Manifests()
-    reading = _Reading(source, package, manifests)
+    reading = _TextReader(source, package, manifests)
     documents = read_source(source, include)
     for document in documents:
         if document.value is not None:
@@ -71,7 +71,7 @@ def read_definitions(
     return manifests
 
 
-def _empty(source: Source) -> Diagnostic:
+def _empty(source: SourceText) -> Diagnostic:
     only = "holds only comments" if source.text.strip() else "is empty"
     return Diagnostic(
         code="empty-file",
@@ -84,10 +84,10 @@ def _empty(source: Source) -> Diagnostic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _TextReader:
     """Reads the documents of one text, of a package if it is named."""
 
-    source: Source
+    source: SourceText
     package: str | None
     manifests: Manifests
 
@@ -163,7 +163,7 @@ def _put_name(document: Document, name: str, findings: Findings) -> None:
         )
 
 
-def _snapshot(document: Document, source: Source, findings: Findings) -> DatasetSnapshot | None:
+def _snapshot(document: Document, source: SourceText, findings: Findings) -> DatasetSnapshot | None:
     try:
         _, _, decoded = from_manifest(document.value)
     except ManifestErrors as errors:
@@ -181,7 +181,7 @@ def _snapshot(document: Document, source: Source, findings: Findings) -> Dataset
     return None
 
 
-def _legacy(document: Document, source: Source) -> Collection[KeyPath]:
+def _legacy(document: Document, source: SourceText) -> Collection[KeyPath]:
     """Return what `upgrade` would rewrite: nothing in what a template makes."""
     from odfbuild.project.upgrade import legacy_paths
 
@@ -214,7 +214,7 @@ _MANY = 200  # files, from which on a second process helps
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _FilesPart:
     """What some of the files say."""
 
     found: list[Diagnostic]
@@ -243,7 +243,7 @@ class Reading:
     hidden: bool = False
     _templates: dict[str | None, Templates] = field(default_factory=dict)
 
-    def read(self, generators: Sequence[Generator]) -> None:
+    def read(self, generators: Sequence[GeneratorEntry]) -> None:
         """Read the files of the home, and what generators make of templates."""
         generated = {each.template for each in generators}
         files = self._files()
@@ -272,20 +272,22 @@ class Reading:
             self.notes += part.notes
             self.hidden = self.hidden or part.hidden
 
-    def _part(self, names: Sequence[str]) -> "_Part":
+    def _part(self, names: Sequence[str]) -> "_FilesPart":
         """Read some files; what is found leaves this reading as it was."""
         reading = Reading(self.home, self.names, self.packages)
         for name in names:
             reading._plain(name)
-        return _Part(reading.found, reading.wrong, reading.declared, reading.notes, reading.hidden)
+        return _FilesPart(
+            reading.found, reading.wrong, reading.declared, reading.notes, reading.hidden
+        )
 
-    def _packed(self, part: "_Part") -> "_Part":
+    def _packed(self, part: "_FilesPart") -> "_FilesPart":
         """Leave places out that can be found again, since few of them are ever asked for."""
         return replace(part, declared=[self._light(each) for each in part.declared])
 
     def _light(self, declared: Declared) -> Declared:
         places = declared.places
-        if not isinstance(places, Places) or "!include" in places.source.text:
+        if not isinstance(places, PlaceFinder) or "!include" in places.source.text:
             return declared
         again = FoundAgain(self.home, declared.file, declared.document, declared.span())
         return replace(declared, places=again)
@@ -309,7 +311,7 @@ class Reading:
         except ProjectErrors as errors:
             self._refuse(errors)
 
-    def _generate(self, generator: Generator) -> None:
+    def _generate(self, generator: GeneratorEntry) -> None:
         home, name = self._place(generator.template)
         try:
             items = expand(generator, lambda rows: _taken(self.home, rows, generator, "from"))
@@ -325,7 +327,7 @@ class Reading:
                 self._refuse(errors)
 
     def _item(
-        self, item: Item, home: Home, name: str, source: Source, called: NameText | None
+        self, item: Item, home: Home, name: str, source: SourceText, called: NameText | None
     ) -> None:
         """Read what a template makes of one item."""
         templates = self._of(home)
@@ -345,7 +347,7 @@ class Reading:
             )
             raise ProjectErrors([wrong]) from None
 
-    def _take(self, source: Source, include: Include, name: str | None = None) -> None:
+    def _take(self, source: SourceText, include: Include, name: str | None = None) -> None:
         self._add(read_definitions(source, include, name=name, package=self.home.package))
 
     def _add(self, manifests: Manifests) -> None:
@@ -371,7 +373,7 @@ class Reading:
         return self._templates[home.package]
 
 
-def _taken(home: Home, name: str, generator: Generator, key: str) -> Source:
+def _taken(home: Home, name: str, generator: GeneratorEntry, key: str) -> SourceText:
     """Return a file that a generator names; ProjectErrors at that place if it cannot be read."""
     span = generator.at(key)
     if not home.has(name):

@@ -30,9 +30,9 @@ def survey(
     user_folder: Path | None = None,
     permissions: Permissions = UNLIMITED,
     granted: Config | None = None,
-    besides: Iterable[Diagnostic] = (),
+    notes: Iterable[Diagnostic] = (),
 ) -> tuple[Diagnostic, ...]:
-    """Return all problems of a project by their places, each once, with those found `besides`.
+    """Return all problems of a project by their places, each once, with those found `notes`.
 
     Takes what `load_settings`, `resolve_variables` and `load_project` take.  What may be wrong only
     because of another problem is left out.
@@ -42,7 +42,7 @@ def survey(
     packages = looking.packages()
     looking.definitions(known or {}, variables, env or {}, packages)
     told = {_place(each) for each in looking.found}
-    rest = [each for each in besides if _place(each) not in told]
+    rest = [each for each in notes if _place(each) not in told]
     return tuple(sorted((*dict.fromkeys(looking.found), *rest), key=by_place))
 
 

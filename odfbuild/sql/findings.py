@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.shape import TextPlace
 
 
 class Reason(Enum):
@@ -29,7 +29,7 @@ class Reason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class QueryFinding:
     """Something in step number `step` (from 0): a clause, a function or a name, and its place.
 
     Numbers from that of the steps on are those of the temporal tables of the transform.
@@ -38,7 +38,7 @@ class Finding:
     reason: Reason
     name: str
     step: int
-    place: Place
+    place: TextPlace
     hint: str = ""
 
 
@@ -66,7 +66,7 @@ _FORM = {
 }
 
 
-def words(found: Finding) -> tuple[str, str, str]:
+def words(found: QueryFinding) -> tuple[str, str, str]:
     match found.reason:
         case Reason.SYNTAX:
             return (
@@ -134,7 +134,7 @@ def words(found: Finding) -> tuple[str, str, str]:
             )
 
 
-def _unknown_input(found: Finding) -> tuple[str, str, str]:
+def _unknown_input(found: QueryFinding) -> tuple[str, str, str]:
     if found.hint == found.name:
         return (
             f"the name {found.name} is read as several parts",

@@ -380,7 +380,7 @@ def collect(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Garbage:
     """Files to delete, in that order."""
 
     blocks: Sequence[Path]
@@ -404,7 +404,7 @@ def _reach_now(dataset: Dataset) -> _Reach:
     return reach
 
 
-def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: float) -> _Found:
+def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: float) -> _Garbage:
     """Look for what is in the way; `reach` is what references reached, a moment ago maybe."""
     stores = dataset.stores
     for target in refs(dataset).values():
@@ -421,7 +421,7 @@ def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: 
     gone = [] if reach.unknown else old_files
     size = sum(each.size for each in (*old, *gone))
     newest_first = sorted(old, key=lambda each: _number(dataset, each.hash), reverse=True)
-    return _Found(
+    return _Garbage(
         blocks=[each.path for each in newest_first],
         files=[each.path for each in gone],
         bytes=size,
@@ -469,7 +469,7 @@ def _number(dataset: Dataset, block: Multihash) -> float:
         return float("inf")
 
 
-def _delete(found: _Found, disk: Disk) -> None:
+def _delete(found: _Garbage, disk: Disk) -> None:
     for paths in (found.blocks, found.files):
         for path in paths:
             with suppress(FileNotFoundError):

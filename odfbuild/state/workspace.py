@@ -25,7 +25,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.redaction import excerpt
 from odfbuild.state.chain.checked_files import CheckedFiles
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.heads import (
@@ -44,7 +44,7 @@ from odfbuild.state.files.disk import Disk, pending, read_file
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.links import check_dataset_links, check_staging_links
 from odfbuild.state.files.lock import Holder, LockedError, held_by, locked, open_locked
-from odfbuild.state.keys import Keys
+from odfbuild.state.keys import KeyFolder
 
 _PARTS = ("refs", "blocks", "data", "checkpoints")
 _FOLDER = re.compile(r"fed01[0-9a-f]{64}")
@@ -118,7 +118,7 @@ class Workspace:
         lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
     ) -> None:
         self.root = root
-        self.keys = Keys(root / "keys", disk)
+        self.keys = KeyFolder(root / "keys", disk)
         self.index = Index(root / "index.sqlite")
         self.seen = SeenHeads(root)
         self._memory = root / "cache" / "checked"
@@ -295,7 +295,7 @@ class Workspace:
         self,
         alias: DatasetAlias,
         kind: DatasetKind,
-        prepared: Prepared,
+        prepared: CommitRequest,
         *,
         id: DatasetId | None = None,
     ) -> Dataset:
@@ -306,7 +306,7 @@ class Workspace:
         self,
         alias: DatasetAlias,
         kind: DatasetKind,
-        prepared: Prepared,
+        prepared: CommitRequest,
         *,
         id: DatasetId | None = None,
     ) -> ChainState:
@@ -333,12 +333,12 @@ class Workspace:
         return state
 
     def _unnamed(
-        self, kind: DatasetKind, prepared: Prepared, id: DatasetId | None
+        self, kind: DatasetKind, prepared: CommitRequest, id: DatasetId | None
     ) -> tuple[DatasetId, ChainState]:
         room = self.make_room
         new = self.keys.new_dataset_key(room) if id is None else room(id).id
         seed = Seed(dataset_id=new, dataset_kind=kind)
-        whole = Prepared((seed, *prepared.events), prepared.system_time, prepared.files)
+        whole = CommitRequest((seed, *prepared.events), prepared.system_time, prepared.files)
         return new, self.dataset(new).commit(whole, on=None)
 
     def make_room(self, id: DatasetId) -> Dataset:

@@ -23,7 +23,7 @@ from odfbuild.odf.events import DataField, DataSchema, DatasetVocabulary
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.text.steps import QueryStep
-from tests.engines import FakeEngine, Rows
+from tests.support.engines import FakeEngine, Rows
 
 __all__ = ["DuckEngine"]
 

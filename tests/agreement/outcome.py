@@ -16,8 +16,8 @@ from odfbuild.cli.main import main
 from odfbuild.executors.engine.protocol import Engine
 from odfbuild.executors.engine.spark import engine as spark
 from tests.agreement.drawn import Drawn
-from tests.inside import lay_out
-from tests.projects import Done
+from tests.support.process.inside import lay_out
+from tests.support.projects import Done
 
 __all__ = ["Difference", "differences", "run_inside"]
 

@@ -20,8 +20,8 @@ from odfbuild.state.workspace import Workspace
 from tests.agreement.drawn import Drawn
 from tests.agreement.engine import DuckEngine
 from tests.agreement.outcome import run_inside
-from tests.inside import lay_out
-from tests.texts import derivative, root
+from tests.support.process.inside import lay_out
+from tests.support.projects.texts import derivative, root
 
 _OLD = 10_000_000  # ns, after which files count as old here
 _FORMS = ((), ("-o", "json"), ("--explain", "--changes-exit"))
@@ -34,7 +34,7 @@ class _Counted:
         self.asked = self.made = 0
         self._make = part.made_in_part
 
-    def __call__(self, project: app.Opened, changed: app.Part) -> app.Made | None:
+    def __call__(self, project: app.Opened, changed: app.Part) -> app.MadePlan | None:
         found = self._make(project, changed)
         self.asked += 1
         self.made += found is not None

@@ -9,9 +9,9 @@ import pytest
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine.analysis import Analysis
 from odfbuild.executors.engine.protocol import engine_version
-from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out
-from tests.texts import GOOD, derivative, root
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects.texts import GOOD, derivative, root
 
 
 class Picky(FakeEngine):

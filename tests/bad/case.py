@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.servers import Page
+from tests.support.servers.http import Page
 
 __all__ = ["CSV", "GOOD", "SOURCE", "Bad", "definition", "flow", "pipe", "url", "zipped"]
 

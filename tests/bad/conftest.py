@@ -8,9 +8,9 @@ import pytest
 
 from tests.bad.case import Bad
 from tests.bad.meeting import Meeting
-from tests.engines import FakeEngine
-from tests.inside import Inside
-from tests.projects import Done
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside
+from tests.support.projects import Done
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.bad.case import SOURCE, Bad, definition
-from tests.ftp_servers import Ftp, serving_ftp
-from tests.inside import Inside, heads, lay_out
-from tests.projects import Done
-from tests.servers import Page, Server, serving
+from tests.support.process.inside import Inside, heads, lay_out
+from tests.support.projects import Done
+from tests.support.servers.ftp import Ftp, serving_ftp
+from tests.support.servers.http import Page, Server, serving
 
 __all__ = ["Meeting", "check_error", "check_said", "errors_of"]
 

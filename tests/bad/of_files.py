@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.bad.case import GOOD, Bad, flow, pipe, zipped
-from tests.executors.readers.shapefiles import pack, parts, point, repacked
-from tests.executors.readers.shapefiles import zipped as archive_of
+from tests.executors.ingest.read.shapefiles import pack, parts, point, repacked
+from tests.executors.ingest.read.shapefiles import zipped as archive_of
 
 __all__ = ["PACKED", "PARQUET_FILES", "SHAPEFILES"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bad.case import CSV, GOOD, Bad, pipe, url
-from tests.servers import Page
+from tests.support.servers.http import Page
 
 __all__ = ["COMMANDS", "DOWNLOADS", "FILES", "FTP", "HTTP", "TIMES"]
 

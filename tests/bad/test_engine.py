@@ -12,9 +12,9 @@ from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.bad.case import Bad, definition
 from tests.bad.meeting import check_said, errors_of
 from tests.bad.of_engine import MERGES, QUERIES
-from tests.inside import heads, lay_out
-from tests.projects import Done
 from tests.real.building import Building
+from tests.support.process.inside import heads, lay_out
+from tests.support.projects import Done
 
 pytestmark = pytest.mark.spark
 

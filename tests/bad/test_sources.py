@@ -13,7 +13,7 @@ from tests.bad.of_definitions import DEFINITIONS, SCHEMAS
 from tests.bad.of_files import PACKED, PARQUET_FILES, SHAPEFILES
 from tests.bad.of_readers import CSV_FILES, GEO_FILES, JSON_FILES
 from tests.bad.of_sources import COMMANDS, DOWNLOADS, FILES, FTP, HTTP, TIMES
-from tests.projects import Done
+from tests.support.projects import Done
 
 GROUPS = (
     *(CSV_FILES, JSON_FILES, GEO_FILES, SHAPEFILES, PARQUET_FILES, PACKED),

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.market import FILES
-from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out, without_jvm
-from tests.texts import GOOD, derivative, root
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out, without_jvm
+from tests.support.projects.market import FILES
+from tests.support.projects.texts import GOOD, derivative, root
 
 
 @pytest.fixture(scope="session")

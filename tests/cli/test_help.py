@@ -7,8 +7,8 @@ import pytest
 
 from odfbuild.cli import exits
 from odfbuild.planner.evolution.rules.catalogue import catalogue
-from tests.cli.within import Within
-from tests.projects import REPOSITORY
+from tests.support.process.within import Within
+from tests.support.projects import REPOSITORY
 
 
 @pytest.fixture

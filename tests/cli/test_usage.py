@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.version import __version__
-from tests.projects import odfbuild, shell
+from tests.support.projects import odfbuild, shell
 
 WRONG = {
     "plna": "Did you mean 'plan'?",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from odfbuild.version import __version__
-from tests.cli.within import Within
-from tests.projects import probe
+from tests.support.process.within import Within
+from tests.support.projects import probe
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from odfbuild.app.maintenance.rewrite import (
 from odfbuild.app.undo import prepare_undo, take_back
 from odfbuild.cli import exits, files
 from odfbuild.cli import reservation as busy
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.commands.apply.apply import ApplyOptions, apply_project
 from odfbuild.cli.commands.apply.run import RunOptions, run_data
 from odfbuild.cli.commands.author.mv import mv
@@ -51,7 +51,6 @@ from odfbuild.state.chain.objects import MissingObjectError
 from odfbuild.state.lease import Lease, take_lease
 from odfbuild.state.runs import list_runs
 from odfbuild.state.workspace import Workspace
-from tests.engines import FakeEngine
 from tests.faults.interleaving import (
     Choice,
     Scheduler,
@@ -59,8 +58,9 @@ from tests.faults.interleaving import (
     stop_here,
     switching_lock,
 )
-from tests.inside import lay_out
-from tests.texts import derivative, root
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import lay_out
+from tests.support.projects.texts import derivative, root
 
 __all__ = [
     "COMMANDS",
@@ -251,15 +251,15 @@ def _ended(code: int) -> None:
 
 
 def _do_apply(project: app.Opened, _: "World") -> None:
-    _ended(apply_project(Given(directory=project.root), _APPLY))
+    _ended(apply_project(ProjectArguments(directory=project.root), _APPLY))
 
 
 def _do_run(project: app.Opened, _: "World") -> None:
-    _ended(run_data(Given(directory=project.root), RunOptions(apply=_APPLY)))
+    _ended(run_data(ProjectArguments(directory=project.root), RunOptions(apply=_APPLY)))
 
 
 def _move_files(project: app.Opened, _: "World") -> None:
-    _ended(mv(Given(directory=project.root), "src", "called", lock_timeout=10))
+    _ended(mv(ProjectArguments(directory=project.root), "src", "called", lock_timeout=10))
 
 
 @contextmanager

@@ -46,9 +46,9 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.index import Index
-from tests.executors.test_runner import copy
-from tests.executors.workshop import Workshop
+from tests.executors.runs.test_scheduler import copy
 from tests.planner.builders import declare
+from tests.support.workshop import Workshop
 
 __all__ = ["Outcome", "Scenario", "main", "scenario"]
 
@@ -176,7 +176,7 @@ def scenario(*, spark: bool = False) -> Iterator[Scenario]:
             from odfbuild.executors.engine.spark.engine import SparkEngine
 
             version = {"spark": engine_version("spark") or ""}
-            stack.enter_context(patch("tests.executors.workshop.ENGINES", version))
+            stack.enter_context(patch("tests.support.workshop.ENGINES", version))
             engine = stack.enter_context(SparkEngine(folder / "jvm", cores=2))
         made = Scenario(folder, SPARK if spark else QUICK, engine)
         made.make()

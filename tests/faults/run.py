@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.projects import REPOSITORY, environment
+from tests.support.projects import REPOSITORY, environment
 
 __all__ = ["HARNESSES", "main"]
 

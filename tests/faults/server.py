@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from odfbuild.host.pipes import is_readable
-from tests.children import run_to_end
 from tests.faults.preload import NOTHING, Fault, State
-from tests.projects import REPOSITORY, environment
+from tests.support.process.children import run_to_end
+from tests.support.projects import REPOSITORY, environment
 
 __all__ = ["LIMIT", "CommandServer", "Outcome", "Runner", "SparkCommands"]
 
@@ -200,7 +200,7 @@ if __name__ == "__main__":
     import odfbuild.cli.main  # noqa: F401 - imported once for all children
     from odfbuild.executors.engine.spark import engine
     from odfbuild.state.files.disk import Disk
-    from tests.engines import FakeEngine
+    from tests.support.engines import FakeEngine
 
     if sys.argv[1:] == ["careless"]:
         Disk.sync = lambda *_: None  # type: ignore[method-assign]

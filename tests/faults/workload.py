@@ -6,8 +6,8 @@ of a definition in the second apply.
 
 from pathlib import Path
 
-from tests.inside import lay_out
-from tests.texts import derivative, root
+from tests.support.process.inside import lay_out
+from tests.support.projects.texts import derivative, root
 
 __all__ = ["APPLY", "NAMES", "first", "second"]
 

@@ -16,7 +16,7 @@ from odfbuild.planner.saved import canonical, document_hash, from_json, to_json
 from odfbuild.planner.select.parse import parse_selector
 from odfbuild.project.load import load_project
 from odfbuild.project.survey import survey
-from tests.confined import confined
+from tests.support.process.confined import confined
 
 __all__ = ["plan", "project", "selector", "template"]
 

@@ -37,7 +37,7 @@ from odfbuild.executors.engine.spark.admission import RefusedPlanError, admitted
 from odfbuild.executors.engine.spark.engine import _OF_INGEST, SparkEngine
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.launch import spark_home
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.sql.analysis.facts import diagnostics, examine
 from odfbuild.sql.functions import ALLOWED, REFUSED
 from odfbuild.sql.text.steps import QueryStep
@@ -409,7 +409,7 @@ class _Run:
 
     def _start(self) -> None:
         self._engine = SparkEngine(self._folder / "jvm", cores=1, java_options=())
-        self._session = self._engine._sessions.session(Size.SMALL)
+        self._session = self._engine._sessions.session(StepSize.SMALL)
         self._session.createDataFrame(TABLE).createOrReplaceTempView("t")
         self._statements = Statements(self._seed, str(self._file), examples(self._session))
         judged(self._session, "SELECT i AS a FROM t")

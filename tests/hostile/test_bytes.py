@@ -19,7 +19,7 @@ from odfbuild.errors import (
 )
 from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepGeoJson, ReadStepJson, ReadStepNdJson
 from odfbuild.planner.saved.forms import diagnostic_json
-from tests.executors.readers.reading import frame_of
+from tests.executors.ingest.read.reading import frame_of
 
 LONG = "x" * 60_000
 D = ("id INT", "name STRING")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.within import Within
-from tests.inside import lay_out
-from tests.texts import GOOD, root
+from tests.support.process.inside import lay_out
+from tests.support.process.within import Within
+from tests.support.projects.texts import GOOD, root
 
 WRITES = {
     "plan": ("plan", "--out", "{}"),

@@ -10,12 +10,12 @@ import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import SetTransform
-from tests.cli.market import dataset
-from tests.executors.forger import Forger
 from tests.hostile import CANARY, CANARY_NAME
-from tests.inside import Inside, lay_out
-from tests.projects import Done
-from tests.texts import GOOD, derivative, root
+from tests.support.data.forger import Forger
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects import Done
+from tests.support.projects.market import dataset
+from tests.support.projects.texts import GOOD, derivative, root
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.ingest.process.program import last_words
 from odfbuild.known_secrets import hidden
 from odfbuild.redaction import excerpt, hiding, redacted
-from tests.projects import REPOSITORY
+from tests.support.projects import REPOSITORY
 
 PACKAGE = REPOSITORY / "odfbuild"
 SECRET = "hunter2-of-the-north"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.within import Within
-from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out
-from tests.test_hostile_projects import GENERATED, SETTINGS, WHOLE
+from tests.hostile.test_looked_at import GENERATED, SETTINGS, WHOLE
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.process.within import Within
 
 FILES = {
     **WHOLE,

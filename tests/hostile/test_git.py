@@ -14,10 +14,10 @@ from odfbuild.project import git
 from odfbuild.project.git import ForeignRepositoryError, GitError, GitTimeoutError
 from odfbuild.project.git.repository import PackageGitError
 from odfbuild.project.git.repository import Repository as Package
-from odfbuild.project.git.revision import MissingObjectError, at_revision, git_state
+from odfbuild.project.git.revision import MissingGitObjectError, at_revision, git_state
 from odfbuild.project.git.tree import TreeError
-from tests.cli.within import Within
-from tests.repositories import Repository
+from tests.support.process.within import Within
+from tests.support.projects.repositories import Repository
 
 FILES: dict[str, str | None] = {
     "odfbuild.yaml": "odfbuild: 1\nname: theirs\n",
@@ -281,7 +281,7 @@ def test_what_is_missing_is_an_error_and_not_fetched(
             **({"remote.origin.vcs": "ext"} if transport == "vcs" else {}),
         }.items():
             victim.set(name, value)
-    with pytest.raises(MissingObjectError, match="lacks the object") as caught:
+    with pytest.raises(MissingGitObjectError, match="lacks the object") as caught:
         victim.revision()
     assert caught.value.code == "git-missing"
     assert ("partial clone" in caught.value.why) is (transport != "none")

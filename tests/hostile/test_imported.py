@@ -23,10 +23,10 @@ from odfbuild.state.disabled import (
     is_disabled,
     mark_of,
 )
-from tests.cli.market import append, dataset
-from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out
-from tests.texts import GOOD, root
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects.market import append, dataset
+from tests.support.projects.texts import GOOD, root
 
 GLOB = FetchStepFilesGlob(path="data/*.csv")
 EVIL: dict[str, tuple[FetchStep, tuple[PrepStep, ...]]] = {

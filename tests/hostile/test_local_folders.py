@@ -11,20 +11,20 @@ from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import make_workspace_folder
-from odfbuild.state.keys import Keys
+from odfbuild.state.keys import KeyFolder
 from odfbuild.state.lease import Worker, take_lease
 from odfbuild.state.memory.applied import record_applied
 from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.state.runs import RunSummary, begin_run, new_run_id
 from odfbuild.state.workspace import Workspace
-from tests.cli.market import FILES
-from tests.cli.within import Within
-from tests.engines import FakeEngine
-from tests.inside import lay_out
-from tests.state.chains import OUR_ID
+from tests.support.data.chains import OUR_ID
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import lay_out
+from tests.support.process.within import Within
+from tests.support.projects.market import FILES
 
 SRC = DatasetAlias.parse("src")
 NOON = Timestamp.parse("2031-04-02T12:00:00Z")
@@ -61,9 +61,11 @@ def begin(root: Path) -> None:
 FIRST: dict[str, Callable[[Path], object]] = {
     "cache": lambda root: Workspace(root).cache,
     "room": lambda root: Workspace(root).make_room(OUR_ID),
-    "creation": lambda root: Workspace(root).create(SRC, DatasetKind.ROOT, Prepared((), NOON, ())),
+    "creation": lambda root: Workspace(root).create(
+        SRC, DatasetKind.ROOT, CommitRequest((), NOON, ())
+    ),
     "staging": stage,
-    "key": lambda root: Keys(root / "keys").new_dataset_key(),
+    "key": lambda root: KeyFolder(root / "keys").new_dataset_key(),
     "lease": lease,
     "run": begin,
     "applied": lambda root: record_applied(Workspace(root), {SRC: False}),

@@ -16,8 +16,8 @@ from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_s
 from odfbuild.executors.engine.spark.cluster.secret import SECRET
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.jvm import launch as jvm_module
-from odfbuild.executors.engine.spark.settings import Size
-from tests.cli.within import Within
+from odfbuild.executors.engine.spark.settings import StepSize
+from tests.support.process.within import Within
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +28,7 @@ _LISTENS = "0A"
 @pytest.fixture
 def jvm(engine: SparkEngine) -> Any:
     """Return the Java process of the engine, once Spark is ready."""
-    engine._sessions.session(Size.SMALL)
+    engine._sessions.session(StepSize.SMALL)
     host = engine._sessions._host
     assert host is not None
     return host.jvm
@@ -43,7 +43,7 @@ def test_ports_are_open_to_this_machine_only(jvm: Any) -> None:
 
 @pytest.mark.holds("local-ports")
 def test_who_lacks_the_secret_is_not_answered(engine: SparkEngine, jvm: Any) -> None:
-    view: Any = engine._sessions.session(Size.SMALL).sparkContext._gateway.jvm
+    view: Any = engine._sessions.session(StepSize.SMALL).sparkContext._gateway.jvm
     kind = "org.apache.spark.rpc.netty.RpcEndpointVerifier$CheckExistence"
     loader = view.java.lang.Thread.currentThread().getContextClassLoader()
     made = view.java.lang.Class.forName(kind, True, loader).getDeclaredConstructors()
@@ -54,7 +54,7 @@ def test_who_lacks_the_secret_is_not_answered(engine: SparkEngine, jvm: Any) -> 
 
 
 def named(engine: SparkEngine) -> Any:
-    gateway: Any = engine._sessions.session(Size.SMALL).sparkContext._gateway
+    gateway: Any = engine._sessions.session(StepSize.SMALL).sparkContext._gateway
     given = gateway.new_array(gateway.jvm.java.lang.Object, 1)
     given[0] = "HeartbeatReceiver"
     return given
@@ -96,7 +96,7 @@ def test_strangers_at_the_port_of_updates_change_nothing(
     engine: SparkEngine, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One waits, one sends half of the token, one sends others' bytes: Spark is served."""
-    server: Any = engine._sessions.session(Size.SMALL).sparkContext._accumulatorServer
+    server: Any = engine._sessions.session(StepSize.SMALL).sparkContext._accumulatorServer
     token = server.auth_token.encode()
     with (
         socket.create_connection(server.server_address) as waiting,

@@ -22,9 +22,9 @@ from odfbuild.odf.events import (
     SetPollingSource,
 )
 from odfbuild.odf.timestamp import Timestamp
-from tests.cli.within import Within
-from tests.inside import lay_out
-from tests.texts import GOOD, root
+from tests.support.process.inside import lay_out
+from tests.support.process.within import Within
+from tests.support.projects.texts import GOOD, root
 
 NOW = Timestamp.from_millis(0)
 

@@ -12,7 +12,7 @@ from odfbuild.odf.backtracking import LONGEST_TEXT, CostlyPatternError, check_co
 from odfbuild.odf.events import EventTimeSourceFromMetadata, EventTimeSourceFromPath
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_event_time
-from odfbuild.project.yaml.places import Places, Source, Spot
+from odfbuild.project.yaml.places import PlaceFinder, SourceText, Spot
 
 ENDLESS = (
     r"^((a+)+)$",
@@ -73,7 +73,7 @@ def test_usual_patterns_are_admitted(pattern: str) -> None:
 
 @pytest.mark.holds("source-patterns")
 def test_check_refuses_such_a_pattern_and_a_search_a_long_name() -> None:
-    findings = Findings(None, Places(Source("a.yaml", ""), Spot(0, 0)))
+    findings = Findings(None, PlaceFinder(SourceText("a.yaml", ""), Spot(0, 0)))
     source = EventTimeSourceFromPath(ENDLESS[0], None)
     check_event_time(source, EventTimeSourceFromMetadata, ("fetch",), findings)
     assert [each.code for each in findings.errors] == ["event-time-pattern"]

@@ -28,10 +28,10 @@ from odfbuild.odf.events import (
     RequestHeader,
 )
 from odfbuild.odf.timestamp import Timestamp
-from tests.cli.within import Within
-from tests.inside import lay_out
-from tests.projects import REPOSITORY, Done
-from tests.repositories import Repository
+from tests.support.process.inside import lay_out
+from tests.support.process.within import Within
+from tests.support.projects import REPOSITORY, Done
+from tests.support.projects.repositories import Repository
 
 SECRET = "hunter2-is-not-for-you"
 SETTINGS = "odfbuild: 1\nname: theirs\n"
@@ -469,7 +469,7 @@ def test_the_schema_of_a_policy_takes_what_the_reader_takes() -> None:
     from jsonschema import Draft202012Validator
 
     from odfbuild.project.config.permissions import parse_policy
-    from tests.project.test_settings_schema import documents
+    from tests.project.config.test_schema import documents
 
     schema = json.loads((REPOSITORY / "schemas" / "policy.schema.json").read_text("utf-8"))
     Draft202012Validator.check_schema(schema)

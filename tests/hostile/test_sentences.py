@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from odfbuild.cli.main import command_line
-from tests.projects import REPOSITORY
+from tests.support.projects import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "security.md").read_text("utf-8")
 BOUNDARIES = {

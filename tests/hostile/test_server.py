@@ -24,12 +24,12 @@ from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.project.yaml import read_documents
 from odfbuild.redaction import excerpt, header_has_secret, redacted, without
-from tests.cli.within import Within
-from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out
-from tests.servers import Page, serving
-from tests.state.chains import NOON
-from tests.texts import root
+from tests.support.data.chains import NOON
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.process.within import Within
+from tests.support.projects.texts import root
+from tests.support.servers.http import Page, serving
 
 SECRET = "hunter2/is+not=for&you"
 PLAIN = "hunter2isnotforyou"

@@ -24,7 +24,7 @@ from odfbuild.host.permissions import (
     Permissions,
 )
 from odfbuild.odf.events import EnvVar, FetchStepContainer, FetchStepFilesGlob
-from tests.runtimes import Played, play
+from tests.support.process.runtimes import Played, play
 
 SECRET = "hunter2-is-not-for-you"
 

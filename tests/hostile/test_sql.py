@@ -31,7 +31,7 @@ from odfbuild.executors.engine.spark.admission import OPTIONS, RefusedPlanError,
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED, REFUSED
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError, spark_home
-from odfbuild.executors.engine.spark.settings import GUARDED, Size
+from odfbuild.executors.engine.spark.settings import GUARDED, StepSize
 from odfbuild.odf.events import MergeStrategyAppend
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql import forbidden as refusals
@@ -39,12 +39,12 @@ from odfbuild.sql import functions as registry
 from odfbuild.sql.columns import functions
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.text.steps import QueryStep
-from tests.executors.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
+from tests.executors.engine.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, FOREIGN, PLACES, PROGRAMS, READS
 from tests.hostile.sql_door import TABLE as RANDOM_TABLE
 from tests.hostile.sql_door import Statements, Watched, judged
-from tests.projects import REPOSITORY
+from tests.support.projects import REPOSITORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ TABLE = pa.table({"x": [1, 2], "s": ['{"a": 1}', "<r><a>1</a></r>"]})
 @pytest.fixture
 def session(engine: SparkEngine) -> "Iterator[SparkSession]":
     """Yield a session with the table `t`."""
-    found = engine._sessions.session(Size.SMALL)
+    found = engine._sessions.session(StepSize.SMALL)
     found.createDataFrame(TABLE).createOrReplaceTempView("t")
     yield found
     found.catalog.dropTempView("t")
@@ -151,12 +151,12 @@ def test_nothing_is_put_into_the_text(query: str, name: str, session: "SparkSess
 
 @pytest.mark.holds("sql-environment")
 def test_a_session_that_would_put_something_in_is_not_used(engine: SparkEngine) -> None:
-    engine._sessions.session(Size.SMALL)
+    engine._sessions.session(StepSize.SMALL)
     for name in GUARDED:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("odfbuild.executors.engine.spark.session.GUARDED", {name: "another"})
             with pytest.raises(JvmFailedError, match=re.escape(name)):
-                engine._sessions._child(Size.SMALL)
+                engine._sessions._child(StepSize.SMALL)
 
 
 UDT = {"type": "udt", "class": "org.apache.spark.deploy.SparkSubmit", "sqlType": "string"}

@@ -18,7 +18,7 @@ from odfbuild.cli.formats.rows import Destination, RowFormat, write_out
 from odfbuild.cli.main import main
 from odfbuild.cli.render.rows import write_rows
 from odfbuild.cli.terminal.streams import Guarded, as_it_is
-from tests.cli.within import Within
+from tests.support.process.within import Within
 
 COMMANDS = [
     "::set-env name=PATH::/tmp",

@@ -9,9 +9,9 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.state.files.links import WorkspaceLinkError
 from odfbuild.state.gc import find_leftovers
 from odfbuild.state.workspace import Workspace
-from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out
-from tests.texts import GOOD, root
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects.texts import GOOD, root
 
 ID = DatasetId(bytes(32))
 PLACES = (

@@ -9,7 +9,7 @@ import pytest
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.runs.lineage import FILE, catch_up, lineage_of, relations_at
-from odfbuild.lineage.chains import Input, inputs_of, put_inputs, trace
+from odfbuild.lineage.chains import ChainInput, inputs_of, put_inputs, trace
 from odfbuild.lineage.ids import node_id
 from odfbuild.lineage.model import LineageDirection, LineageRelation
 from odfbuild.lineage.relations import LineageRelations
@@ -27,10 +27,10 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
-from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out
 from tests.planner.builders import sql
-from tests.texts import GOOD, derivative, root
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects.texts import GOOD, derivative, root
 
 MORE = derivative("more", "out", "select t, k, v from made").replace("alias: src", "alias: made")
 A, B, C, D = (DatasetId(bytes([n]) * 32) for n in range(4))
@@ -63,7 +63,7 @@ def chain(*events: MetadataEvent) -> list[tuple[Multihash, MetadataBlock]]:
     ]
 
 
-def told(*inputs: Input) -> dict[DatasetId, tuple[str, bool]]:
+def told(*inputs: ChainInput) -> dict[DatasetId, tuple[str, bool]]:
     return {each.dataset: (each.classifier, each.is_read) for each in inputs}
 
 
@@ -120,11 +120,11 @@ def test_relations_that_a_chain_tells_no_more_go_and_others_stay() -> None:
     first, second = sha3_256(b"1"), sha3_256(b"2")
     by_hand = LineageRelation("by hand", node_id(D), node_id(C))
     store.bulk_add([by_hand])
-    put_inputs(store, C, first, [Input(A, "a", first), Input(B, "b", first, True)])
+    put_inputs(store, C, first, [ChainInput(A, "a", first), ChainInput(B, "b", first, True)])
     head, inputs = inputs_of(store, C)
     assert head == first
-    assert set(inputs) == {Input(A, "a", first), Input(B, "b", first, True)}
-    put_inputs(store, C, second, [Input(B, "other", first, True)])
+    assert set(inputs) == {ChainInput(A, "a", first), ChainInput(B, "b", first, True)}
+    put_inputs(store, C, second, [ChainInput(B, "other", first, True)])
     assert set(store.get_all_lineage()) == {
         by_hand,
         LineageRelation("other", node_id(B), node_id(C)),

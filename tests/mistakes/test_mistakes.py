@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.engine.spark import engine as spark
-from tests.cli.market import steady
-from tests.cli.within import Within
-from tests.engines import FakeEngine
-from tests.inside import lay_out
 from tests.mistakes.mistake import Files, Mistake
 from tests.mistakes.shop import FILES
 from tests.mistakes.table import TABLE
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import lay_out
+from tests.support.process.within import Within
+from tests.support.projects.market import steady
 
 ANSWERS = Path(__file__).with_name("answers")
 _SAID = re.compile(r"\b(?:warning|note)\[|\bODF\d{3}\b")

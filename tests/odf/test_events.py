@@ -25,7 +25,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.record import Record
 from odfbuild.odf.wire.layout import TABLES
-from tests.strategies import records
+from tests.support.values.strategies import records
 
 ROOT = Path(__file__).parents[2]
 CLASSES = sorted(TABLES, key=lambda cls: cls.__name__)

@@ -19,8 +19,8 @@ from odfbuild.odf.identity import (
     Multihash,
     sha3_256,
 )
-from tests.cases import load
-from tests.strategies import dataset_ids, multihashes
+from tests.support.cases import load
+from tests.support.values.strategies import dataset_ids, multihashes
 
 CASES = load("multiformats")["vectors"]
 SHA3 = int(Multicodec.SHA3_256)

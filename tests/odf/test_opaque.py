@@ -51,8 +51,8 @@ from odfbuild.odf.wire.blocks import (
     encode_table,
 )
 from odfbuild.odf.wire.layout import TABLES
-from tests.newer import as_newer, in_envelope
-from tests.state.chains import NOON, ROOT, SCHEMA, Link, after, chains, folded, grown, later
+from tests.support.data.chains import NOON, ROOT, SCHEMA, Link, after, chains, folded, grown, later
+from tests.support.values.newer import as_newer, in_envelope
 
 POLLING = SetPollingSource(
     fetch=FetchStepUrl(url="https://example.org"),

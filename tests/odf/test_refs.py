@@ -29,8 +29,8 @@ from odfbuild.odf.refs import (
     parse_ref_pattern,
     parse_remote_ref,
 )
-from tests.cases import load
-from tests.strategies import aliases, dataset_ids, names
+from tests.support.cases import load
+from tests.support.values.strategies import aliases, dataset_ids, names
 
 CASES = load("grammar")["vectors"]
 ID = DatasetId(bytes(range(32)))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
-from tests.cases import load
-from tests.strategies import timestamps
+from tests.support.cases import load
+from tests.support.values.strategies import timestamps
 
 TEXTS = [
     pytest.param(case["text"].strip(), case["expected"]["canonical_text"].strip(), id=case["id"])

@@ -23,7 +23,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.drift import Drift, DriftKind, drift_of_blocks, drift_of_definition
+from odfbuild.planner.drift import ChainDrift, DriftKind, drift_of_blocks, drift_of_definition
 from tests.planner.builders import Chain, derivative, polling, root, schema
 
 NOON = Timestamp.parse("2024-01-01T12:00:00Z")
@@ -40,11 +40,11 @@ def same(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
     return ref
 
 
-def judged(declared: Declared, state: ChainState, base: ChainState | None) -> list[Drift]:
+def judged(declared: Declared, state: ChainState, base: ChainState | None) -> list[ChainDrift]:
     return list(drift_of_definition(declared, state, base, same, {}))
 
 
-def told(found: Sequence[Drift]) -> list[tuple[str, str]]:
+def told(found: Sequence[ChainDrift]) -> list[tuple[str, str]]:
     return [(each.kind.value, each.what) for each in found]
 
 

@@ -21,8 +21,8 @@ from odfbuild.cli.main import main
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
-from tests.projects import EXAMPLES, REPOSITORY, Done
 from tests.real.published import Row
+from tests.support.projects import EXAMPLES, REPOSITORY, Done
 
 __all__ = [
     "AIRLINES",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.odf.plain_flatbuffers import read
+from tests.odf.wire.plain_flatbuffers import read
 from tests.real.building import (
     AIRLINE_FILES,
     AIRLINES,

@@ -10,8 +10,8 @@ from odfbuild.executors.ingest.sample import take_sample
 from odfbuild.executors.ingest.sample.model import Sample
 from odfbuild.odf.events import PrepStep, ReadStep
 from odfbuild.odf.manifest import from_mapping
-from tests.projects import odfbuild
 from tests.real.building import DATA
+from tests.support.projects import odfbuild
 
 FOLDERS = {"openflights": 1, "vega-datasets": 1, "italy-covid-regions": 5}  # one in so many
 KINDS = (".csv", ".dat", ".gz", ".zip", ".json", ".geojson")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from tests.executors.readers.shapefiles import pack, parts, point
+from tests.executors.ingest.read.shapefiles import pack, parts, point
 from tests.real.building import DATA, Building
 
 QUAKES = DATA / "vega-datasets" / "earthquakes.geojson"

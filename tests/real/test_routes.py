@@ -15,10 +15,10 @@ import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.bad.case import flow, pipe, url
-from tests.ftp_servers import serving_ftp
 from tests.real.building import AIRLINE_FILES, DATA, Building
 from tests.real.published import Row
-from tests.servers import Server, serving
+from tests.support.servers.ftp import serving_ftp
+from tests.support.servers.http import Server, serving
 
 VEGA, PLANES = DATA / "vega-datasets", DATA / "openflights" / "planes"
 WEATHER = tuple(sorted((VEGA / "seattle-weather").glob("*.csv")))

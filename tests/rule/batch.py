@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from tests.rule.inputs import SYSTEM
 from tests.rule.played import Log
 from tests.rule.rows import counted, standing
@@ -26,7 +26,7 @@ class Batch:
     """The batch queries of a history's steps, which are read at once and run together."""
 
     def __init__(self, engine: SparkEngine, shape: Shape) -> None:
-        self._session = engine._sessions.session(Size.SMALL)
+        self._session = engine._sessions.session(StepSize.SMALL)
         self._shape = shape
         self._frames: list[DataFrame] = []
 

@@ -15,7 +15,7 @@ from random import Random
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from tests.rule.histories import History, history, stretched
 from tests.rule.played import Step, in_spark, played, sealed
 from tests.rule.shapes import SHAPES, Shape
@@ -96,7 +96,7 @@ def _bytes(path: Path | None) -> bytes | None:
 
 @contextmanager
 def _partitions(engine: SparkEngine, number: int | None) -> Iterator[None]:
-    conf, name = engine._sessions.session(Size.BIG).conf, "spark.sql.shuffle.partitions"
+    conf, name = engine._sessions.session(StepSize.BIG).conf, "spark.sql.shuffle.partitions"
     before = conf.get(name)
     assert before is not None
     conf.set(name, before if number is None else str(number))

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from tests.cli.market import dataset
-from tests.inside import Inside, lay_out
 from tests.rule.derived import MADE, Made, check_made
-from tests.texts import derivative, root
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects.market import dataset
+from tests.support.projects.texts import derivative, root
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DatasetKind, SetInfo
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import CorruptHeadError
 from odfbuild.state.chain.objects import MissingObjectError
@@ -28,11 +28,11 @@ from odfbuild.state.workspace import (
     UnusableNameError,
     Workspace,
 )
-from tests.state.chains import NOON, checkpoint_of, later
-from tests.state.disks import verified
+from tests.support.data.chains import NOON, checkpoint_of, later
+from tests.support.data.disks import verified
 
 FOO, BAR = DatasetAlias.parse("foo"), DatasetAlias.parse("Acc.One/B-ar.X")
-INFO = Prepared((SetInfo(description="x"),), NOON)
+INFO = CommitRequest((SetInfo(description="x"),), NOON)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_the_layout_is_the_documented_one(workspace: Workspace) -> None:
 
 def test_a_given_id_is_used_and_gets_no_key(workspace: Workspace) -> None:
     id = DatasetId(b"\x05" * 32)
-    made = workspace.create(FOO, DatasetKind.DERIVATIVE, Prepared((), NOON), id=id)
+    made = workspace.create(FOO, DatasetKind.DERIVATIVE, CommitRequest((), NOON), id=id)
     assert verified(made).dataset == id
     assert verified(made).kind is DatasetKind.DERIVATIVE
     assert not workspace.keys.has(id)
@@ -212,7 +212,7 @@ def test_states_are_right_with_a_fresh_a_stale_and_no_index(workspace: Workspace
     workspace.index.close()
     one = Workspace(workspace.root).open(FOO)
     assert one is not None
-    one.commit(Prepared((SetInfo(description="new"),), later(1)), on=one.state())
+    one.commit(CommitRequest((SetInfo(description="new"),), later(1)), on=one.state())
     assert workspace.states()[FOO].info == SetInfo(description="new")
     workspace.index.close()
     for file in workspace.root.glob("index.sqlite*"):
@@ -222,7 +222,7 @@ def test_states_are_right_with_a_fresh_a_stale_and_no_index(workspace: Workspace
 
 
 def test_a_refused_creation_leaves_no_name(workspace: Workspace) -> None:
-    missing = Prepared((AddData(new_checkpoint=checkpoint_of("x")),), NOON)
+    missing = CommitRequest((AddData(new_checkpoint=checkpoint_of("x")),), NOON)
     with pytest.raises(MissingObjectError):
         workspace.create(FOO, DatasetKind.ROOT, missing)
     assert workspace.names() == {}

@@ -279,7 +279,7 @@ def row_difference(dataset: Dataset, start: Multihash, end: Multihash, limit: in
     slices = _slices(dataset, first, last)
     key = _primary_key(state)
     paths = data_files(dataset, slices, f"the dataset {dataset.id}")
-    reading, counting = _Reading(paths, state, sign, key), _Counting(key, limit)
+    reading, counting = _SliceRows(paths, state, sign, key), _RowCounter(key, limit)
     rows = sum(s.offset_interval.end - s.offset_interval.start + 1 for s in slices)
     parts = math.ceil(rows / PART_ROWS)
     for part in range(parts):
@@ -341,7 +341,7 @@ class _Weighed:
     weight: int
 
 
-class _Reading:
+class _SliceRows:
     """The rows of some slices, and whether each comes or goes."""
 
     def __init__(
@@ -376,7 +376,7 @@ class _Reading:
 
 
 @dataclass(slots=True)
-class _Counting:
+class _RowCounter:
     """What is left of the rows, part by part; `shown` are the first changes in order."""
 
     key: tuple[str, ...]

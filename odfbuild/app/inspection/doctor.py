@@ -41,7 +41,7 @@ class Health(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Checkup:
     """One thing that was looked at; `fix` is the way out where it is not well."""
 
     name: str
@@ -50,10 +50,10 @@ class Check:
     fix: str = ""
 
 
-Look = Callable[[], Iterator[Check]]
+Look = Callable[[], Iterator[Checkup]]
 
 
-def look_at_machine() -> Iterator[Check]:
+def look_at_machine() -> Iterator[Checkup]:
     """Yield how Java, the engine, its class archive and the folders of the user are."""
     yield from _guarded("java", _java)
     yield from _guarded("engine", _engine)
@@ -62,12 +62,12 @@ def look_at_machine() -> Iterator[Check]:
     yield from _guarded("temporary", lambda: _folder("temporary", Path(tempfile.gettempdir())))
 
 
-def look_at_clock() -> Iterator[Check]:
+def look_at_clock() -> Iterator[Checkup]:
     """Yield how the clock is, where there are no blocks to compare it with."""
     yield from _guarded("clock", lambda: _clock(()))
 
 
-def look_at_project(project: Opened) -> Iterator[Check]:
+def look_at_project(project: Opened) -> Iterator[Checkup]:
     """Yield how a workspace is: folders, datasets, locks, leftovers, keys, and who made it when."""
     root = project.workspace.root
     yield from _guarded("workspace", lambda: _folder("workspace", root))
@@ -80,7 +80,7 @@ def look_at_project(project: Opened) -> Iterator[Check]:
         states = {}
     for name, wrong in project.workspace.damage().items():
         if not isinstance(wrong, MissingHeadError):  # which is told below
-            yield Check("datasets", Health.BAD, f"{name}: {wrong.what}", wrong.fix)
+            yield Checkup("datasets", Health.BAD, f"{name}: {wrong.what}", wrong.fix)
     yield from _guarded("datasets", lambda: _datasets(project, states))
     yield from _guarded("lineage", lambda: _lineage(project))
     yield from _guarded("engine", lambda: _made_by(states))
@@ -91,7 +91,7 @@ def look_at_project(project: Opened) -> Iterator[Check]:
     yield from _guarded("keys", lambda: _keys(project))
 
 
-def _cluster(project: Opened) -> Iterator[Check]:
+def _cluster(project: Opened) -> Iterator[Checkup]:
     """Say whether connections to a cluster ask for a secret.  Raises ClusterSecretError."""
     from odfbuild.executors.engine.spark.cluster.secret import cluster_secret, secret_file
 
@@ -99,9 +99,9 @@ def _cluster(project: Opened) -> Iterator[Check]:
     if master is None or master.startswith("local"):
         return
     if cluster_secret() is not None:
-        yield Check("cluster", Health.OK, f"{master}: with the secret of {secret_file()}")
+        yield Checkup("cluster", Health.OK, f"{master}: with the secret of {secret_file()}")
         return
-    yield Check(
+    yield Checkup(
         "cluster",
         Health.BAD,
         f"{master}: who reaches the ports of its machines, or this one's, can run programs there",
@@ -109,7 +109,7 @@ def _cluster(project: Opened) -> Iterator[Check]:
     )
 
 
-def _lineage(project: Opened) -> Iterator[Check]:
+def _lineage(project: Opened) -> Iterator[Checkup]:
     """Raise LineageStoreError if the file of lineage, which is no cache, is damaged."""
     from odfbuild.executors.runs.lineage import FILE, lineage_of
 
@@ -122,11 +122,11 @@ def _lineage(project: Opened) -> Iterator[Check]:
     yield from ()
 
 
-def try_engine(project: Opened) -> Iterator[Check]:
+def try_engine(project: Opened) -> Iterator[Checkup]:
     """Start the engine, and say how long that took."""
     from odfbuild.app.inspection.query import answered
 
-    def start() -> Iterator[Check]:
+    def start() -> Iterator[Checkup]:
         began = monotonic()
         with answered(project, "select 1 as one", {}, 1) as frame:
             rows = 0 if frame.table is None else frame.table.num_rows
@@ -136,7 +136,7 @@ def try_engine(project: Opened) -> Iterator[Check]:
     yield from _guarded("started", start)
 
 
-def _guarded(name: str, look: Look) -> Iterator[Check]:
+def _guarded(name: str, look: Look) -> Iterator[Checkup]:
     """Yield what a look finds; what it cannot look at is bad."""
     try:
         yield from look()
@@ -144,36 +144,38 @@ def _guarded(name: str, look: Look) -> Iterator[Check]:
         yield _failed(name, error)
 
 
-def _failed(name: str, error: OdfBuildError | OSError) -> Check:
+def _failed(name: str, error: OdfBuildError | OSError) -> Checkup:
     if isinstance(error, OdfBuildError):
-        return Check(name, Health.BAD, error.what, error.fix)
+        return Checkup(name, Health.BAD, error.what, error.fix)
     place = "" if error.filename is None else f"{error.filename}: "
-    return Check(name, Health.BAD, f"{place}{error.strerror or error}", "look at its access rights")
+    return Checkup(
+        name, Health.BAD, f"{place}{error.strerror or error}", "look at its access rights"
+    )
 
 
-def _ok(name: str, what: str) -> Check:
-    return Check(name, Health.OK, what)
+def _ok(name: str, what: str) -> Checkup:
+    return Checkup(name, Health.OK, what)
 
 
 # the machine
 
 
-def _java() -> Iterator[Check]:
+def _java() -> Iterator[Checkup]:
     from odfbuild.executors.engine.spark.jvm.java import find_java
 
     java = find_java()
     yield _ok("java", f"{java.version} ({java.vendor or 'unknown vendor'}) in {java.home}")
 
 
-def _engine() -> Iterator[Check]:
+def _engine() -> Iterator[Checkup]:
     try:
         yield _ok("engine", f"spark {engine_version('spark')}")
     except PackageNotFoundError:
         fix = "install odfbuild again, with what it depends on"
-        yield Check("engine", Health.BAD, "the package pyspark is not installed", fix)
+        yield Checkup("engine", Health.BAD, "the package pyspark is not installed", fix)
 
 
-def _archive() -> Iterator[Check]:
+def _archive() -> Iterator[Checkup]:
     from odfbuild.executors.engine.spark.jvm.archive import archive_of
     from odfbuild.executors.engine.spark.jvm.java import JavaNotFoundError, find_java
 
@@ -188,7 +190,7 @@ def _archive() -> Iterator[Check]:
         size = archive.path.stat().st_size >> 20
         yield _ok("archive", f"{size} MB in {archive.path}")
     elif archive.has_failed:
-        yield Check(
+        yield Checkup(
             "archive",
             Health.WARN,
             "making it was tried in vain, so starts take a second longer",
@@ -199,7 +201,7 @@ def _archive() -> Iterator[Check]:
         yield _ok("archive", "not there yet; it is made after the first use of the engine")
 
 
-def _programs() -> Iterator[Check]:
+def _programs() -> Iterator[Checkup]:
     """Say what bounds the programs of Pipe steps."""
     from odfbuild.executors.ingest.process.sandbox import confinement
 
@@ -212,7 +214,7 @@ def _programs() -> Iterator[Check]:
     if found.is_whole:
         yield _ok("programs", f"those of Pipe steps are bounded: {', '.join(kept)}")
         return
-    yield Check(
+    yield Checkup(
         "programs",
         Health.WARN,
         "those of Pipe steps "
@@ -221,16 +223,16 @@ def _programs() -> Iterator[Check]:
     )
 
 
-def _folder(name: str, folder: Path) -> Iterator[Check]:
+def _folder(name: str, folder: Path) -> Iterator[Checkup]:
     """Yield whether a folder, or the one that it would be made in, can be written, and has room."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir():
         fix = "move it away, or name another folder"
-        yield Check(name, Health.BAD, f"{there} is a file, and has to be a folder", fix)
+        yield Checkup(name, Health.BAD, f"{there} is a file, and has to be a folder", fix)
         return
     if not os.access(there, os.W_OK | os.X_OK):
         fix = f"chmod u+rwx {there}, or ask who owns it"
-        yield Check(name, Health.BAD, f"{there} cannot be written to", fix)
+        yield Checkup(name, Health.BAD, f"{there} cannot be written to", fix)
         return
     free = shutil.disk_usage(there).free
     said = f"{folder}, {free / 1e9:.1f} GB free" + ("" if folder.exists() else ", not there yet")
@@ -238,19 +240,19 @@ def _folder(name: str, folder: Path) -> Iterator[Check]:
         yield _ok(name, said)
     else:
         health = Health.BAD if free < _TOO_LITTLE else Health.WARN
-        yield Check(name, health, said, "make room; odfbuild gc --dry-run shows what could go")
+        yield Checkup(name, health, said, "make room; odfbuild gc --dry-run shows what could go")
 
 
-def _clock(times: Sequence[Timestamp]) -> Iterator[Check]:
+def _clock(times: Sequence[Timestamp]) -> Iterator[Checkup]:
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     if now < _RELEASED:
         fix = "set the clock; blocks say when they were written"
-        yield Check("clock", Health.BAD, f"it says {now}, which is past", fix)
+        yield Checkup("clock", Health.BAD, f"it says {now}, which is past", fix)
         return
     newest = max(times, default=None)
     ahead = 0 if newest is None else (newest.nanos - now.nanos) // 10**9
     if ahead > _AHEAD:
-        yield Check(
+        yield Checkup(
             "clock",
             Health.BAD,
             f"it says {now}, and the newest block is of {newest}",
@@ -266,7 +268,7 @@ def _clock(times: Sequence[Timestamp]) -> Iterator[Check]:
 # the workspace
 
 
-def _access(root: Path) -> Iterator[Check]:
+def _access(root: Path) -> Iterator[Checkup]:
     """Yield what other users of the machine may do in the folder of the workspace."""
     if not root.is_dir():
         return
@@ -275,10 +277,10 @@ def _access(root: Path) -> Iterator[Check]:
     fix = f"chmod 700 {root}; where others are to "
     if others & 0o022:
         what = f"others can write to {root}: rows, keys and what is up to date could be theirs"
-        yield Check("workspace", Health.BAD, what, f"{fix}share it, let them read alone")
+        yield Checkup("workspace", Health.BAD, what, f"{fix}share it, let them read alone")
     elif others:
         what = f"others can read {root}: rows, and plans"
-        yield Check("workspace", Health.WARN, what, f"{fix}read it, leave it as it is")
+        yield Checkup("workspace", Health.WARN, what, f"{fix}read it, leave it as it is")
 
 
 def _is_own_group(found: os.stat_result) -> bool:
@@ -290,14 +292,14 @@ def _is_own_group(found: os.stat_result) -> bool:
     return group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
 
 
-def _cache(root: Path) -> Iterator[Check]:
+def _cache(root: Path) -> Iterator[Checkup]:
     cache = root / "cache"
     for each in _folder("cache", cache) if cache.exists() else ():
         what = f"{tree_bytes(cache) / 1e6:.1f} MB in {cache}"
         yield replace(each, what=what) if each.health is Health.OK else each
 
 
-def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
+def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Iterator[Checkup]:
     names, heads = project.workspace.names(), project.workspace.heads()
     broken = project.workspace.damage()
     headless = [
@@ -308,14 +310,14 @@ def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Ite
     ]
     nameless = [str(id) for id in heads if id not in set(names.values())]
     if headless:
-        yield Check(
+        yield Checkup(
             "datasets",
             Health.BAD,
             f"without a head: {_some(headless)}",
             "restore refs/head from a copy; odfbuild verify tells more",
         )
     if nameless:
-        yield Check(
+        yield Checkup(
             "datasets",
             Health.WARN,
             f"with a head and without a name: {_some(nameless)}",
@@ -325,7 +327,7 @@ def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Ite
         yield _ok("datasets", f"{len(states):,}, each with a name and a head")
 
 
-def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
+def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Checkup]:
     try:
         installed = engine_version("spark") or ""
     except PackageNotFoundError:
@@ -342,7 +344,7 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
         elif transform.engine != "spark" or made_by_another(transform, installed):
             others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
     for what, names in wrong.items():
-        yield Check(
+        yield Checkup(
             "rows",
             Health.WARN,
             f"may be wrong, as an earlier version {what}: {_some(names)}",
@@ -350,7 +352,7 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
             "them anew",
         )
     for version, names in others.items():
-        yield Check(
+        yield Checkup(
             "engine",
             Health.WARN,
             f"made by {version}: {_some(names)}",
@@ -358,13 +360,13 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
         )
 
 
-def _locks(project: Opened) -> Iterator[Check]:
+def _locks(project: Opened) -> Iterator[Checkup]:
     names = project.workspace.aliases()
     held = [f"{names.get(id, id)} by {holder}" for id, holder in project.workspace.locks().items()]
     yield _ok("locks", f"held: {_some(held)}" if held else "none is held")
 
 
-def _leftovers(project: Opened) -> Iterator[Check]:
+def _leftovers(project: Opened) -> Iterator[Checkup]:
     ids = project.workspace.names().values()
     found = find_leftovers(project.workspace.root, ids, before=time_ns() / 1e9 - 3_600)
     if not found:
@@ -372,20 +374,20 @@ def _leftovers(project: Opened) -> Iterator[Check]:
         return
     size = sum(each.bytes for each in found) / 1e6
     what = f"{len(found):,} of work that was cut off, {size:.1f} MB"
-    yield Check("leftovers", Health.WARN, what, "odfbuild gc deletes them")
+    yield Checkup("leftovers", Health.WARN, what, "odfbuild gc deletes them")
 
 
-def _keys(project: Opened) -> Iterator[Check]:
+def _keys(project: Opened) -> Iterator[Checkup]:
     kept = project.workspace.keys.kept()
     folder = project.workspace.root / "keys"
     is_open = folder.is_dir() and bool(folder.stat().st_mode & 0o077)
     unsafe = [str(each.path) for each in kept if not each.is_private]
     if is_open:
         what = f"others can look into {folder}"
-        yield Check("keys", Health.WARN, what, f"chmod 700 {folder}")
+        yield Checkup("keys", Health.WARN, what, f"chmod 700 {folder}")
     if unsafe:
         what = f"others can read {_some(unsafe)}"
-        yield Check(
+        yield Checkup(
             "keys", Health.BAD, what, f"chmod 600 {folder}/fed01*; till then they are refused"
         )
     if not is_open and not unsafe:

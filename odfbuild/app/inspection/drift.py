@@ -15,13 +15,13 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.drift import (
-    Drift,
+    ChainDrift,
     DriftKind,
     drift_of_blocks,
     drift_of_definition,
     unmanaged_fix,
 )
-from odfbuild.planner.plan.policy import Moved
+from odfbuild.planner.plan.policy import RenamedDataset
 from odfbuild.planner.staleness import diverged_fix
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.memory.applied import Applied, recall_applied
@@ -32,17 +32,17 @@ def find_drift(
     root: Path,
     declared: Sequence[Declared],
     *,
-    moved: Sequence[Moved] = (),
+    moved: Sequence[RenamedDataset] = (),
     only: Collection[DatasetAlias] | None = None,
     untold: Collection[DatasetAlias] = (),
-) -> tuple[Drift, ...]:
+) -> tuple[ChainDrift, ...]:
     """Return all drift of the workspace in a folder: of declared datasets first, in their order.
 
     `only` names the datasets to look at; None is all, and then also chains without a name.
     `untold` are datasets of which definitions that cannot be read are, or may be.
     """
     looking = _looking(root, declared, moved)
-    found: list[Drift] = []
+    found: list[ChainDrift] = []
     for each in declared:
         if only is None or each.alias in only:
             found += looking.declared(each)
@@ -53,7 +53,9 @@ def find_drift(
     return (*found, *(looking.unnamed() if only is None else ()))
 
 
-def _looking(root: Path, declared: Sequence[Declared], moved: Sequence[Moved]) -> "_Looking":
+def _looking(
+    root: Path, declared: Sequence[Declared], moved: Sequence[RenamedDataset]
+) -> "_Looking":
     workspace = ReadOnlyWorkspace(root)
     spelled = workspace.names()
     names = dict(spelled)
@@ -83,7 +85,7 @@ class _Looking:
     applied: Mapping[DatasetAlias, Applied]
     chains: dict[DatasetId, set[Multihash]] = field(default_factory=dict)
 
-    def declared(self, each: Declared) -> Iterator[Drift]:
+    def declared(self, each: Declared) -> Iterator[ChainDrift]:
         left = self.applied.get(each.alias)
         id = self.names.get(each.alias)
         if id is None or id not in self.heads:
@@ -95,7 +97,7 @@ class _Looking:
             left = None
         yield from self.chain(each, self.workspace.dataset(id), left)
 
-    def chain(self, each: Declared, dataset: Dataset, left: Applied | None) -> Iterator[Drift]:
+    def chain(self, each: Declared, dataset: Dataset, left: Applied | None) -> Iterator[ChainDrift]:
         base = None if left is None else left.head
         walked = _walk(dataset, self.heads[dataset.id], base)
         self.chains[dataset.id] = walked.hashes
@@ -112,7 +114,7 @@ class _Looking:
     def resolve(self, ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
         return self.names.get(ref, ref) if isinstance(ref, DatasetAlias) else ref
 
-    def inputs(self, each: Declared, state: ChainState) -> Iterator[Drift]:
+    def inputs(self, each: Declared, state: ChainState) -> Iterator[ChainDrift]:
         """Yield the inputs whose chains no longer hold the block up to which they were read."""
         names = {id: alias for alias, id in self.names.items()} if state.progress else {}
         for id, read in state.progress.items():
@@ -125,7 +127,7 @@ class _Looking:
             self.chains[id] = _walk(self.workspace.dataset(id), self.heads[id], None).hashes
         return self.chains[id]
 
-    def unnamed(self) -> Iterator[Drift]:
+    def unnamed(self) -> Iterator[ChainDrift]:
         named = set(self.names.values())
         return (_unnamed(id) for id in sorted(set(self.heads) - named, key=str))
 
@@ -175,8 +177,8 @@ def _files(
             yield f"the {what} {path.name} has {actual:,} bytes, not {size:,}", name
 
 
-def _file(each: Declared, what: str, block: Multihash | None) -> Drift:
-    return Drift(
+def _file(each: Declared, what: str, block: Multihash | None) -> ChainDrift:
+    return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.FILE,
         what=what,
@@ -186,13 +188,13 @@ def _file(each: Declared, what: str, block: Multihash | None) -> Drift:
     )
 
 
-def _gone(each: Declared, left: Applied | None, *, nameless: bool) -> Drift:
+def _gone(each: Declared, left: Applied | None, *, nameless: bool) -> ChainDrift:
     what = "it was applied and is no longer in the workspace"
     if not nameless:
         what = "its name is there, and no chain that it leads to"
     elif left is not None and left.dataset is not None:
         what = f"{what}: no name leads to {left.dataset}"
-    return Drift(
+    return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.GONE,
         what=what,
@@ -201,8 +203,8 @@ def _gone(each: Declared, left: Applied | None, *, nameless: bool) -> Drift:
     )
 
 
-def _another(each: Declared, id: DatasetId) -> Drift:
-    return Drift(
+def _another(each: Declared, id: DatasetId) -> ChainDrift:
+    return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.IDENTITY,
         what=f"the name leads to {id}, which is not the dataset that was applied",
@@ -211,8 +213,8 @@ def _another(each: Declared, id: DatasetId) -> Drift:
     )
 
 
-def _rewritten(each: Declared, base: Multihash) -> Drift:
-    return Drift(
+def _rewritten(each: Declared, base: Multihash) -> ChainDrift:
+    return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.REWRITTEN,
         what="the chain no longer holds the block that the last apply left as its head",
@@ -222,8 +224,8 @@ def _rewritten(each: Declared, base: Multihash) -> Drift:
     )
 
 
-def _input(each: Declared, name: DatasetAlias | DatasetId, block: Multihash) -> Drift:
-    return Drift(
+def _input(each: Declared, name: DatasetAlias | DatasetId, block: Multihash) -> ChainDrift:
+    return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.INPUT,
         what=f"the chain of {name} no longer holds the block up to which it was read",
@@ -233,8 +235,8 @@ def _input(each: Declared, name: DatasetAlias | DatasetId, block: Multihash) -> 
     )
 
 
-def _undeclared(alias: DatasetAlias) -> Drift:
-    return Drift(
+def _undeclared(alias: DatasetAlias) -> ChainDrift:
+    return ChainDrift(
         dataset=alias,
         kind=DriftKind.UNDECLARED,
         what="it is in the workspace and not declared",
@@ -242,8 +244,8 @@ def _undeclared(alias: DatasetAlias) -> Drift:
     )
 
 
-def _unnamed(id: DatasetId) -> Drift:
-    return Drift(
+def _unnamed(id: DatasetId) -> ChainDrift:
+    return ChainDrift(
         dataset=id,
         kind=DriftKind.UNNAMED,
         what="no name leads to this chain",

@@ -13,8 +13,8 @@ from odfbuild.errors import EngineFailedError, OdfBuildError, StateError
 from odfbuild.executors.engine.provenance.chain import (
     Blocks,
     Origin,
-    Read,
-    Written,
+    StepInput,
+    WrittenBlock,
     all_written,
     origins,
     written_by,
@@ -31,9 +31,9 @@ from odfbuild.state.chain.objects import MissingObjectError
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
-    from odfbuild.executors.engine.protocol import Again, TransformWork
+    from odfbuild.executors.engine.protocol import ReplayEngine, TransformWork
     from odfbuild.executors.engine.provenance.derive import Derivation
-    from odfbuild.executors.verify.history import History, Past
+    from odfbuild.executors.verify.history import History, RecordedHistories
     from odfbuild.executors.verify.replay import RecordedStep
 
 
@@ -55,7 +55,7 @@ class Traced:
     id: DatasetId
     offset: int
     row: Mapping[str, Any] | None
-    written: Written
+    written: WrittenBlock
     origins: tuple[Origin, ...]
     merged: bool = False
 
@@ -65,10 +65,10 @@ def trace(project: Opened, name: str, offset: int) -> Traced:
 
     Raises StateError for a dataset that is not there, and NoRecordError.
     """
-    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.history import RecordedHistories
 
     dataset = find_dataset(project, name)
-    past = Past(project.workspace)
+    past = RecordedHistories(project.workspace)
 
     def chains(id: DatasetId, at: Multihash | None) -> Blocks | None:
         try:
@@ -93,7 +93,7 @@ def trace(project: Opened, name: str, offset: int) -> Traced:
     )
 
 
-def was_merged(row: Mapping[str, Any] | None, written: Written, state: ChainState) -> bool:
+def was_merged(row: Mapping[str, Any] | None, written: WrittenBlock, state: ChainState) -> bool:
     """Say whether a record of a root is older than its block, as after a compaction.
 
     Then the block names the last of the sources of its records, and not that of each.
@@ -104,7 +104,7 @@ def was_merged(row: Mapping[str, Any] | None, written: Written, state: ChainStat
     return Timestamp.from_datetime(at).millis < written.system_time.millis
 
 
-def _row(dataset: Dataset, written: Written, offset: int) -> Mapping[str, Any] | None:
+def _row(dataset: Dataset, written: WrittenBlock, offset: int) -> Mapping[str, Any] | None:
     from odfbuild.executors.data.checks.verified_files import data_file
     from odfbuild.executors.data.frames import Frame
 
@@ -139,13 +139,13 @@ class RowKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeOf:
+class RowOrigins:
     """Records of one input that a row was made of: those that are `followed`, and how many more.
 
     `missing` says that its chain is not there.
     """
 
-    read: Read
+    read: StepInput
     offsets: tuple[int, ...]
     followed: tuple[RowKey, ...]
     missing: bool = False
@@ -169,10 +169,10 @@ class Explained:
     key: RowKey
     depth: int
     row: Mapping[str, Any] | None
-    written: Written
+    written: WrittenBlock
     derivation: "Derivation | None" = None
     unknown: str | None = None
-    made_of: tuple[MadeOf, ...] = ()
+    made_of: tuple[RowOrigins, ...] = ()
     columns: QueryColumns | None = None
     takes_back: RowKey | None = None
     merged: bool = False
@@ -193,12 +193,12 @@ def explain(
     engine is started only if some record is one of a derivative dataset.  Raises what it raises,
     and KeyboardInterrupt when Spark was interrupted first.
     """
-    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.history import RecordedHistories
 
     first = RowKey(traced.id, traced.written.block, traced.offset)
     found: dict[RowKey, Explained] = {}
     with ExitStack() as closing:
-        steps = _Steps(project, Past(project.workspace), closing)
+        steps = _Steps(project, RecordedHistories(project.workspace), closing)
         due = deque([(first, 0, traced.written)])
         seen = {first}
         while due:
@@ -216,24 +216,24 @@ def explain(
 class _Steps:
     """The steps of the datasets of a workspace, and the engine that runs them again."""
 
-    def __init__(self, project: Opened, past: "Past", closing: ExitStack) -> None:
+    def __init__(self, project: Opened, past: "RecordedHistories", closing: ExitStack) -> None:
         self._project = project
         self._past = past
         self._closing = closing
-        self._engine: Again | None = None
+        self._engine: ReplayEngine | None = None
         self._staging: Path | None = None
-        self._blocks: dict[tuple[DatasetId, Multihash], tuple[Written, ...]] = {}
-        self._known: dict[RowKey, Written] = {}
+        self._blocks: dict[tuple[DatasetId, Multihash], tuple[WrittenBlock, ...]] = {}
+        self._known: dict[RowKey, WrittenBlock] = {}
         self._recorded: dict[Multihash, RecordedStep] = {}
         self._works: dict[Multihash, TransformWork | None] = {}
         self._rows: dict[Multihash, Frame] = {}
 
-    def written(self, key: RowKey) -> Written:
+    def written(self, key: RowKey) -> WrittenBlock:
         """Return the block of a record that was found before."""
         return self._known[key]
 
     def explained(
-        self, key: RowKey, depth: int, written: Written, *, follow: int | None
+        self, key: RowKey, depth: int, written: WrittenBlock, *, follow: int | None
     ) -> Explained:
         """Return what is known of a record; None to follow says that nothing is asked beyond it."""
         from odfbuild.executors.engine.provenance.derive import InexactError
@@ -264,7 +264,7 @@ class _Steps:
             merged=history is not None and was_merged(row, written, history.state(key.block)),
         )
 
-    def _taken_back(self, key: RowKey, written: Written) -> RowKey | None:
+    def _taken_back(self, key: RowKey, written: WrittenBlock) -> RowKey | None:
         from odfbuild.executors.data.checks.verified_files import data_files
         from odfbuild.executors.engine.provenance.logs import taken_back
 
@@ -279,7 +279,9 @@ class _Steps:
         offset = taken_back(paths, record, history.state(key.block).vocab)
         return None if offset is None else self._key(key.dataset, history, offset)
 
-    def _derivation(self, key: RowKey, written: Written, work: "TransformWork") -> "Derivation":
+    def _derivation(
+        self, key: RowKey, written: WrittenBlock, work: "TransformWork"
+    ) -> "Derivation":
         from odfbuild.executors.engine.provenance.derive import InexactError, derivation
 
         record = self._record(key, written)
@@ -294,7 +296,7 @@ class _Steps:
 
         return derivation(engine, work, record, key.offset - written.offsets.start, rerun=rerun)
 
-    def _work(self, key: RowKey, written: Written) -> "TransformWork":
+    def _work(self, key: RowKey, written: WrittenBlock) -> "TransformWork":
         """Return the step that wrote a record, as it was."""
         from odfbuild.executors.engine.provenance.derive import InexactError
         from odfbuild.executors.transform.input_columns import check_inputs
@@ -321,7 +323,9 @@ class _Steps:
         check_inputs(work)
         return work
 
-    def _made_of(self, written: Written, derived: "Derivation", follow: int) -> tuple[MadeOf, ...]:
+    def _made_of(
+        self, written: WrittenBlock, derived: "Derivation", follow: int
+    ) -> tuple[RowOrigins, ...]:
         reads = () if written.step is None else written.step.inputs
         cause = {} if derived.cause is None else derived.cause.offsets
         return tuple(
@@ -330,12 +334,12 @@ class _Steps:
             if each.alias in derived.why or each.alias in cause
         )
 
-    def _made_of_one(self, read: Read, offsets: tuple[int, ...], follow: int) -> MadeOf:
+    def _made_of_one(self, read: StepInput, offsets: tuple[int, ...], follow: int) -> RowOrigins:
         history = self._history(read.dataset, read.block)
         if history is None:
-            return MadeOf(read=read, offsets=offsets, followed=(), missing=True)
+            return RowOrigins(read=read, offsets=offsets, followed=(), missing=True)
         followed = tuple(self._key(read.dataset, history, each) for each in offsets[:follow])
-        return MadeOf(read=read, offsets=offsets, followed=followed)
+        return RowOrigins(read=read, offsets=offsets, followed=followed)
 
     def _key(self, dataset: DatasetId, history: "History", offset: int) -> RowKey:
         """Return the record at an offset, and keep in mind which block holds it."""
@@ -354,18 +358,18 @@ class _Steps:
         except (MissingObjectError, NotInChainError):
             return None
 
-    def _again(self) -> "Again":
+    def _again(self) -> "ReplayEngine":
         if self._engine is None:
             engine = spark_of(self._project)
             self._closing.callback(engine.close)
             self._engine = engine
         return self._engine
 
-    def _row(self, key: RowKey, written: Written) -> Mapping[str, Any] | None:
+    def _row(self, key: RowKey, written: WrittenBlock) -> Mapping[str, Any] | None:
         record = self._record(key, written)
         return None if record is None else dict(record.to_pylist()[0])
 
-    def _record(self, key: RowKey, written: Written) -> Any:
+    def _record(self, key: RowKey, written: WrittenBlock) -> Any:
         """Return a record as a table of one row, None if its file is not there."""
         import pyarrow as pa
 

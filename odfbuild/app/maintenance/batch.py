@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from odfbuild.app.maintenance.rewrite import (
     Compaction,
-    Prepared,
+    PreparedRewrite,
     Rebuild,
     Reset,
     Wish,
@@ -27,15 +27,15 @@ from odfbuild.project.opened import Opened
 class PreparedAll:
     """What will be done, in order; for `idle` datasets there is nothing to do."""
 
-    steps: tuple[Prepared, ...]
+    steps: tuple[PreparedRewrite, ...]
     idle: tuple[DatasetAlias, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What became of a step: its new head, or its error, or the dataset that it had to wait for."""
 
-    step: Prepared
+    step: PreparedRewrite
     head: Multihash | None = None
     error: OdfBuildError | None = None
     waits_for: DatasetAlias | None = None
@@ -60,7 +60,7 @@ def prepare_all(
     first = [alias for alias in order if alias in wishes.keys() - rebuilds]
     if any(isinstance(wish, Reset) for wish in wishes.values()):
         first.reverse()
-    after, steps, idle = dict(states), list[Prepared](), list[DatasetAlias]()
+    after, steps, idle = dict(states), list[PreparedRewrite](), list[DatasetAlias]()
 
     def add(alias: DatasetAlias, wish: Wish) -> None:
         prepared = prepare(project, str(alias), wish, after)
@@ -86,12 +86,12 @@ def prepare_all(
     return PreparedAll(tuple(steps), tuple(idle))
 
 
-def made_anew(steps: Sequence[Prepared]) -> Collection[DatasetId]:
+def made_anew(steps: Sequence[PreparedRewrite]) -> Collection[DatasetId]:
     """Return the datasets whose data steps make anew."""
     return {step.told.id for step in steps if isinstance(step.wish, Rebuild)}
 
 
-def inputs_of(step: Prepared) -> Collection[DatasetId]:
+def inputs_of(step: PreparedRewrite) -> Collection[DatasetId]:
     """Return the datasets that a rebuild reads."""
     if not isinstance(step.wish, Rebuild):
         return ()
@@ -100,7 +100,7 @@ def inputs_of(step: Prepared) -> Collection[DatasetId]:
     return [ref for ref in refs if isinstance(ref, DatasetId)]
 
 
-def carry_out_all(project: Opened, steps: Sequence[Prepared]) -> Iterator[Outcome]:
+def carry_out_all(project: Opened, steps: Sequence[PreparedRewrite]) -> Iterator[BatchOutcome]:
     """Do one step after the other, with one engine; yield what became of each, in order.
 
     A rebuild waits for all that it reads: where that failed, it is left as it was.
@@ -114,15 +114,15 @@ def carry_out_all(project: Opened, steps: Sequence[Prepared]) -> Iterator[Outcom
             waits_for = next((failed[id] for id in reads if id in failed), None)
             if waits_for is not None:
                 failed[told.id] = told.alias
-                yield Outcome(step, waits_for=waits_for)
+                yield BatchOutcome(step, waits_for=waits_for)
                 continue
             try:
                 head = carry_out(project, step, engine)
             except OdfBuildError as error:
                 failed[told.id] = told.alias
-                yield Outcome(step, error=error)
+                yield BatchOutcome(step, error=error)
             else:
-                yield Outcome(step, head=head)
+                yield BatchOutcome(step, head=head)
     finally:
         if engine is not None:
             engine.close()
@@ -153,7 +153,7 @@ def _rebuild(alias: DatasetAlias, wish: Rebuild) -> Rebuild:
     return wish if wish.definitions is not None and alias in wish.definitions else Rebuild()
 
 
-def _after(project: Opened, prepared: Prepared) -> ChainState:
+def _after(project: Opened, prepared: PreparedRewrite) -> ChainState:
     """Return where a dataset stands when a step was done, as far as that is known before."""
     told = prepared.told
     if told.head is not None:

@@ -30,8 +30,8 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.maintenance.compaction import Keep, Merge, Rewrite
-from odfbuild.state.chain.commit_request import Prepared, StagedFile
+from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Merge
+from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.dataset import Dataset, Noting
 from odfbuild.state.chain.stores import InconsistentSliceError
 
@@ -62,7 +62,7 @@ class _Rewriting:
 
 def rewrite_chain(
     dataset: Dataset,
-    rewrite: Rewrite,
+    rewrite: ChainRewrite,
     staging: Path,
     *,
     on: ChainState,
@@ -89,7 +89,7 @@ def rewrite_chain(
     if not work.events:
         dataset.set_head(base, on.head)
         return state
-    prepared = Prepared(tuple(work.events), max(now, on.system_time), tuple(work.files))
+    prepared = CommitRequest(tuple(work.events), max(now, on.system_time), tuple(work.files))
     return dataset.rewrite(prepared, base, on, noting=noting)
 
 

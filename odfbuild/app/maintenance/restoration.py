@@ -12,7 +12,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.restoration import LostFile, Restored
 
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 class Losses:
     """What is lost of datasets, in the order of restoring it, and chains that cannot be read."""
 
-    past: "Past"
+    past: "RecordedHistories"
     files: "Mapping[DatasetId, tuple[LostFile, ...]]"
     unreadable: Mapping[DatasetId, str] = field(default_factory=dict)
 
 
 def find_losses(project: Opened, chosen: Sequence[DatasetId]) -> Losses:
     """Read all files of datasets and return those that are missing or not as recorded."""
-    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.restoration import lost_files
 
-    past = Past(project.workspace)
+    past = RecordedHistories(project.workspace)
     files: dict[DatasetId, tuple[LostFile, ...]] = {}
     unreadable: dict[DatasetId, str] = {}
     for each in inputs_first(past, chosen):

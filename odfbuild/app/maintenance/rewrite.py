@@ -14,10 +14,10 @@ from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash, s
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import (
+    ChainRewrite,
     Keep,
     Limits,
     Merge,
-    Rewrite,
     compacted,
     metadata_only,
 )
@@ -94,18 +94,18 @@ _States: TypeAlias = Mapping[DatasetAlias, ChainState]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRewrite:
     """What will be done, with what is needed to do it; `on` is the state that it was made from."""
 
     told: Housekeeping
-    rewrite: Rewrite | None
+    rewrite: ChainRewrite | None
     on: ChainState
     wish: Wish
     chain: "NewChain | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Chain:
+class _RewrittenChain:
     """A dataset as it stands: its blocks, oldest first."""
 
     dataset: Dataset
@@ -115,7 +115,7 @@ class _Chain:
 
 def prepare(
     project: Opened, name: str, wish: Wish, states: Mapping[DatasetAlias, ChainState] | None = None
-) -> Prepared | None:
+) -> PreparedRewrite | None:
     """Work out what a wish does to a dataset; None if there is nothing to do.
 
     `states` are those of all datasets when it is done; without them, as they are now.
@@ -144,7 +144,9 @@ def prepare(
     return _compaction(chain, wish, common, states)
 
 
-def check_files(project: Opened, prepared: Prepared, made_anew: Collection[DatasetId] = ()) -> None:
+def check_files(
+    project: Opened, prepared: PreparedRewrite, made_anew: Collection[DatasetId] = ()
+) -> None:
     """Refuse what `carry_out` would for what it reads: damaged files, events of a newer version.
 
     Inputs that are `made_anew` before have no files yet.  What the query of a rebuild makes of its
@@ -169,7 +171,7 @@ def check_files(project: Opened, prepared: Prepared, made_anew: Collection[Datas
 
 
 def carry_out(
-    project: Opened, prepared: Prepared, engine: "SparkEngine | None" = None
+    project: Opened, prepared: PreparedRewrite, engine: "SparkEngine | None" = None
 ) -> Multihash:
     """Do what was prepared and return the new head; without an engine, one is started if needed.
 
@@ -194,7 +196,7 @@ def carry_out(
     return head
 
 
-def _files_noted(project: Opened, prepared: Prepared) -> Noting | None:
+def _files_noted(project: Opened, prepared: PreparedRewrite) -> Noting | None:
     """Return what notes the files of a root, whose names a compaction takes out of a chain."""
     if prepared.on.polling is None or not prepared.on.source_state:
         return None
@@ -207,7 +209,7 @@ def _files_noted(project: Opened, prepared: Prepared) -> Noting | None:
 
 
 def _rewritten(
-    project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainState, noting: Noting | None
+    project: Opened, dataset: Dataset, rewrite: ChainRewrite, on: ChainState, noting: Noting | None
 ) -> ChainState:
     from odfbuild.app.maintenance.compaction import rewrite_chain
 
@@ -217,7 +219,7 @@ def _rewritten(
 
 
 def _made_anew(
-    project: Opened, dataset: Dataset, lent: "SparkEngine | None", prepared: Prepared
+    project: Opened, dataset: Dataset, lent: "SparkEngine | None", prepared: PreparedRewrite
 ) -> Multihash | None:
     """Run the step of a dataset without data; return the new head, None if nothing was made.
 
@@ -242,7 +244,9 @@ def _made_anew(
             engine.close()
 
 
-def _read_anew(site: "Site", dataset: Dataset, prepared: Prepared, chain: "NewChain") -> Multihash:
+def _read_anew(
+    site: "Site", dataset: Dataset, prepared: PreparedRewrite, chain: "NewChain"
+) -> Multihash:
     from odfbuild.app.maintenance.full_rebuild import EmptySourceError
     from odfbuild.executors.ingest.poll import ingest
 
@@ -254,16 +258,16 @@ def _read_anew(site: "Site", dataset: Dataset, prepared: Prepared, chain: "NewCh
     return state.head
 
 
-def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
+def _read(dataset: Dataset, upto: Multihash | None = None) -> _RewrittenChain:
     state = dataset.state(upto)
     assert state is not None  # noqa: S101 - it was found by its head
     blocks = {hash: block.event for hash, block in dataset.blocks(upto=state.head)}
-    return _Chain(dataset, state, blocks)
+    return _RewrittenChain(dataset, state, blocks)
 
 
 def _reset(
-    chain: _Chain, wish: Reset, common: Mapping[str, Any], states: _States
-) -> Prepared | None:
+    chain: _RewrittenChain, wish: Reset, common: Mapping[str, Any], states: _States
+) -> PreparedRewrite | None:
     to = _block(chain.dataset, common["alias"], wish.block)
     if to == chain.state.head:
         return None
@@ -280,7 +284,7 @@ def _reset(
         dropped=dropped(chain.blocks.values(), after.blocks.values()),
         stranded=stranded(chain.dataset.id, vanishing, states),
     )
-    return Prepared(told, None, chain.state, wish)
+    return PreparedRewrite(told, None, chain.state, wish)
 
 
 def _block(dataset: Dataset, alias: DatasetAlias, text: str | Timestamp) -> Multihash:
@@ -302,8 +306,8 @@ def _block(dataset: Dataset, alias: DatasetAlias, text: str | Timestamp) -> Mult
 
 
 def _compaction(
-    chain: _Chain, wish: Compaction, common: Mapping[str, Any], states: _States
-) -> Prepared | None:
+    chain: _RewrittenChain, wish: Compaction, common: Mapping[str, Any], states: _States
+) -> PreparedRewrite | None:
     events, hard = tuple(chain.blocks.values()), wish.mode == HARD
     rewrite = compacted(chain.state.kind, events, wish.limits) if hard else metadata_only(events)
     if rewrite is None:
@@ -321,12 +325,12 @@ def _compaction(
         dropped={} if hard else dropped(events, _left(events, rewrite)),
         stranded=stranded(chain.dataset.id, vanishing, states),
     )
-    return Prepared(told, rewrite, chain.state, wish)
+    return PreparedRewrite(told, rewrite, chain.state, wish)
 
 
 def _rebuild(
-    chain: _Chain, wish: Rebuild, common: Mapping[str, Any], states: _States
-) -> Prepared | None:
+    chain: _RewrittenChain, wish: Rebuild, common: Mapping[str, Any], states: _States
+) -> PreparedRewrite | None:
     if chain.state.kind is not DatasetKind.DERIVATIVE:
         raise NoDerivativeError(
             what=f"{common['alias']} is a root dataset: it cannot be made anew from other datasets",
@@ -349,12 +353,12 @@ def _rebuild(
         stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
         reads={each.alias: records(each.state.last_offset) for each in inputs},
     )
-    return Prepared(told, rewrite, chain.state, wish)
+    return PreparedRewrite(told, rewrite, chain.state, wish)
 
 
 def _full_rebuild(
-    chain: _Chain, wish: Rebuild, common: Mapping[str, Any], states: _States
-) -> Prepared | None:
+    chain: _RewrittenChain, wish: Rebuild, common: Mapping[str, Any], states: _States
+) -> PreparedRewrite | None:
     from odfbuild.app.maintenance.full_rebuild import new_chain
     from odfbuild.odf.manifest.writer import to_mapping
 
@@ -362,7 +366,7 @@ def _full_rebuild(
     seed = chain.dataset.state(hashes[0])
     assert seed is not None and wish.definitions is not None  # noqa: S101 - it has a Seed
     made = new_chain(common["alias"], seed, wish.definitions, states)
-    rewrite = Rewrite(1, tuple(map(Keep, made.events)))
+    rewrite = ChainRewrite(1, tuple(map(Keep, made.events)))
     inputs = _inputs(replace(chain.state, transform=made.transform), states)
     forms = {"metadata": [to_mapping(event) for event in made.events]}
     told = Housekeeping(
@@ -377,7 +381,7 @@ def _full_rebuild(
         reads={each.alias: records(each.state.last_offset) for each in inputs},
         definition=sha3_256(canonical(forms).encode()),
     )
-    return Prepared(told, rewrite, chain.state, wish, made)
+    return PreparedRewrite(told, rewrite, chain.state, wish, made)
 
 
 def _inputs(state: ChainState, states: _States) -> list[InputNow]:
@@ -390,6 +394,6 @@ def _inputs(state: ChainState, states: _States) -> list[InputNow]:
     return [InputNow(*each) for each in found if each is not None]
 
 
-def _left(events: tuple[MetadataEvent, ...], rewrite: Rewrite) -> list[MetadataEvent]:
+def _left(events: tuple[MetadataEvent, ...], rewrite: ChainRewrite) -> list[MetadataEvent]:
     kept = [part.event for part in rewrite.parts if isinstance(part, Keep)]
     return [*events[: rewrite.kept], *kept]

@@ -31,7 +31,7 @@ from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
 from odfbuild.state.memory.plan_rows import PlanRows, keep_rows
 from odfbuild.state.memory.plans import (
-    Answer,
+    CommandOutput,
     LocalSource,
     Settled,
     answer,
@@ -64,14 +64,14 @@ class Known:
     def idle(self) -> bool:
         return self.settled.idle
 
-    def answer(self, question: str) -> Answer | None:
+    def answer(self, question: str) -> CommandOutput | None:
         """Return what was said when a command asked the same about this plan."""
         return answer(self.cache, self.settled, question)
 
     def keep(self, question: str, code: int, text: str) -> None:
         """Keep what a command says about this plan."""
         with suppress(OSError):  # a plan can be made where nothing may be written
-            keep_answer(self.cache, self.settled, question, Answer(code, text))
+            keep_answer(self.cache, self.settled, question, CommandOutput(code, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ def names_digest(project: Opened, names: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PlanBasis:
     """What a plan is made of, as it was looked at before; `names` is the mark of the names.
 
     `context` is a digest of what the user gave, from before the definitions were read; `table` has
@@ -259,7 +259,9 @@ class Seen:
     sources: Mapping[DatasetAlias, LocalSource]
 
 
-def remember(project: Opened, seen: Seen, rows: PlanRows | None, *, idle: bool) -> Known | None:
+def remember(
+    project: Opened, seen: PlanBasis, rows: PlanRows | None, *, idle: bool
+) -> Known | None:
     """Record what a plan was made of, of files that did not change meanwhile, and its rows.
 
     None where nothing may be written, or chains changed while it was made.

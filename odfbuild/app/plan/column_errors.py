@@ -35,7 +35,7 @@ from odfbuild.odf.schema.columns import EVENT_TIME
 from odfbuild.odf.schema.types import inner, type_name, unhashable
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.query_change import made_by_another
-from odfbuild.planner.evolution.columns.derive import Made, makes_of_events
+from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.changes import Assessment, Judged
 from odfbuild.project.load import Project
@@ -45,9 +45,9 @@ from odfbuild.project.opened import Opened
 from odfbuild.sql.analysis.row_by_row import is_aggregate
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction
-from odfbuild.sql.findings import Finding, words
+from odfbuild.sql.findings import QueryFinding, words
 from odfbuild.sql.text.parse import read, skeleton
-from odfbuild.sql.text.shape import Call, Literal, Place, Select, walk
+from odfbuild.sql.text.shape import Call, Literal, Select, TextPlace, walk
 from odfbuild.state.memory.engine_answers import Answers
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def column_findings(
                 yield from ((each.alias, found) for found in problems)
 
 
-def _is_typed(each: Declared, made: Made) -> bool:
+def _is_typed(each: Declared, made: DerivedColumns) -> bool:
     """Tell whether types decide about a query, and are known."""
     derived = each.snapshot.kind is DatasetKind.DERIVATIVE
     known = derived and all(schema is not None for schema in made.inputs.values())
@@ -132,7 +132,7 @@ def _is_typed(each: Declared, made: Made) -> bool:
 
 
 def _by_types(
-    each: Declared, made: Made, times: Mapping[DatasetAlias, str]
+    each: Declared, made: DerivedColumns, times: Mapping[DatasetAlias, str]
 ) -> Iterator[Diagnostic]:
     """Yield what the types of the inputs' columns make certain."""
     from odfbuild.sql.analysis.typed_findings import typed_findings
@@ -149,14 +149,14 @@ def _by_types(
         yield _found(each, found)
 
 
-def _found(each: Declared, found: Finding) -> Diagnostic:
+def _found(each: Declared, found: QueryFinding) -> Diagnostic:
     what, why, fix = words(found)
     at = QueryPlace(found.step, found.place.start, found.place.length)
     span = place_in_query(each, _path(each), at)
     return Diagnostic(code=found.reason.value, what=what, why=why, fix=fix, span=span)
 
 
-def _words(made: Made) -> object:
+def _words(made: DerivedColumns) -> object:
     """Return what queries have in common that differ in numbers and strings only.
 
     Strings that say a type or a length stand for themselves.
@@ -246,7 +246,7 @@ def _is_refused(assessment: Assessment | None) -> bool:
     return any(hit.judged in (Judged.REFUSED, Judged.EXPIRED) for hit in hits)
 
 
-def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
+def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
     path = _path(each)
     unknown = () if made.query is None else made.query.unknown_columns
     outputs = () if made.query is None else made.query.outputs or ()
@@ -279,7 +279,9 @@ def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
         )
 
 
-def _unstorable(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
+def _unstorable(
+    each: Declared, path: tuple[str | int, ...], made: DerivedColumns
+) -> Iterator[Diagnostic]:
     """Yield columns of a query that no slice can hold, and those of one name."""
     for name, kind, place in _opaque_outputs(made):
         last = QueryPlace(len(made.steps) - 1, place.start, place.length)
@@ -326,7 +328,7 @@ def _unstorable(each: Declared, path: tuple[str | int, ...], made: Made) -> Iter
         seen.add(column.name)
 
 
-def _opaque_outputs(made: Made) -> Iterator[tuple[str, str, Place]]:
+def _opaque_outputs(made: DerivedColumns) -> Iterator[tuple[str, str, TextPlace]]:
     """Yield the calls that are columns of the result and of a type without a form in slices."""
     text = made.steps[-1].text if made.steps else ""
     if not _OPAQUE.search(text):
@@ -344,7 +346,9 @@ def _opaque_outputs(made: Made) -> Iterator[tuple[str, str, Place]]:
             yield call.name, "VARIANT", call.place
 
 
-def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
+def _misnamed(
+    each: Declared, path: tuple[str | int, ...], made: DerivedColumns
+) -> Iterator[Diagnostic]:
     """Yield columns of a preprocess query that are the system's, and event times that are none."""
     makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
     vocab, source = makes.vocab, makes.source
@@ -377,7 +381,7 @@ def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterat
 
 
 def _without_operation(
-    each: Declared, path: tuple[str | int, ...], made: Made, column: str
+    each: Declared, path: tuple[str | int, ...], made: DerivedColumns, column: str
 ) -> Iterator[Diagnostic]:
     """Yield that a preprocess query of a ChangelogStream does not give the operations."""
     outputs = None if made.query is None else made.query.outputs
@@ -392,7 +396,7 @@ def _without_operation(
         )
 
 
-def _null_time(each: Declared, made: Made) -> Iterator[Diagnostic]:
+def _null_time(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
     """Yield an event time that the columns of the inputs allow to be null."""
     if each.snapshot.kind is not DatasetKind.DERIVATIVE or made.query is None:
         return
@@ -422,7 +426,7 @@ def _null_time(each: Declared, made: Made) -> Iterator[Diagnostic]:
         )
 
 
-def _certain(made: Made, query: "QueryColumns", name: str) -> "Sequence[OutputColumn]":
+def _certain(made: DerivedColumns, query: "QueryColumns", name: str) -> "Sequence[OutputColumn]":
     """Return the columns of a query, with what of `name` may be null whatever the inputs are.
 
     An input that is not known is taken for one of instants that are never null.
@@ -463,7 +467,7 @@ def _in_force(each: Declared, state: ChainState | None) -> bool:
     return not any(map(is_opaque, both)) and both[0].queries == both[1].queries
 
 
-def _query_place(step: int, place: Place) -> QueryPlace:
+def _query_place(step: int, place: TextPlace) -> QueryPlace:
     return QueryPlace(step, place.start, place.length)
 
 

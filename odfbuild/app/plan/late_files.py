@@ -14,9 +14,9 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.drift import Drift, DriftKind
+from odfbuild.planner.drift import ChainDrift, DriftKind
 from odfbuild.planner.plan.policy import Reread
-from odfbuild.planner.steps import Again
+from odfbuild.planner.steps import RereadFiles
 from odfbuild.project.opened import Opened
 
 UNREAD = frozenset({"late-files", "changed-files", "partial-input"})
@@ -34,10 +34,10 @@ def files_of(project: Opened, state: ChainState) -> PassedOver:
 
 def files_again(
     declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
-) -> Mapping[DatasetAlias, Again]:
+) -> Mapping[DatasetAlias, RereadFiles]:
     """Return the files that the order of a source passes over, and a rule of the project reads."""
     return {
-        each.alias: Again(rule.value, found.again)
+        each.alias: RereadFiles(rule.value, found.again)
         for each in declared
         if (found := passed.get(each.alias)) and found.again
         if (rule := each.traits.ingest.reread) is not None
@@ -62,7 +62,7 @@ def files_notes(
 
 def files_drift(
     project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
-) -> Iterator[Drift]:
+) -> Iterator[ChainDrift]:
     """Yield the files that no plan of this project will read as drift of its sources."""
     for each in declared:
         state = current.get(each.alias)
@@ -71,7 +71,7 @@ def files_drift(
         rule = each.traits.ingest.reread
         found = passed_over(project.workspace, state.polling, state, project.root, rule)
         for _, what, _, fix in _unread(each.alias, state.polling, found, rule):
-            yield Drift(
+            yield ChainDrift(
                 dataset=each.alias,
                 kind=DriftKind.SOURCE,
                 what=what.partition(": ")[2],

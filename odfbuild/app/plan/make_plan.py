@@ -15,7 +15,7 @@ from odfbuild.app.load_project import (
     wrong_of,
 )
 from odfbuild.app.outside_use import uses_of
-from odfbuild.app.plan.cache import Known, Seen, at_rest, engines, remember
+from odfbuild.app.plan.cache import Known, PlanBasis, at_rest, engines, remember
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
@@ -51,7 +51,7 @@ def _nothing(_: Sequence[Declared]) -> tuple[Allowance, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PlanRequest:
     """What is asked of a plan.
 
     `gate` is strict, default or off; `allowed` is what this run lets pass; without `refresh`,
@@ -69,7 +69,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadePlan:
     """A plan, what it was made of, and where to keep what is said of it, if anywhere.
 
     `left_out` says of datasets why they are not in it, though the project declares them; `files`
@@ -83,17 +83,17 @@ class Made:
     files: ProjectFiles | None = None
 
 
-def make(project: Opened, asked: Asked | None = None) -> Plan:
+def make(project: Opened, asked: PlanRequest | None = None) -> Plan:
     """Load the project, look at chains and local sources, and plan.
 
     A dataset that cannot be planned is an error among the notes: such a plan is not applied.
     Raises ProjectErrors with all that is wrong, and ProjectChangedError.
     """
-    made = make_whole(project, asked or Asked())
+    made = make_whole(project, asked or PlanRequest())
     return with_left_out(made.plan, made.left_out)
 
 
-def make_whole(project: Opened, asked: Asked) -> Made:
+def make_whole(project: Opened, asked: PlanRequest) -> MadePlan:
     """Return a plan with what it was made of; what it was made of is remembered.
 
     Raises as `make` does.
@@ -108,7 +108,9 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     return replace(made, known=remember(project, seen, rows, idle=is_idle(made.plan)))
 
 
-def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, Seen | None]:
+def _made(
+    project: Opened, asked: PlanRequest, files: ProjectFiles
+) -> tuple[MadePlan, PlanBasis | None]:
     """Return a plan, and what it was made of if it is one of the whole project."""
     names, heads, table = _heads(project)
     current = project.workspace.states()
@@ -117,9 +119,9 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     rest = found.rest
     seen = None
     if (
-        asked == Asked() and not rest.left_out
+        asked == PlanRequest() and not rest.left_out
     ):  # of a plan that leaves something out, nothing follows for the whole
-        seen = Seen(
+        seen = PlanBasis(
             files.context,
             files.files,
             names,
@@ -129,7 +131,7 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
             rest.current,
             found.looked.sources,
         )
-    return Made(found.plan, whole, None, rest.left_out, files), seen
+    return MadePlan(found.plan, whole, None, rest.left_out, files), seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class WorkedOut:
 
 def work_out(
     project: Opened,
-    asked: Asked,
+    asked: PlanRequest,
     whole: Project,
     current: Mapping[DatasetAlias, ChainState],
     wrong: Wrong,
@@ -185,7 +187,7 @@ def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTab
     return names, heads, HeadTable.of(heads, stats, now=now)
 
 
-def _compared(project: Opened, asked: Asked, against: str) -> Made:
+def _compared(project: Opened, asked: PlanRequest, against: str) -> MadePlan:
     """Compare with the project as it was in a revision: no workspace is looked at."""
     name = against.removeprefix("git:")
     with at_revision(project.root, name) as revision:
@@ -210,7 +212,7 @@ def _compared(project: Opened, asked: Asked, against: str) -> Made:
         rest = plannable(loaded.declared, current, _with(project, wrong, refused, current))
         sound = replace(loaded, declared=rest.declared)
         plan = _planned(project, alone, sound, rest.current, {}, against=called)
-    return Made(plan, loaded, left_out=rest.left_out)
+    return MadePlan(plan, loaded, left_out=rest.left_out)
 
 
 def _with(
@@ -239,7 +241,7 @@ def _renamed(
 
 def _refused(
     project: Opened,
-    asked: Asked,
+    asked: PlanRequest,
     loaded: Project,
     plan: Plan,
     current: Mapping[DatasetAlias, ChainState],
@@ -265,7 +267,7 @@ def _refused(
 
 def _planned(
     project: Opened,
-    asked: Asked,
+    asked: PlanRequest,
     loaded: Project,
     current: Mapping[DatasetAlias, ChainState],
     looks: Mapping[DatasetAlias, SourceLook],

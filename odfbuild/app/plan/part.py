@@ -13,7 +13,7 @@ from typing import Final
 from odfbuild.app.load_project import load
 from odfbuild.app.plan.cache import Known, Part, keep
 from odfbuild.app.plan.file_snapshot import ProjectFiles
-from odfbuild.app.plan.make_plan import Asked, Made, WorkedOut, is_idle, work_out
+from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, WorkedOut, is_idle, work_out
 from odfbuild.app.plan.rows import Links, has_local_source, in_parts, is_alone, is_loud, place_of
 from odfbuild.errors import OdfBuildError, SourceSpan
 from odfbuild.odf.chain.state import ChainState
@@ -23,7 +23,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.exclusion import Wrong
 from odfbuild.planner.make_plan import definition_text, hash_of
 from odfbuild.planner.plan import Based, Plan, Planned
-from odfbuild.planner.plan.at_rest import Names, WithRest
+from odfbuild.planner.plan.at_rest import DatasetNames, WithRest
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
 from odfbuild.state.memory.plan_rows import PlanRows, recall_rows
@@ -31,7 +31,7 @@ from odfbuild.state.memory.plan_rows import PlanRows, recall_rows
 _DID: Final = "did:odf:"
 
 
-def made_in_part(project: Opened, part: Part) -> Made | None:
+def made_in_part(project: Opened, part: Part) -> MadePlan | None:
     """Return the plan of a project, equal to that of `make_whole`; None where all is to be planned.
 
     Of what it was made of, `loaded` has the part only.  Raises ProjectChangedError.
@@ -53,7 +53,7 @@ def made_in_part(project: Opened, part: Part) -> Made | None:
     now = found.rows(rows)
     plan = found.plan(part, rows, now)
     known = _kept(project, part, found, now)
-    return Made(plan, found.loaded, known, files=files)
+    return MadePlan(plan, found.loaded, known, files=files)
 
 
 def _chosen(part: Part, rows: PlanRows) -> list[int] | None:
@@ -130,7 +130,7 @@ class _LookedAt:
             plan,
             project_hash=hash_of(now.forms),
             datasets=datasets,
-            unchanged=Names(size - len(moving), unchanged),
+            unchanged=DatasetNames(size - len(moving), unchanged),
         )
 
 
@@ -171,7 +171,7 @@ def _looked_at(project: Opened, rows: PlanRows, numbers: Sequence[int]) -> _Look
             return None
     if any(state.vocab.operation_type_column != "op" for state in current.values()):
         return None
-    worked = work_out(project, Asked(), loaded, current, Wrong({}))
+    worked = work_out(project, PlanRequest(), loaded, current, Wrong({}))
     plan = worked.plan
     if worked.rest.left_out or plan.refused or len(plan.datasets) != len(numbers):
         return None

@@ -20,7 +20,7 @@ from odfbuild.planner.plan import Plan
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.files.places import FoundAgain
 from odfbuild.project.opened import Opened
-from odfbuild.project.yaml.places import Places
+from odfbuild.project.yaml.places import PlaceFinder
 from odfbuild.state.memory.plan_rows import PlanRows
 
 _LOCK: Final = "odfbuild.lock"
@@ -90,7 +90,7 @@ def is_alone(each: Declared) -> bool:
         return False
     if isinstance(each.places, FoundAgain):
         return True
-    if not isinstance(each.places, Places):
+    if not isinstance(each.places, PlaceFinder):
         return False
     text = each.places.source.text
     return text.count(_INCLUDE) == len(_OF_SQL.findall(text))

@@ -11,7 +11,7 @@ import typer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ProjectArguments:
     """What the user said of the project: its folder, the target, values of its variables.
 
     `variables` are texts of the form K=V, in the order in which they were given; those of the
@@ -24,7 +24,7 @@ class Given:
     vars_files: tuple[Path, ...] = ()
 
 
-def given(context: typer.Context) -> Given:
+def given(context: typer.Context) -> ProjectArguments:
     """Return what was given before and after the command."""
     found = context.find_root().obj
-    return found if isinstance(found, Given) else Given()
+    return found if isinstance(found, ProjectArguments) else ProjectArguments()

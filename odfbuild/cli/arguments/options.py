@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from odfbuild.cli.arguments.completion import complete_names
-from odfbuild.cli.formats.outputs import Output
+from odfbuild.cli.formats.outputs import PlanFormat
 from odfbuild.cli.formats.rows import TABLE_ROWS, RowFormat
 
 
@@ -121,7 +121,7 @@ MetadataOnly = Annotated[
 PlanFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A plan that `plan --out FILE` saved; - is stdin.")
 ]
-PlanOutput = Annotated[Output, typer.Option("-o", "--output")]
+PlanOutput = Annotated[PlanFormat, typer.Option("-o", "--output")]
 MaxBytes = Annotated[
     int, typer.Option("--max-bytes", min=1_000, help="The most bytes of markdown.")
 ]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from odfbuild import app
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.unreadable import watch_damage
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.files.lock import LockedError
@@ -16,7 +16,9 @@ from odfbuild.state.files.lock import LockedError
 Result = TypeVar("Result")
 
 
-def open_given(given: Given, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> app.Opened:
+def open_given(
+    given: ProjectArguments, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT
+) -> app.Opened:
     """Return the project; ProjectError when there is none, or its settings are wrong."""
     project = app.open_project(
         given.directory,

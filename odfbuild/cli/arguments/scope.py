@@ -15,7 +15,7 @@ from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import ProjectErrors
 
 if TYPE_CHECKING:
-    from odfbuild.executors.runs.options import Manner
+    from odfbuild.executors.runs.options import RunSettings
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
     from odfbuild.planner.evolution.gate import Allowance
@@ -31,12 +31,12 @@ def manner_of(
     fail_fast: bool = False,
     slices: int | None = None,
     declared: Sequence[Declared] | None = None,
-) -> Manner:
+) -> RunSettings:
     """Return the manner of a run; `given` are pools as NAME=N, which go before the project's.
 
     Definitions are read only where there are pools.  Raises UsageRefusedError.
     """
-    from odfbuild.executors.runs.options import Manner
+    from odfbuild.executors.runs.options import RunSettings
 
     pools = {**project.config.pools, **dict(map(_pool, given))}
     members: Mapping[DatasetAlias, tuple[str, ...]] = {}
@@ -44,7 +44,9 @@ def manner_of(
         known = _declared(project) if declared is None else declared
         _refuse_unknown(project, given, known)
         members = _members(pools, known)
-    return Manner(fail_fast=fail_fast, pools=pools, members=members, slices=slices, ending=_ending)
+    return RunSettings(
+        fail_fast=fail_fast, pools=pools, members=members, slices=slices, ending=_ending
+    )
 
 
 def _ending() -> None:
@@ -100,7 +102,7 @@ GATES = ("strict", "default", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class PlanScope:
     """Which datasets are planned, and how.
 
     `allow` are rules to let pass this once, CODE or CODE:SELECTOR; the others are as in app.Asked.
@@ -118,10 +120,10 @@ class Scope:
     @property
     def is_plain(self) -> bool:
         """Say whether all of the project is planned, by its own policy and with all its data."""
-        return self == Scope()
+        return self == PlanScope()
 
 
-def scoped(project: app.Opened, scope: Scope) -> app.Made:
+def scoped(project: app.Opened, scope: PlanScope) -> app.MadePlan:
     """Return the plan of the selected datasets, with what it was made of.
 
     Raises ProjectErrors, and SelectorError with all that is wrong with the selectors.
@@ -139,10 +141,10 @@ def scoped(project: app.Opened, scope: Scope) -> app.Made:
         a: why for a, why in made.left_out.items() if a is None or a in found or a in unread
     }
     plan = restrict(made.plan, found)
-    return app.Made(plan, made.loaded, left_out=left_out, files=made.files)
+    return app.MadePlan(plan, made.loaded, left_out=left_out, files=made.files)
 
 
-def _asked(project: app.Opened, scope: Scope) -> app.Asked:
+def _asked(project: app.Opened, scope: PlanScope) -> app.PlanRequest:
     if scope.gate not in GATES:
         raise UsageRefusedError(
             what=f"--gate {scope.gate}: there is no such gate",
@@ -154,8 +156,8 @@ def _asked(project: app.Opened, scope: Scope) -> app.Asked:
     return replace(_bare(scope), allowed=lambda declared: _allowed(project, scope, declared))
 
 
-def _bare(scope: Scope) -> app.Asked:
-    return app.Asked(
+def _bare(scope: PlanScope) -> app.PlanRequest:
+    return app.PlanRequest(
         gate=scope.gate,
         metadata_only=scope.metadata_only,
         refresh=scope.refresh,
@@ -175,7 +177,7 @@ def _revision(given: str | None) -> str | None:
 
 
 def _allowed(
-    project: app.Opened, scope: Scope, declared: Sequence[Declared]
+    project: app.Opened, scope: PlanScope, declared: Sequence[Declared]
 ) -> tuple[Allowance, ...]:
     from odfbuild.cli.arguments.selection import chosen
     from odfbuild.planner.evolution.gate import Allowance

@@ -96,12 +96,12 @@ def _refuse_damaged(
     project: app.Opened, selector: Selector, known: Container[DatasetAlias]
 ) -> None:
     """Raise the damage of a dataset that is named and cannot be found for it."""
-    from odfbuild.planner.select.tree import Name, atoms
+    from odfbuild.planner.select.tree import NameSelector, atoms
 
     for expression in (selector.root, *selector.named.values()):
         for atom in atoms(expression):
             with suppress(InvalidNameError):
-                alias = DatasetAlias.parse(atom.text) if isinstance(atom, Name) else None
+                alias = DatasetAlias.parse(atom.text) if isinstance(atom, NameSelector) else None
                 if alias is not None and alias not in known:
                     refuse_damaged(project, alias)
 

@@ -84,7 +84,7 @@ VERSION = "1.0"
 _FIX = "odfbuild lock"
 
 
-class Format(StrEnum):
+class CheckOutput(StrEnum):
     """How a check is printed."""
 
     TEXT = "text"
@@ -94,7 +94,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class CheckReport:
     """All that a check found; `datasets` is None when they could not be read.
 
     `outdated` is in what the lock file is out of date, None if nobody asked.
@@ -113,24 +113,24 @@ class Report:
         return sum(each.level is Level.WARNING for each in self.found)
 
 
-def report_text(report: Report, form: Format, prefix: str = "") -> str:
+def report_text(report: CheckReport, form: CheckOutput, prefix: str = "") -> str:
     """Return a report in a format; `prefix` is the project's folder in the repository, with a /."""
     match form:
-        case Format.TEXT:
+        case CheckOutput.TEXT:
             return _text(report)
-        case Format.JSON:
+        case CheckOutput.JSON:
             return json.dumps(_json(report), indent=2, ensure_ascii=False) + "\n"
-        case Format.GITHUB:
+        case CheckOutput.GITHUB:
             from odfbuild.cli.formats import github
 
             return github.render_diagnostics(_all(report), prefix=prefix)
-        case Format.SARIF:
+        case CheckOutput.SARIF:
             from odfbuild.cli.formats import sarif
 
             return sarif.render_diagnostics(_all(report), prefix=prefix)
 
 
-def _text(report: Report) -> str:
+def _text(report: CheckReport) -> str:
     parts = [render_diagnostic(each) for each in report.found]
     if report.outdated:
         listed = outdated_text(report.outdated).rstrip("\n")
@@ -138,7 +138,7 @@ def _text(report: Report) -> str:
     return "\n\n".join([*parts, _summary(report)]) + "\n"
 
 
-def _summary(report: Report) -> str:
+def _summary(report: CheckReport) -> str:
     """Return the last line: how many datasets, and how many problems of which kind."""
     counts = [
         f"{number:,} {word}{'' if number == 1 else 's'}"
@@ -151,7 +151,7 @@ def _summary(report: Report) -> str:
     return problems if report.datasets is None else f"{datasets_text(report.datasets)}, {problems}"
 
 
-def _json(report: Report) -> dict[str, Any]:
+def _json(report: CheckReport) -> dict[str, Any]:
     from odfbuild.planner.saved.forms import diagnostic_json
 
     return {
@@ -167,7 +167,7 @@ def _lock_json(each: LockDifference) -> dict[str, str | None]:
     return {"kind": each.kind, "name": each.name, "was": each.was, "now": each.now}
 
 
-def _all(report: Report) -> Iterable[Diagnostic]:
+def _all(report: CheckReport) -> Iterable[Diagnostic]:
     """Return the findings and, each as one more, what the lock file says otherwise."""
     yield from report.found
     for each in report.outdated or ():

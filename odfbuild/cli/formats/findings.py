@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class FindingLine:
     """One finding: `level` is what becomes of it, `name` the rule's own name if it has one.
 
     `judged` is None of what the gate has no say in; `accepted` tells where and why it is allowed.
@@ -48,7 +48,7 @@ _LEVELS = {
 }
 
 
-def of_plan(plan: Plan) -> tuple[Finding, ...]:
+def of_plan(plan: Plan) -> tuple[FindingLine, ...]:
     """Return the hits of a plan in the order of its datasets, then its notes."""
     hits = (
         _of_hit(plan, hit)
@@ -59,26 +59,26 @@ def of_plan(plan: Plan) -> tuple[Finding, ...]:
     return (*hits, *of_diagnostics(plan.notes))
 
 
-def of_diagnostics(found: Iterable[Diagnostic]) -> tuple[Finding, ...]:
+def of_diagnostics(found: Iterable[Diagnostic]) -> tuple[FindingLine, ...]:
     """Return problems of a project as findings."""
     return tuple(_of_diagnostics(found))
 
 
-def message_lines(each: Finding) -> Iterator[str]:
-    """Yield what is found, why it matters, and the ways on, one line each."""
+def message_lines(each: FindingLine) -> Iterator[str]:
+    """Yield what is found, why it matters, and the ways forward, one line each."""
     instance = None if each.span is None else each.span.instance
     yield each.message if instance is None else f"{each.message} [{bounded(instance)}]"
     if each.why:
         yield f"why: {each.why}"
     if each.ways:
-        yield f"ways on: {' · '.join(each.ways)}"
+        yield f"options: {' · '.join(each.ways)}"
     if each.accepted is not None:
         yield accepted_text(each.accepted)
 
 
-def _of_hit(plan: Plan, hit: Hit) -> Finding:
+def _of_hit(plan: Plan, hit: Hit) -> FindingLine:
     planned = plan.datasets.get(hit.dataset)
-    return Finding(
+    return FindingLine(
         code=hit.code,
         name=hit.name,
         level=_LEVELS[hit.judged],
@@ -93,9 +93,9 @@ def _of_hit(plan: Plan, hit: Hit) -> Finding:
     )
 
 
-def _of_diagnostics(found: Iterable[Diagnostic]) -> Iterator[Finding]:
+def _of_diagnostics(found: Iterable[Diagnostic]) -> Iterator[FindingLine]:
     for each in found:
-        yield Finding(
+        yield FindingLine(
             code=each.code,
             name=None,
             level=each.level,

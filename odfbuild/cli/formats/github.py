@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
+from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.planner.plan.changes import Judged
 
@@ -32,12 +32,12 @@ def render_diagnostics(found: Iterable[Diagnostic], *, prefix: str = "") -> str:
     return _lines(of_diagnostics(found), prefix)
 
 
-def _lines(found: Iterable[Finding], prefix: str) -> str:
+def _lines(found: Iterable[FindingLine], prefix: str) -> str:
     told = (each for each in found if each.judged is not Judged.PASSED)
     return "".join(f"{_line(each, prefix)}\n" for each in told)
 
 
-def _line(each: Finding, prefix: str) -> str:
+def _line(each: FindingLine, prefix: str) -> str:
     name = "" if each.name is None else f" {each.name}"
     place = {} if each.span is None else _place(each.span, prefix)
     properties = {**place, "title": f"{each.code}{name}"}

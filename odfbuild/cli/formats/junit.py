@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
+from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics, of_plan
 from odfbuild.cli.render.diagnostics import excerpt_lines, place_text
 from odfbuild.cli.render.words import accepted_text, marks_of
 from odfbuild.errors import Diagnostic, Level, SourceSpan
@@ -26,7 +26,7 @@ _PROJECT = "project"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class JUnitCase:
     """One test case: whose, its name, where it is written, and what is said of it.
 
     `outcome` is passed, failed, skipped, or warned, which passes.
@@ -55,18 +55,18 @@ def render_diagnostics(found: Iterable[Diagnostic], *, suite: str = "odfbuild ch
 
 
 def render_findings(
-    suite: str, found: Iterable[Finding], clean: Iterable[str], *, passing: str = "gate"
+    suite: str, found: Iterable[FindingLine], clean: Iterable[str], *, passing: str = "gate"
 ) -> str:
     """Return findings, and a case that passes for each of what is clean, by this name."""
     return _suite(suite, [*map(_case, found), *(_clean_case(each, passing) for each in clean)])
 
 
-def render_cases(suite: str, cases: Iterable[Case]) -> str:
+def render_cases(suite: str, cases: Iterable[JUnitCase]) -> str:
     """Return cases that are known one by one."""
     return _suite(suite, [_whole_case(each) for each in cases])
 
 
-def _whole_case(each: Case) -> Element:
+def _whole_case(each: JUnitCase) -> Element:
     case = _clean_case(each.owner, _text(each.name))
     _put_place(case, each.span)
     said, first = _text(each.said), _text(each.said.split("\n")[0])
@@ -97,7 +97,7 @@ def _having(cases: Iterable[Element], tag: str) -> int:
     return sum(case.find(tag) is not None for case in cases)
 
 
-def _case(each: Finding) -> Element:
+def _case(each: FindingLine) -> Element:
     case = Element("testcase", {"classname": _owner(each), "name": _name(each)})
     _put_place(case, each.span)
     said = _text("\n".join(_lines(each)))
@@ -123,18 +123,18 @@ def _clean_case(owner: str, name: str) -> Element:
     return Element("testcase", {"classname": _text(owner), "name": name})
 
 
-def _owner(each: Finding) -> str:
+def _owner(each: FindingLine) -> str:
     return _text(_PROJECT if each.dataset is None else str(each.dataset))
 
 
-def _name(each: Finding) -> str:
+def _name(each: FindingLine) -> str:
     parts = (each.code, each.name, each.column)
     name = " ".join(part for part in parts if part is not None)
     whole = name if each.dataset is not None else f"{name}: {each.message}"
     return _text(" ".join(whole.split("\n")))
 
 
-def _lines(each: Finding) -> Iterator[str]:
+def _lines(each: FindingLine) -> Iterator[str]:
     place = "" if each.span is None else f"{place_text(each.span)}: "
     first, *more = message_lines(each)
     yield f"{place}{each.level.value}[{each.code}]: {first}"

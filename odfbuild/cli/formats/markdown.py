@@ -22,7 +22,7 @@ from odfbuild.cli.render.plan import (
     is_judged,
     plan_counts,
 )
-from odfbuild.cli.render.words import Mark, class_word, kind_word, marks_of, name_text
+from odfbuild.cli.render.words import ActionSign, class_word, kind_word, marks_of, name_text
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.planner.plan.changes import Judged
@@ -74,7 +74,7 @@ def render_diagnostics(found: Iterable[Diagnostic], max_bytes: int = MAX_BYTES) 
     return f"{head}\n{fit_folds(folds, room, _MORE_PROBLEMS, total=len(listed))}"
 
 
-def _head(plan: Plan, marks: dict[DatasetAlias, Mark], marker: str | None) -> list[str]:
+def _head(plan: Plan, marks: dict[DatasetAlias, ActionSign], marker: str | None) -> list[str]:
     hidden = [] if marker is None else [f"<!-- {_comment(marker)} -->"]
     lines = [*hidden, f"### odfbuild plan: {_text(plan.project or plan.target)}", ""]
     lines += [f"**{_text(plan_counts(plan, marks))}**", ""]
@@ -94,24 +94,24 @@ def _fitted(lines: Sequence[str], room: int) -> str:
     return text
 
 
-def _by_weight(plan: Plan, marks: dict[DatasetAlias, Mark]) -> list[DatasetAlias]:
+def _by_weight(plan: Plan, marks: dict[DatasetAlias, ActionSign]) -> list[DatasetAlias]:
     """Return the datasets, what matters most first, else in the order of the plan."""
     return sorted(marks, key=lambda alias: _weight(plan, alias, marks[alias]))
 
 
-def _weight(plan: Plan, alias: DatasetAlias, mark: Mark) -> int:
+def _weight(plan: Plan, alias: DatasetAlias, mark: ActionSign) -> int:
     found = plan.datasets[alias].assessment
     judged = set() if found is None else {hit.judged for hit in found.hits}
     if judged & {Judged.REFUSED, Judged.EXPIRED}:
         return 0
-    if mark in (Mark.BREAKING, Mark.RETIRED):
+    if mark in (ActionSign.BREAKING, ActionSign.RETIRED):
         return 1
     if Judged.WARNED in judged:
         return 2
-    return 4 if mark in (Mark.DATA, Mark.CHECK) else 3
+    return 4 if mark in (ActionSign.DATA, ActionSign.CHECK) else 3
 
 
-def _row(plan: Plan, alias: DatasetAlias, mark: Mark) -> str:
+def _row(plan: Plan, alias: DatasetAlias, mark: ActionSign) -> str:
     planned = plan.datasets[alias]
     place = "" if planned.place is None else place_text(planned.place)
     cells = (
@@ -134,16 +134,16 @@ def _use(each: OutsideUse) -> str:
 
 
 def _folds(
-    plan: Plan, shown: Sequence[DatasetAlias], marks: dict[DatasetAlias, Mark]
+    plan: Plan, shown: Sequence[DatasetAlias], marks: dict[DatasetAlias, ActionSign]
 ) -> list[Fold]:
     texts = dataset_texts(plan, shown)
     return [
-        Fold(_title(plan, alias, marks[alias]), text, is_open=marks[alias] is Mark.BREAKING)
+        Fold(_title(plan, alias, marks[alias]), text, is_open=marks[alias] is ActionSign.BREAKING)
         for alias, text in zip(shown, texts, strict=True)
     ]
 
 
-def _title(plan: Plan, alias: DatasetAlias, mark: Mark) -> str:
+def _title(plan: Plan, alias: DatasetAlias, mark: ActionSign) -> str:
     planned = plan.datasets[alias]
     word = class_word(mark, planned.assessment)
     return f"<code>{_html(mark.sign)}</code> {_html(name_text(alias, planned))}: {_html(word)}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 60_000
 
 
-class Output(StrEnum):
+class PlanFormat(StrEnum):
     """How a plan is printed."""
 
     TEXT = "text"
@@ -33,7 +33,7 @@ class Output(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class PlanFormatOptions:
     """What the formats leave open.
 
     `max_bytes` bounds markdown; `colour`, `explain`, `blocks` (the whole ones) and `every` (each
@@ -53,7 +53,7 @@ class Manner:
 class ReportFile:
     """A file that is written beside what is printed."""
 
-    output: Output
+    output: PlanFormat
     path: Path
 
 
@@ -62,65 +62,67 @@ def parse_reports(texts: Sequence[str]) -> tuple[ReportFile, ...]:
     return tuple(map(_parse_report, texts))
 
 
-def plan_output(plan: Plan, output: Output, manner: Manner) -> str:
+def plan_output(plan: Plan, output: PlanFormat, settings: PlanFormatOptions) -> str:
     """Return a plan in one of the formats."""
     match output:
-        case Output.TEXT:
-            return _plan_text(plan, manner)
-        case Output.JSON:
+        case PlanFormat.TEXT:
+            return _plan_text(plan, settings)
+        case PlanFormat.JSON:
             return _plan_json(plan)
-        case Output.NDJSON:
+        case PlanFormat.NDJSON:
             from odfbuild.cli.formats import ndjson
 
             return ndjson.render(plan)
-        case Output.MARKDOWN:
+        case PlanFormat.MARKDOWN:
             from odfbuild.cli.formats import markdown
 
-            return markdown.render(plan, manner.max_bytes)
-        case Output.JUNIT:
+            return markdown.render(plan, settings.max_bytes)
+        case PlanFormat.JUNIT:
             from odfbuild.cli.formats import junit
 
             return junit.render(plan)
-        case Output.SARIF:
+        case PlanFormat.SARIF:
             from odfbuild.cli.formats import sarif
 
-            return sarif.render(plan, prefix=_prefix(manner))
-        case Output.GITHUB:
+            return sarif.render(plan, prefix=_prefix(settings))
+        case PlanFormat.GITHUB:
             from odfbuild.cli.formats import github
 
-            return github.render(plan, prefix=_prefix(manner))
+            return github.render(plan, prefix=_prefix(settings))
 
 
-def problems_output(found: Sequence[Diagnostic], output: Output, manner: Manner) -> str:
+def problems_output(
+    found: Sequence[Diagnostic], output: PlanFormat, settings: PlanFormatOptions
+) -> str:
     """Return the problems of a project in one of the formats; as text they go elsewhere."""
     match output:
-        case Output.TEXT:
+        case PlanFormat.TEXT:
             return ""
-        case Output.JSON:
+        case PlanFormat.JSON:
             return _problems_json(found)
-        case Output.NDJSON:
+        case PlanFormat.NDJSON:
             from odfbuild.cli.formats import ndjson
 
             return ndjson.render_diagnostics(found)
-        case Output.MARKDOWN:
+        case PlanFormat.MARKDOWN:
             from odfbuild.cli.formats import markdown
 
-            return markdown.render_diagnostics(found, manner.max_bytes)
-        case Output.JUNIT:
+            return markdown.render_diagnostics(found, settings.max_bytes)
+        case PlanFormat.JUNIT:
             from odfbuild.cli.formats import junit
 
             return junit.render_diagnostics(found)
-        case Output.SARIF:
+        case PlanFormat.SARIF:
             from odfbuild.cli.formats import sarif
 
-            return sarif.render_diagnostics(found, prefix=_prefix(manner))
-        case Output.GITHUB:
+            return sarif.render_diagnostics(found, prefix=_prefix(settings))
+        case PlanFormat.GITHUB:
             from odfbuild.cli.formats import github
 
-            return github.render_diagnostics(found, prefix=_prefix(manner))
+            return github.render_diagnostics(found, prefix=_prefix(settings))
 
 
-def write_reports(reports: Sequence[ReportFile], made: Callable[[Output], str]) -> None:
+def write_reports(reports: Sequence[ReportFile], made: Callable[[PlanFormat], str]) -> None:
     """Write each report to its file; `made` gives the text of a format."""
     if reports:
         from odfbuild.cli.files import write_output
@@ -144,20 +146,20 @@ def wants_colour() -> bool:
 
 def _parse_report(text: str) -> ReportFile:
     name, equals, path = text.partition("=")
-    if not equals or not path or name not in list(Output):
+    if not equals or not path or name not in list(PlanFormat):
         raise UsageRefusedError(
             what=f"--report {text}: not a format and a file",
-            why=f"it has the form FMT=FILE; the formats are {', '.join(Output)}",
+            why=f"it has the form FMT=FILE; the formats are {', '.join(PlanFormat)}",
             fix="write, for instance, --report sarif=plan.sarif",
         )
-    return ReportFile(Output(name), Path(path))
+    return ReportFile(PlanFormat(name), Path(path))
 
 
-def _plan_text(plan: Plan, manner: Manner) -> str:
+def _plan_text(plan: Plan, settings: PlanFormatOptions) -> str:
     from odfbuild.cli.render.plan import blocks_text, plan_text
 
-    text = plan_text(plan, colour=manner.colour, explain=manner.explain, every=manner.every)
-    return text + blocks_text(plan) if manner.blocks else text
+    text = plan_text(plan, colour=settings.colour, explain=settings.explain, every=settings.every)
+    return text + blocks_text(plan) if settings.blocks else text
 
 
 def _plan_json(plan: Plan) -> str:
@@ -178,7 +180,7 @@ def _problems_json(found: Sequence[Diagnostic]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _prefix(manner: Manner) -> str:
+def _prefix(settings: PlanFormatOptions) -> str:
     from odfbuild.cli.formats.git_prefix import prefix_of
 
-    return "" if manner.root is None else prefix_of(manner.root)
+    return "" if settings.root is None else prefix_of(settings.root)

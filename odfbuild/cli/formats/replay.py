@@ -11,7 +11,7 @@ from odfbuild.cli.render.rows import plain_row
 from odfbuild.cli.terminal.console import printable
 
 if TYPE_CHECKING:
-    from odfbuild.cli.formats.findings import Finding
+    from odfbuild.cli.formats.findings import FindingLine
     from odfbuild.executors.data.rows import DifferingRow
     from odfbuild.executors.verify.recompute import Recomputed
     from odfbuild.executors.verify.replay import Replayed
@@ -142,7 +142,7 @@ def json_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def junit_findings(name: DatasetAlias | None, checked: Checked) -> Iterator[Finding]:
+def junit_findings(name: DatasetAlias | None, checked: Checked) -> Iterator[FindingLine]:
     """Yield what does not hold of a dataset, as findings for CI systems."""
     for finding in checked.found.findings:
         place = "" if finding.block is None else f"block {finding.block}: "
@@ -157,11 +157,11 @@ def junit_findings(name: DatasetAlias | None, checked: Checked) -> Iterator[Find
         yield _finding(name, "recompute", lines[0], "\n".join(lines[1:]))
 
 
-def _finding(name: DatasetAlias | None, code: str, message: str, why: str) -> Finding:
-    from odfbuild.cli.formats.findings import Finding
+def _finding(name: DatasetAlias | None, code: str, message: str, why: str) -> FindingLine:
+    from odfbuild.cli.formats.findings import FindingLine
     from odfbuild.errors import Level
 
-    return Finding(
+    return FindingLine(
         code=code,
         name=None,
         level=Level.ERROR,

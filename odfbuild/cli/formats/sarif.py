@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
+from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.evolution.rules.catalogue import catalogue
@@ -36,7 +36,7 @@ def render_diagnostics(found: Iterable[Diagnostic], *, prefix: str = "") -> str:
     return _document(of_diagnostics(found), prefix)
 
 
-def _document(found: Sequence[Finding], prefix: str) -> str:
+def _document(found: Sequence[FindingLine], prefix: str) -> str:
     rules = {each.code: each for each in found}
     numbers = {code: number for number, code in enumerate(sorted(rules))}
     driver = {
@@ -54,7 +54,7 @@ def _document(found: Sequence[Finding], prefix: str) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _rule(each: Finding) -> dict[str, Any]:
+def _rule(each: FindingLine) -> dict[str, Any]:
     known = catalogue().get(each.code)
     if known is None:
         return {"id": each.code, "help": {"text": each.why or each.message}}
@@ -70,7 +70,7 @@ def _rule(each: Finding) -> dict[str, Any]:
 
 def _help(rule: Rule) -> str:
     ways = "; ".join(_ways(rule))
-    return f"{rule.explanation} Before: {rule.before}. After: {rule.after}. Ways on: {ways}."
+    return f"{rule.explanation} Before: {rule.before}. After: {rule.after}. Options: {ways}."
 
 
 def _help_page(rule: Rule) -> str:
@@ -85,7 +85,7 @@ def _ways(rule: Rule) -> Iterator[str]:
     return (way.format_map(_NAMED) for way in rule.ways)
 
 
-def _result(each: Finding, rule: int, prefix: str) -> dict[str, Any]:
+def _result(each: FindingLine, rule: int, prefix: str) -> dict[str, Any]:
     passed = each.judged is Judged.PASSED
     result: dict[str, Any] = {
         "ruleId": each.code,
@@ -103,7 +103,7 @@ def _result(each: Finding, rule: int, prefix: str) -> dict[str, Any]:
     return result
 
 
-def _fingerprint(each: Finding) -> str:
+def _fingerprint(each: FindingLine) -> str:
     """Return what stays the same while the file moves around the finding."""
     file = "" if each.span is None else each.span.file
     parts = (each.code, str(each.dataset), each.column or "", file, each.message)

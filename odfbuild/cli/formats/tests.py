@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from odfbuild.cli.formats.junit import Case
+from odfbuild.cli.formats.junit import JUnitCase
 from odfbuild.cli.render.diagnostics import render_diagnostic
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable
@@ -17,13 +17,13 @@ from odfbuild.redaction import excerpt
 
 if TYPE_CHECKING:
     from odfbuild.executors.testing.compare import Difference, Row
-    from odfbuild.executors.testing.fixtures import Failure, Ran
+    from odfbuild.executors.testing.fixtures import FixtureFailure, Ran
 
 _SHOWN: Final = 10
 _WIDEST: Final = 40
 
 
-def head_of(failure: Failure) -> str:
+def head_of(failure: FixtureFailure) -> str:
     """Return what differs after which batch."""
     found = failure.difference
     parts = []
@@ -36,7 +36,7 @@ def head_of(failure: Failure) -> str:
     return f"{where}: {', '.join(parts)}"
 
 
-def failure_text(failure: Failure) -> str:
+def failure_text(failure: FixtureFailure) -> str:
     """Return a failure with its place and its rows."""
     lines = [f"{failure.span}: {head_of(failure)}"]
     lines += [f"  {line}" for line in difference_lines(failure.difference)]
@@ -100,9 +100,9 @@ class Tested:
     details: Mapping[str, Any]
 
     @property
-    def case(self) -> Case:
+    def case(self) -> JUnitCase:
         """Return it as JUnit has it."""
-        return Case(
+        return JUnitCase(
             owner=f"{self.kind}.{self.dataset}",
             name=self.name,
             outcome=self.outcome,
@@ -152,7 +152,7 @@ def of_fixture(ran: Ran) -> Tested:
     )
 
 
-def _failure(each: Failure) -> dict[str, Any]:
+def _failure(each: FixtureFailure) -> dict[str, Any]:
     return {
         "batch": each.batch or None,
         "of": each.word,

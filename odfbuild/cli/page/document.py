@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from odfbuild.cli.page.graph import Box, Column, Graph, Ref
-from odfbuild.cli.page.layout import Arrangement, Size, laid_out, links
+from odfbuild.cli.page.graph import Box, Graph, GraphColumn, Ref
+from odfbuild.cli.page.layout import Arrangement, BoxSize, laid_out, links
 from odfbuild.cli.terminal.console import printable
 
 _HEAD, _ROW, _FOOT = 46, 20, 6
@@ -89,14 +89,14 @@ def _forms(graph: Graph) -> dict[str, Any]:
     arcs = [(each.source, each.derived) for each in graph.edges]
     arrangement = Arrangement(len(graph.boxes), arcs)
     opened = [size_of(box) for box in graph.boxes]
-    closed = [Size(each.width, _HEAD) for each in opened]
+    closed = [BoxSize(each.width, _HEAD) for each in opened]
     return {
         "open": _form(opened, arrangement),
         "closed": None if closed == opened else _form(closed, arrangement),
     }
 
 
-def _form(sizes: Sequence[Size], arrangement: Arrangement) -> dict[str, Any]:
+def _form(sizes: Sequence[BoxSize], arrangement: Arrangement) -> dict[str, Any]:
     layout = laid_out(sizes, arrangement)
     return {
         "size": [layout.size.width, layout.size.height],
@@ -108,7 +108,7 @@ def _form(sizes: Sequence[Size], arrangement: Arrangement) -> dict[str, Any]:
     }
 
 
-def size_of(box: Box) -> Size:
+def size_of(box: Box) -> BoxSize:
     """Return how large a dataset is drawn; what is longer than that is cut with an ellipsis."""
     columns = () if box.made is None else box.made.columns or ()
     widest = max(
@@ -117,7 +117,7 @@ def size_of(box: Box) -> Size:
         *(_letters(each.name) * _COLUMN_LETTER for each in columns),
     )
     height = _HEAD + (len(columns) * _ROW + _FOOT if columns else 0)
-    return Size(round(min(max(widest + _MARGIN, _NARROW), _WIDE)), height)
+    return BoxSize(round(min(max(widest + _MARGIN, _NARROW), _WIDE)), height)
 
 
 def _below(box: Box) -> str:
@@ -151,7 +151,7 @@ def _box(box: Box) -> dict[str, Any]:
     return found
 
 
-def _column(column: Column) -> list[Any]:
+def _column(column: GraphColumn) -> list[Any]:
     return [printable(column.name), [_ref(each) for each in column.sources]]
 
 

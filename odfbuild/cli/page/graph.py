@@ -8,7 +8,7 @@ Ref = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class GraphColumn:
     """A column and those that its values come from."""
 
     name: str
@@ -22,7 +22,7 @@ class Whole:
     Each is None where it cannot be told.
     """
 
-    columns: tuple[Column, ...] | None
+    columns: tuple[GraphColumn, ...] | None
     rows: tuple[Ref, ...] | None
 
 

@@ -234,7 +234,7 @@ _Near = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class BoxSize:
     """How large a box is."""
 
     width: int
@@ -250,7 +250,7 @@ class Layout:
 
     corners: tuple[tuple[int, int], ...]
     bends: tuple[tuple[tuple[int, int], ...], ...]
-    size: Size
+    size: BoxSize
 
 
 class Arrangement:
@@ -264,7 +264,7 @@ class Arrangement:
         self.layers = ordered(self.graph)
 
 
-def laid_out(sizes: Sequence[Size], arrangement: Arrangement) -> Layout:
+def laid_out(sizes: Sequence[BoxSize], arrangement: Arrangement) -> Layout:
     """Return the places of boxes of these sizes, and of edges."""
     graph, layers = arrangement.graph, arrangement.layers
     left, widths, end = _columns(sizes, graph, layers)
@@ -280,11 +280,11 @@ def laid_out(sizes: Sequence[Size], arrangement: Arrangement) -> Layout:
     )
     corners = tuple((left[graph.level[node]], top[node]) for node in range(graph.nodes))
     bottom = max((top[each] + height[each] for each in range(len(height))), default=0)
-    return Layout(corners, bends, Size(end, bottom))
+    return Layout(corners, bends, BoxSize(end, bottom))
 
 
 def _columns(
-    sizes: Sequence[Size], graph: Layered, layers: Sequence[Sequence[int]]
+    sizes: Sequence[BoxSize], graph: Layered, layers: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[int], int]:
     """Return where layers begin, how wide they are, and where the last one ends."""
     left: list[int] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from odfbuild.cli.page.graph import Box, Column, Edge, Graph, Ref, Whole
+from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Ref, Whole
 from odfbuild.cli.render.lineage import Shown
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, SetTransform
@@ -16,7 +16,7 @@ from odfbuild.planner.evolution.columns.use import ColumnUse
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DatasetFacts:
     """What is known of a dataset beside its relations; `made` is None if nobody asked for it."""
 
     kind: DatasetKind
@@ -24,21 +24,21 @@ class Told:
     made: Whole | None = None
 
 
-def chain_told(state: ChainState, use: ColumnUse, alias: DatasetAlias) -> Told:
+def chain_told(state: ChainState, use: ColumnUse, alias: DatasetAlias) -> DatasetFacts:
     """Return what a chain tells of a dataset that is not defined."""
-    return Told(state.kind, state.transform, _whole(use, alias))
+    return DatasetFacts(state.kind, state.transform, _whole(use, alias))
 
 
-def definition_told(declared: Declared, use: ColumnUse) -> Told:
+def definition_told(declared: Declared, use: ColumnUse) -> DatasetFacts:
     """Return what a definition tells of a dataset, and the definitions together of its columns."""
-    return Told(declared.snapshot.kind, _transform(declared), _whole(use, declared.alias))
+    return DatasetFacts(declared.snapshot.kind, _transform(declared), _whole(use, declared.alias))
 
 
 def _whole(use: ColumnUse, dataset: DatasetAlias) -> Whole:
     made, rows = use.made(dataset), use.shaping(dataset)
     columns = None
     if made is not None:
-        columns = tuple(Column(each.name, _refs(each.sources)) for each in made)
+        columns = tuple(GraphColumn(each.name, _refs(each.sources)) for each in made)
     return Whole(columns, None if rows is None else _refs(rows))
 
 
@@ -51,7 +51,7 @@ def _transform(declared: Declared) -> SetTransform | None:
     return next((each for each in events if isinstance(each, SetTransform)), None)
 
 
-def chain_graph(shown: Shown, told: Mapping[UUID, Told], about: str) -> Graph:
+def chain_graph(shown: Shown, told: Mapping[UUID, DatasetFacts], about: str) -> Graph:
     """Return the page of relations that chains and notes tell."""
     datasets, open_ended = shown.datasets(), shown.open_ended()
     numbers = {dataset: number for number, dataset in enumerate(datasets)}
@@ -142,7 +142,7 @@ def _reads(
 
 def _box(
     name: str,
-    told: Told | None,
+    told: DatasetFacts | None,
     facts: Iterable[tuple[str, str]],
     *,
     home: str | None = None,

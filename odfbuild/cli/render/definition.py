@@ -31,7 +31,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class InputColumns:
     """A dataset that is read: its name in the query and its columns; None if they are unknown."""
 
     dataset: str
@@ -58,7 +58,7 @@ def root_text(root: Root) -> str:
     return "\n".join(lines) + "\n"
 
 
-def derivative_text(name: str, inputs: Sequence[Input]) -> str:
+def derivative_text(name: str, inputs: Sequence[InputColumns]) -> str:
     """Return the definition of a derivative of some inputs: the columns that all of them have."""
     query, notes = _selection(inputs)
     lines = [f"# {note}" for note in notes]
@@ -108,7 +108,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
     return made
 
 
-def _selection(inputs: Sequence[Input]) -> tuple[str, list[str]]:
+def _selection(inputs: Sequence[InputColumns]) -> tuple[str, list[str]]:
     """Return a query of the columns that are known, and what is to be said of it."""
     known = [each for each in inputs if each.columns is not None]
     notes = [

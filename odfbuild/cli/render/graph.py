@@ -14,11 +14,11 @@ from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
-    from odfbuild.planner.evolution.columns.use import MadeOf
+    from odfbuild.planner.evolution.columns.use import ColumnOrigins
 
 _ENTITIES = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;"}
 
-_Columns: TypeAlias = "Mapping[DatasetAlias, tuple[MadeOf, ...] | None]"
+_Columns: TypeAlias = "Mapping[DatasetAlias, tuple[ColumnOrigins, ...] | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _dot_edge(edge: _ColumnEdge) -> str:
     return f"{graphviz_text(str(edge.dataset))}:c{edge.source} -> {target} [style=dashed];"
 
 
-def _record(node: Node, made: Sequence[MadeOf]) -> str:
+def _record(node: Node, made: Sequence[ColumnOrigins]) -> str:
     fields = [_field(str(node.alias))]
     fields += [f"<c{number}> {_field(each.name)}" for number, each in enumerate(made)]
     return f'"{"|".join(fields)}"'
@@ -144,7 +144,7 @@ def _mermaid_edge(edge: _ColumnEdge, ids: Mapping[DatasetAlias, str]) -> str:
     return f"{ids[edge.dataset]}c{edge.source} -.-> {target}"
 
 
-def _mermaid_node(id: str, node: Node, made: Sequence[MadeOf] | None) -> Iterator[str]:
+def _mermaid_node(id: str, node: Node, made: Sequence[ColumnOrigins] | None) -> Iterator[str]:
     label = mermaid_text(str(node.alias))
     if made:
         yield f"subgraph {id}[{label}]"

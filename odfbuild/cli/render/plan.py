@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from odfbuild.cli.render.diagnostics import excerpt_lines, place_text, render_diagnostic
 from odfbuild.cli.render.outside_use import outside_lines, run_lines
 from odfbuild.cli.render.words import (
-    Mark,
+    ActionSign,
     accepted_text,
     affected_text,
     bytes_text,
@@ -53,10 +53,10 @@ def cause_lines(
     An input that was gone into before is named only.  `steps` are those of each dataset, for who
     asks for many.
     """
-    yield from _Chain(steps_by_target(plan) if steps is None else steps).lines(alias)
+    yield from _UpstreamWalk(steps_by_target(plan) if steps is None else steps).lines(alias)
 
 
-class _Chain:
+class _UpstreamWalk:
     """One walk against the direction of the data."""
 
     def __init__(self, steps: Mapping[DatasetAlias, Sequence[Step]]) -> None:
@@ -102,13 +102,13 @@ def no_changes(datasets: int) -> str:
     return f"No changes. {datasets:,} {noun} the project."
 
 
-_ALWAYS = (Mark.NEW, Mark.CHANGED)
+_ALWAYS = (ActionSign.NEW, ActionSign.CHANGED)
 _COUNTED = (
-    (Mark.NEW, "to add"),
-    (Mark.CHANGED, "to change"),
-    (Mark.BREAKING, "breaking"),
-    (Mark.MOVED, "moved"),
-    (Mark.RETIRED, "retired"),
+    (ActionSign.NEW, "to add"),
+    (ActionSign.CHANGED, "to change"),
+    (ActionSign.BREAKING, "breaking"),
+    (ActionSign.MOVED, "moved"),
+    (ActionSign.RETIRED, "retired"),
 )
 
 
@@ -130,19 +130,19 @@ def data_work(plan: Plan) -> str:
     return " · ".join(_data_parts(plan))
 
 
-def plan_counts(plan: Plan, marks: Mapping[DatasetAlias, Mark]) -> str:
+def plan_counts(plan: Plan, marks: Mapping[DatasetAlias, ActionSign]) -> str:
     """Return the line that is read first: how many datasets change, and how."""
-    if all(mark is Mark.CHECK for mark in marks.values()) and not plan.verdict.errors:
+    if all(mark is ActionSign.CHECK for mark in marks.values()) and not plan.verdict.errors:
         asked = len(plan.checks)
         more = f" {count(asked, 'step')} only to ask sources for news." if asked else ""
         return f"{no_changes(len(plan.datasets))}{more}"
     runs = {step.target for step in plan.steps}
     counts = Counter(marks.values())
     parts = [f"{counts[mark]} {word}" for mark, word in _COUNTED if counts[mark] or mark in _ALWAYS]
-    restated = sum(mark is Mark.DATA and alias not in runs for alias, mark in marks.items())
+    restated = sum(mark is ActionSign.DATA and alias not in runs for alias, mark in marks.items())
     if restated:
         parts.append(f"{restated} restating")
-    parts.append(f"{counts[Mark.DATA] - restated} with new data only")
+    parts.append(f"{counts[ActionSign.DATA] - restated} with new data only")
     return f"Plan: {', '.join(parts)}, {len(plan.unchanged)} unchanged."
 
 
@@ -212,13 +212,13 @@ _MOST_FOLDED = 5
 _MOST_REASONS = 5
 _MOST_READERS = 6
 _TONES = {
-    Mark.NEW: Tone.GOOD,
-    Mark.CHANGED: Tone.CHANGE,
-    Mark.BREAKING: Tone.BAD,
-    Mark.RETIRED: Tone.GONE,
-    Mark.MOVED: Tone.MOVE,
-    Mark.DATA: Tone.DATA,
-    Mark.CHECK: Tone.FAINT,
+    ActionSign.NEW: Tone.GOOD,
+    ActionSign.CHANGED: Tone.CHANGE,
+    ActionSign.BREAKING: Tone.BAD,
+    ActionSign.RETIRED: Tone.GONE,
+    ActionSign.MOVED: Tone.MOVE,
+    ActionSign.DATA: Tone.DATA,
+    ActionSign.CHECK: Tone.FAINT,
 }
 _LEVELS = {Level.ERROR: Tone.BAD, Level.WARNING: Tone.CHANGE, Level.NOTE: Tone.FAINT}
 
@@ -269,7 +269,7 @@ def blocks_text(plan: Plan) -> str:
     return _blocks(plan.steps)
 
 
-def _totals(plan: Plan, marks: dict[DatasetAlias, Mark], paint: Paint) -> Iterator[str]:
+def _totals(plan: Plan, marks: dict[DatasetAlias, ActionSign], paint: Paint) -> Iterator[str]:
     work = data_work(plan)
     if work:
         yield f"Data work   {work}"
@@ -279,16 +279,16 @@ def _totals(plan: Plan, marks: dict[DatasetAlias, Mark], paint: Paint) -> Iterat
         yield paint(gate_text(plan), Tone.GOOD if passed else Tone.BAD)
 
 
-def _is_data_only(planned: Planned, mark: Mark) -> bool:
+def _is_data_only(planned: Planned, mark: ActionSign) -> bool:
     """Say whether a dataset is not changed itself."""
-    return mark in (Mark.DATA, Mark.CHECK) and not is_told(planned)
+    return mark in (ActionSign.DATA, ActionSign.CHECK) and not is_told(planned)
 
 
-def _folded(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, Mark]) -> str:
-    checks = sum(marks[alias] is Mark.CHECK for alias in data_only)
+def _folded(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, ActionSign]) -> str:
+    checks = sum(marks[alias] is ActionSign.CHECK for alias in data_only)
     parts = [(len(data_only) - checks, "with new data only"), (checks, "whose source is asked")]
     shown = ", ".join(f"{number:,} {words}" for number, words in parts if number)
-    return f"  {Mark.DATA.sign} {shown}: odfbuild plan --all lists them"
+    return f"  {ActionSign.DATA.sign} {shown}: odfbuild plan --all lists them"
 
 
 def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
@@ -310,7 +310,7 @@ def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
 
 
 def _note(note: Diagnostic, paint: Paint) -> str:
-    """Return a note as one line; of a warning also the way on, of an error all that is known."""
+    """Return a note as one line; of a warning with its fix, of an error in full."""
     level = f"{note.level.value}[{printable(note.code)}]"
     if note.level is Level.ERROR:
         text = render_diagnostic(note).replace(level, paint(level, _LEVELS[note.level]), 1)
@@ -346,7 +346,7 @@ class _Page:
     """The part of the text that goes dataset by dataset."""
 
     plan: Plan
-    marks: dict[DatasetAlias, Mark]
+    marks: dict[DatasetAlias, ActionSign]
     steps: dict[DatasetAlias, list[Step]]
     widths: tuple[int, int]
     paint: Paint
@@ -424,7 +424,7 @@ class _Page:
             key = (hit.code, *(way.replace(str(alias), "") for way in hit.ways))
             first = self.ways.setdefault(key, alias)
             ways = " · ".join(hit.ways) if first == alias else f"as for {first}, with this name"
-            yield _line("", f"ways on: {printable(ways)}")
+            yield _line("", f"options: {printable(ways)}")
 
     def _data(self, steps: Sequence[Step], planned: Planned) -> Iterator[str]:
         for step in steps:
@@ -436,7 +436,7 @@ class _Page:
             yield _line("expect", foreseen_text(planned.foreseen))
 
 
-def _widths(plan: Plan, marks: dict[DatasetAlias, Mark]) -> tuple[int, int]:
+def _widths(plan: Plan, marks: dict[DatasetAlias, ActionSign]) -> tuple[int, int]:
     """Return how wide the names and the words of the classes are."""
     told = [(alias, mark, plan.datasets[alias]) for alias, mark in marks.items()]
     names = (len(name_text(alias, planned)) for alias, _, planned in told)

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from odfbuild.app.inspection.explain import Explained, MadeOf, RowKey
+from odfbuild.app.inspection.explain import Explained, RowKey, RowOrigins
 from odfbuild.cli.render.diff import row_text
 from odfbuild.cli.render.rows import plain_row
 from odfbuild.cli.render.words import count
-from odfbuild.executors.engine.provenance.chain import Step, intervals
+from odfbuild.executors.engine.provenance.chain import WrittenStep, intervals
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import is_opaque
@@ -18,7 +18,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.sql.text.steps import steps_of
 
 if TYPE_CHECKING:
-    from odfbuild.executors.engine.provenance.derive import Cause, Derivation
+    from odfbuild.executors.engine.provenance.derive import Derivation, RowCause
     from odfbuild.sql.columns import QueryColumns
     from odfbuild.sql.columns.output import ColumnRef
 
@@ -76,7 +76,7 @@ def _steps(rows: Rows) -> list[Explained]:
     return list(found.values())
 
 
-def query_lines(step: Step) -> Iterator[str]:
+def query_lines(step: WrittenStep) -> Iterator[str]:
     """Yield the query of a step, by which engine it was run and how it looks at rows."""
     sql = step.transform.transform
     if is_opaque(sql):
@@ -199,7 +199,7 @@ def _looked_at(each: Explained) -> Iterator[str]:
             yield f"{read.alias}: among offsets {span}"
 
 
-def _cause(cause: Cause) -> str:
+def _cause(cause: RowCause) -> str:
     if cause.query:
         return "because the query changed"
     if cause.watermark:
@@ -262,7 +262,7 @@ def _row_json(each: Explained, names: Names, block: Any) -> Mapping[str, Any]:
     }
 
 
-def _made_json(made: MadeOf, names: Names, derived: Derivation | None) -> Mapping[str, Any]:
+def _made_json(made: RowOrigins, names: Names, derived: Derivation | None) -> Mapping[str, Any]:
     return {
         "dataset": _name(made.read.dataset, names),
         "id": str(made.read.dataset),
@@ -274,7 +274,7 @@ def _made_json(made: MadeOf, names: Names, derived: Derivation | None) -> Mappin
     }
 
 
-def _cause_json(cause: Cause | None) -> Mapping[str, Any] | None:
+def _cause_json(cause: RowCause | None) -> Mapping[str, Any] | None:
     if cause is None:
         return None
     offsets = {alias: _spans_json(found) for alias, found in cause.offsets.items()}

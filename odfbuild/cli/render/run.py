@@ -11,8 +11,8 @@ from odfbuild import app
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
-from odfbuild.executors.engine.context import RECORDED_KEY, Drifted, Round, Told
-from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, Report, Skipped
+from odfbuild.executors.engine.context import RECORDED_KEY, Drifted, InputNotes, Round
+from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.odf.events import AddPushSource, SetPollingSource
 from odfbuild.planner.saved.forms import diagnostic_json
 
@@ -25,17 +25,17 @@ _LISTED = 10
 _SHOWN = 5  # columns of each kind
 _T = TypeVar("_T")
 
-Input = tuple[str, Told]
+Input = tuple[str, InputNotes]
 """The name of an input, and its notes."""
 
 
-def told_words(told: Sequence[Told]) -> str:
+def told_words(told: Sequence[InputNotes]) -> str:
     """Return how many bad rows there are, to go after other counts; nothing if there are none."""
     bad = sum(each.bad_rows for each in told)
     return f", {count(bad, 'bad row')} put aside" if bad else ""
 
 
-def told_json(told: Told) -> dict[str, Any]:
+def told_json(told: InputNotes) -> dict[str, Any]:
     """Return the notes of one input."""
     drift = told.drifted
     return {
@@ -159,7 +159,7 @@ def _first(lines: Sequence[str]) -> list[str]:
     return shown if len(shown) == len(lines) else [*shown, f"and {len(lines) - _SHOWN:,} more"]
 
 
-def report_text(report: Report) -> str:
+def report_text(report: RunReport) -> str:
     """Return the last lines of an apply: what was committed, failed and skipped."""
     outcomes = [outcome for _, outcome in report.outcomes]
     datasets = {
@@ -219,7 +219,7 @@ _FORMAT: Final = "1.0"
 
 
 def report_json(
-    plan: Plan | None, report: Report, notes: Sequence[Diagnostic], run: str | None = None
+    plan: Plan | None, report: RunReport, notes: Sequence[Diagnostic], run: str | None = None
 ) -> str:
     """Return what became of each step; without a plan there was nothing to do.
 
@@ -248,7 +248,7 @@ def report_json(
     return printable_json(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
 
 
-def told_of(project: app.Opened, plan: Plan, report: Report) -> Iterator[Diagnostic]:
+def told_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[Diagnostic]:
     """Yield the notes of the run, then those of inputs by dataset."""
     yield from report.notes
     found: dict[DatasetAlias, list[Input]] = {}

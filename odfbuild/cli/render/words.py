@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias
 
 
-class Mark(Enum):
+class ActionSign(Enum):
     """What happens to a dataset: a sign, and the word that is said of it unless its class is."""
 
     NEW = ("+", "new")
@@ -53,7 +53,7 @@ class Mark(Enum):
         return self.value[1]
 
 
-def marks_of(plan: Plan) -> dict[DatasetAlias, Mark]:
+def marks_of(plan: Plan) -> dict[DatasetAlias, ActionSign]:
     """Return the datasets that there is something to say of, in the order of the plan."""
     checks, steps = plan.checks, steps_by_target(plan)
     return {
@@ -70,31 +70,31 @@ def is_told(planned: Planned) -> bool:
     return changes or planned.place is None or planned.moved_from is not None
 
 
-def mark_of(planned: Planned, steps: Sequence[Step], checks: Collection[str]) -> Mark:
+def mark_of(planned: Planned, steps: Sequence[Step], checks: Collection[str]) -> ActionSign:
     """Return what happens to a dataset; what matters most comes first."""
     change = None if planned.assessment is None else planned.assessment.change
     appends = [step.work for step in steps if isinstance(step.work, Append)]
     if any(work.creates is not None for work in appends):
-        return Mark.NEW
+        return ActionSign.NEW
     if planned.place is None or change is ChangeClass.RETIRE:
-        return Mark.RETIRED
+        return ActionSign.RETIRED
     if change is ChangeClass.BREAKING:
-        return Mark.BREAKING
+        return ActionSign.BREAKING
     if planned.moved_from is not None:
-        return Mark.MOVED
+        return ActionSign.MOVED
     if appends:
-        return Mark.CHANGED
+        return ActionSign.CHANGED
     if steps:
-        return Mark.CHECK if all(step.id in checks for step in steps) else Mark.DATA
-    return Mark.DATA if change is ChangeClass.RESTATING else Mark.CHANGED
+        return ActionSign.CHECK if all(step.id in checks for step in steps) else ActionSign.DATA
+    return ActionSign.DATA if change is ChangeClass.RESTATING else ActionSign.CHANGED
 
 
-def class_word(mark: Mark, assessment: Assessment | None) -> str:
+def class_word(mark: ActionSign, assessment: Assessment | None) -> str:
     """Return the word for a change: its class, where one is known and says more than the mark."""
-    said_by_class = mark in (Mark.CHANGED, Mark.DATA, Mark.MOVED)
+    said_by_class = mark in (ActionSign.CHANGED, ActionSign.DATA, ActionSign.MOVED)
     if not said_by_class or assessment is None or assessment.change is ChangeClass.NONE:
         return mark.word
-    if mark is Mark.MOVED:
+    if mark is ActionSign.MOVED:
         return f"moved, {assessment.change.value}"
     return str(assessment.change.value)
 

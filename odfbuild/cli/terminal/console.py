@@ -17,12 +17,12 @@ COLOURS: Final = ("auto", "always", "never")
 
 
 @dataclass(slots=True)
-class _Asked:
+class _ConsoleOptions:
     quiet: bool = False
     colours: str = COLOURS[0]
 
 
-_ASKED: Final = _Asked()
+_ASKED: Final = _ConsoleOptions()
 
 
 def as_usual() -> None:

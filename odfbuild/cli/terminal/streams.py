@@ -24,7 +24,7 @@ _COMMAND = re.compile(
 _LONGEST = 32  # and no command is longer
 
 
-class Output(io.FileIO):
+class OutputStream(io.FileIO):
     """A standard stream: `failed` is the first error; with `ends` an error is raised as well."""
 
     failed: OSError | None = None
@@ -65,7 +65,7 @@ def _broken(found: re.Match[str]) -> str:
     return f"{text[:-1]}\\u{ord(text[-1]):04x}"
 
 
-_OUTPUTS: dict[int, Output] = {}
+_OUTPUTS: dict[int, OutputStream] = {}
 
 
 def open_streams() -> None:
@@ -118,7 +118,7 @@ def _bearing(stream: object, number: int) -> io.TextIOWrapper:
         return stream  # type: ignore[return-value]  # of a test or of who has us in their process
     if isinstance(stream, io.TextIOWrapper) and stream.fileno() != number:
         return stream
-    _OUTPUTS[number] = raw = Output(number, "wb", closefd=False)
+    _OUTPUTS[number] = raw = OutputStream(number, "wb", closefd=False)
     kind = Guarded if any(map(os.environ.get, _SERVICES)) else io.TextIOWrapper
     return kind(
         io.BufferedWriter(raw),

@@ -146,7 +146,7 @@ def came_and_stand(
     keys = [field.name for field in schema.fields if field.name not in system]
     taking = [path for path in paths if not only_appends([path], op)]
     scanned = scan_slices(taking, [*keys, op, offset], schema=schema)
-    gone = Gone(where_comes(scanned, op, comes=False), keys, offset)
+    gone = RetractedKeys(where_comes(scanned, op, comes=False), keys, offset)
     came = where_comes(scan_slices(paths, schema=schema), op, comes=True)
     for rows in in_chunks(came, max(_LEAST, gone.rows)):
         yield from gone.left_of(rows, keys).select(shown).to_batches()
@@ -166,7 +166,7 @@ def left_standing(
     InvalidChangelogError when one is taken back that is not there.
     """
     op, offset, wanted = vocab.operation_type_column, vocab.offset_column, [*columns, *beside]
-    gone = Gone(where_comes(rows.to_batches(), op, comes=False), columns, offset)
+    gone = RetractedKeys(where_comes(rows.to_batches(), op, comes=False), columns, offset)
     if not gone.rows:
         return rows.select(wanted)
     came = rows.filter(pc.is_in(rows.column(op), value_set=pa.array(COMES, rows.field(op).type)))
@@ -189,7 +189,7 @@ def _replayed(
     )
     taking = [path for path in paths if not only_appends([path], op)]
     scanned = scan_slices(taking, [*columns, op, offset], schema=schema)
-    gone = Gone(where_comes(up_to(scanned, time, until), op, comes=False), columns, offset)
+    gone = RetractedKeys(where_comes(up_to(scanned, time, until), op, comes=False), columns, offset)
     scanned = scan_slices(paths, [*columns, op], schema=schema)
     came = where_comes(up_to(scanned, time, until), op, comes=True)
     for rows in in_chunks(came, max(_LEAST, gone.rows)):
@@ -197,7 +197,7 @@ def _replayed(
     gone.check()
 
 
-class Gone:
+class RetractedKeys:
     """The rows that were taken back and were not met yet: a table of their keys.
 
     Beside the key, `n` says how many there are of it, and `at` the last offset.

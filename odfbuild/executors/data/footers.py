@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.state.chain.checked_files import Mark, mark_of
+from odfbuild.state.chain.checked_files import FileMark, mark_of
 
 _MOST = 4096  # footers that are kept
 
@@ -22,10 +22,10 @@ def columns_of_file(path: Path) -> pa.Schema:
 
 
 @lru_cache(maxsize=_MOST)
-def _columns(path: Path, mark: Mark) -> pa.Schema:
+def _columns(path: Path, mark: FileMark) -> pa.Schema:
     return _footer(path, mark).schema.to_arrow_schema()
 
 
 @lru_cache(maxsize=_MOST)
-def _footer(path: Path, _: Mark) -> pq.FileMetaData:
+def _footer(path: Path, _: FileMark) -> pq.FileMetaData:
     return pq.read_metadata(path)

@@ -37,7 +37,7 @@ class DamagedRowsError(EngineError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class ReadAmount:
     """How much was read: rows that were looked at, and bytes of columns, as they are stored.
 
     `of` is the size of all files that might have been read.
@@ -47,8 +47,8 @@ class Read:
     bytes: int = 0
     of: int = 0
 
-    def __add__(self, other: "Read") -> "Read":
-        return Read(
+    def __add__(self, other: "ReadAmount") -> "ReadAmount":
+        return ReadAmount(
             rows=self.rows + other.rows,
             bytes=self.bytes + other.bytes,
             of=self.of + other.of,
@@ -56,7 +56,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """Rows of a Parquet file: as many as `rows` says, from the row number `start` on.
 
     `footer` is the `footer_sum` of the file when it was written, None if that is not known.
@@ -68,14 +68,14 @@ class Part:
     footer: int | None = None
 
     @classmethod
-    def whole(cls, path: Path) -> "Part":
+    def whole(cls, path: Path) -> "FilePart":
         """Return all rows of a file, counted in its footer."""
         import pyarrow.parquet as pq
 
         footer = footer_sum(path)
         return cls(path, 0, int(pq.read_metadata(path).num_rows), footer)
 
-    def cut(self, first: int, end: int) -> "Part":
+    def cut(self, first: int, end: int) -> "FilePart":
         """Return the rows from `first` up to, but without, `end`, counted within this part."""
         first, end = max(first, 0), min(end, self.rows)
         return replace(self, start=self.start + first, rows=max(0, end - first))
@@ -134,8 +134,8 @@ class Frame:
 
     schema: "pa.Schema"
     table: "pa.Table | None" = None
-    parts: tuple[Part, ...] = ()
-    read: Read | None = None
+    parts: tuple[FilePart, ...] = ()
+    read: ReadAmount | None = None
     repeated: Repeated | None = None
     offered: "Frame | None" = None
     left_out: "pa.Table | None" = None
@@ -156,7 +156,7 @@ class Frame:
         import pyarrow.parquet as pq
 
         known = pq.read_schema(paths[0]) if schema is None else schema
-        return cls(schema=known, parts=tuple(Part.whole(path) for path in paths))
+        return cls(schema=known, parts=tuple(FilePart.whole(path) for path in paths))
 
     @property
     def rows(self) -> int:
@@ -205,7 +205,7 @@ class Frame:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _cut(parts: Iterable[Part], first: int, end: int) -> Iterator[Part]:
+def _cut(parts: Iterable[FilePart], first: int, end: int) -> Iterator[FilePart]:
     at = 0
     for part in parts:
         cut = part.cut(first - at, end - at)

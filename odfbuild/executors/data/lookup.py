@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.footers import columns_of_file, footer
-from odfbuild.executors.data.frames import Frame, Read
+from odfbuild.executors.data.frames import Frame, ReadAmount
 
 _THREADS: Final = 2
 _DAY: Final = 86_400_000
@@ -33,11 +33,11 @@ _ALONE: Final = 1 << 17  # rows up to which one thread is quicker than several
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookupResult:
     """The rows that meet a condition, in the order of the files, and what was read for them."""
 
     rows: pa.Table
-    read: Read
+    read: ReadAmount
 
 
 Values = TypeVar("Values", pa.Array, pa.ChunkedArray)
@@ -50,7 +50,7 @@ class Condition(Protocol):
     def kinds(self) -> Mapping[str, pa.DataType]:
         """Return the columns that decide, and the types in which their values are compared."""
 
-    def may_hold(self, group: "Group") -> bool:
+    def may_hold(self, group: "RowGroup") -> bool:
         """Tell whether a row group may have rows that meet it; True if its footer cannot tell."""
 
     def mask(self, rows: pa.Table) -> pa.ChunkedArray:
@@ -59,7 +59,7 @@ class Condition(Protocol):
 
 def look_up(
     paths: Sequence[Path], schema: pa.Schema, condition: Condition | None, *, most: int
-) -> Found | None:
+) -> LookupResult | None:
     """Return the rows of slices that meet a condition, by default all.
 
     `schema` are the columns to return, with types as `in_millis` gives them; those that a file
@@ -69,14 +69,14 @@ def look_up(
     groups = [group for path in paths for group in groups_of(path)]
     of = sum(path.stat().st_size for path in paths)
     chosen = [each for each in groups if condition is None or condition.may_hold(each)]
-    parts, read = [], Read(of=of)
+    parts, read = [], ReadAmount(of=of)
     for table, looked in _in_turn(chosen, wanted, condition):
         read += looked
         parts.append(table)
         if sum(each.nbytes for each in parts) > most:
             return None
     tables = [part for part in parts if part.num_rows]
-    return Found(pa.concat_tables(tables) if tables else wanted.empty_table(), read)
+    return LookupResult(pa.concat_tables(tables) if tables else wanted.empty_table(), read)
 
 
 def in_millis(kind: pa.DataType) -> pa.DataType:
@@ -93,13 +93,13 @@ def in_millis(kind: pa.DataType) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class Keys:
+class KeyTable:
     """The rows of some keys: a column of the table for each part of the key, nulls count."""
 
     table: pa.Table
 
     @classmethod
-    def of(cls, table: pa.Table) -> "Keys | None":
+    def of(cls, table: pa.Table) -> "KeyTable | None":
         """Return the condition for keys, None if columns of these types cannot be looked up."""
         kinds = [field.type for field in table.schema]
         return cls(table) if kinds and all(map(_is_plain, kinds)) else None
@@ -108,10 +108,10 @@ class Keys:
     def kinds(self) -> Mapping[str, pa.DataType]:
         return {field.name: field.type for field in self.table.schema}
 
-    def may_hold(self, group: "Group") -> bool:
+    def may_hold(self, group: "RowGroup") -> bool:
         return all(self._may_hold(group, name, kind) for name, kind in self.kinds.items())
 
-    def _may_hold(self, group: "Group", name: str, kind: pa.DataType) -> bool:
+    def _may_hold(self, group: "RowGroup", name: str, kind: pa.DataType) -> bool:
         values, has_null = self._stored[name]
         if not group.has(name):
             return has_null
@@ -180,7 +180,7 @@ class Times:
     def kinds(self) -> Mapping[str, pa.DataType]:
         return {self.name: self.kind}
 
-    def may_hold(self, group: "Group") -> bool:
+    def may_hold(self, group: "RowGroup") -> bool:
         span = group.span(self.name, self.kind)
         if span is None:
             return group.has(self.name)
@@ -237,7 +237,7 @@ def as_stored(values: Values) -> Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """A row group of a file, and what the footer tells of it."""
 
     path: Path
@@ -293,9 +293,9 @@ class Group:
         )
 
 
-def groups_of(path: Path) -> Iterator[Group]:
+def groups_of(path: Path) -> Iterator[RowGroup]:
     """Return the row groups of a file, in order."""
-    return (Group(path, number) for number in range(footer(path).num_row_groups))
+    return (RowGroup(path, number) for number in range(footer(path).num_row_groups))
 
 
 def _flat_columns(path: Path) -> dict[str, int]:
@@ -304,8 +304,8 @@ def _flat_columns(path: Path) -> dict[str, int]:
 
 
 def _in_turn(
-    groups: Sequence[Group], wanted: pa.Schema, condition: Condition | None
-) -> Iterator[tuple[pa.Table, Read]]:
+    groups: Sequence[RowGroup], wanted: pa.Schema, condition: Condition | None
+) -> Iterator[tuple[pa.Table, ReadAmount]]:
     """Yield what comes of each row group, in order; some are read ahead, by several threads."""
     if len(groups) < 2 or sum(each.rows for each in groups) <= _ALONE:
         yield from (_read(each, wanted, condition) for each in groups)
@@ -322,7 +322,9 @@ def _in_turn(
                 each.cancel()
 
 
-def _read(group: Group, wanted: pa.Schema, condition: Condition | None) -> tuple[pa.Table, Read]:
+def _read(
+    group: RowGroup, wanted: pa.Schema, condition: Condition | None
+) -> tuple[pa.Table, ReadAmount]:
     metadata = footer(group.path)
     with pq.ParquetFile(group.path, metadata=metadata, memory_map=True) as file:
         there = set(file.schema_arrow.names)
@@ -330,7 +332,7 @@ def _read(group: Group, wanted: pa.Schema, condition: Condition | None) -> tuple
         first = [name for name in deciding if name in there]
         others = [name for name in wanted.names if name in there and name not in first]
         held = file.read_row_group(group.number, columns=first, use_threads=False)
-        looked = Read(rows=group.rows, bytes=group.bytes(first))
+        looked = ReadAmount(rows=group.rows, bytes=group.bytes(first))
         places = None
         if condition is not None:
             fitted = _fitted(held, tuple(condition.kinds.items()), group.rows)
@@ -338,7 +340,7 @@ def _read(group: Group, wanted: pa.Schema, condition: Condition | None) -> tuple
             if not len(places):
                 return wanted.empty_table(), looked
         found = file.read_row_group(group.number, columns=others, use_threads=False)
-        looked += Read(bytes=group.bytes(others))
+        looked += ReadAmount(bytes=group.bytes(others))
     for name in first:
         found = found.append_column(name, held.column(name))
     if places is not None and len(places) < group.rows:
@@ -475,7 +477,7 @@ class _Wanted:
     def kinds(self) -> Mapping[str, pa.DataType]:
         return {self.column: self.kind}
 
-    def may_hold(self, group: Group) -> bool:
+    def may_hold(self, group: RowGroup) -> bool:
         span = group.span(self.column, self.kind)
         return group.has(self.column) if span is None else len(self._between(*span)) > 0
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.data.changelog import COMES, retracted_in_vain
 from odfbuild.executors.data.checks.verified_files import all_files
-from odfbuild.executors.data.lookup import Keys, look_up
+from odfbuild.executors.data.lookup import KeyTable, look_up
 from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.data.seal import Sealed
@@ -91,7 +91,9 @@ def _may_be_equal(
     """Return old rows, among them all that new ones may take back; None if they are too many."""
     op, offset = vocab.operation_type_column, vocab.offset_column
     types = to_arrow(schema)
-    plain = [name for name in columns if Keys.of(types.empty_table().select([name])) is not None]
+    plain = [
+        name for name in columns if KeyTable.of(types.empty_table().select([name])) is not None
+    ]
     taken: list[pa.Table] = []
     for rows in _batches(new, [*plain, op], schema):
         comes = pc.is_in(rows.column(op), value_set=pa.array(COMES, types.field(op).type))
@@ -100,7 +102,7 @@ def _may_be_equal(
             return None
     keys = pa.concat_tables(taken).group_by(plain).aggregate([]) if plain and taken else None
     wanted = pa.schema([types.field(name) for name in (*columns, op, offset)])
-    found = look_up(old, wanted, None if keys is None else Keys.of(keys), most=_MOST)
+    found = look_up(old, wanted, None if keys is None else KeyTable.of(keys), most=_MOST)
     return None if found is None else found.rows
 
 

@@ -25,7 +25,7 @@ from odfbuild.executors.data.checks.rows import (
 )
 from odfbuild.executors.data.conformance import conform, unexpected_nulls
 from odfbuild.executors.data.fine_times import Cut, FineTimes, noting, noting_column
-from odfbuild.executors.data.frames import Frame, Read
+from odfbuild.executors.data.frames import Frame, ReadAmount
 from odfbuild.executors.data.parquet import SliceWriter
 from odfbuild.executors.data.slice_schema import slice_schema
 from odfbuild.odf.chain.schema import schema_in_force
@@ -94,7 +94,7 @@ class Sealed:
 
     schema: DataSchema
     slices: tuple[SealedSlice, ...] = ()
-    read: Read | None = None
+    read: ReadAmount | None = None
     cut_before: tuple[Cut, ...] = ()
 
     @property
@@ -172,7 +172,7 @@ def seal(
     schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)
     LogicalHasher(arrow)  # refuses types without a hash, rows or no rows
-    columns = _Columns(
+    columns = _SliceColumns(
         schema=arrow, vocab=vocab, system_time=system_time.millis, event_time=event_time.millis
     )
     pieces = _pieces(frame, columns, start, into, slice_rows)
@@ -199,23 +199,23 @@ def _check_borders(slices: Sequence[SealedSlice]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
+class _SlicePiece:
     """Rows that become one slice: plain values, so that another process can do it."""
 
     frame: Frame
-    columns: "_Columns"
+    columns: "_SliceColumns"
     start: int
     into: Path
 
 
 def _pieces(
-    frame: Frame, columns: "_Columns", start: int, into: Path, slice_rows: int | None
-) -> tuple[_Piece, ...]:
+    frame: Frame, columns: "_SliceColumns", start: int, into: Path, slice_rows: int | None
+) -> tuple[_SlicePiece, ...]:
     if slice_rows is None or frame.rows <= slice_rows:
-        whole = _Piece(frame=frame, columns=columns, start=start, into=into)
+        whole = _SlicePiece(frame=frame, columns=columns, start=start, into=into)
         return (whole,) if frame.rows else ()
     return tuple(
-        _Piece(
+        _SlicePiece(
             frame=frame.slice(first, slice_rows),
             columns=columns,
             start=start + first,
@@ -225,7 +225,7 @@ def _pieces(
     )
 
 
-def _seal_piece(piece: _Piece) -> SealedSlice:
+def _seal_piece(piece: _SlicePiece) -> SealedSlice:
     hasher, fine = LogicalHasher(piece.columns.schema), FineTimes()
     terms = SliceTerms(
         vocab=piece.columns.vocab, start=piece.start, latest=piece.columns.system_time, exact=True
@@ -262,7 +262,7 @@ def _seal_piece(piece: _Piece) -> SealedSlice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Columns:
+class _SliceColumns:
     """What the columns of a slice are made with; times in milliseconds."""
 
     schema: pa.Schema
@@ -302,7 +302,7 @@ class _Columns:
         return times if times.null_count == 0 else pc.coalesce(times, fallback)
 
 
-def _sealed_batches(frame: Frame, columns: _Columns, start: int) -> Iterator[pa.RecordBatch]:
+def _sealed_batches(frame: Frame, columns: _SliceColumns, start: int) -> Iterator[pa.RecordBatch]:
     rows = 0
     for batch in frame.batches():
         if batch.num_rows == 0:

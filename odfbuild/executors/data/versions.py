@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.data.changelog import (
-    Gone,
+    RetractedKeys,
     in_chunks,
     not_after,
     only_appends,
@@ -51,8 +51,8 @@ def in_force(
     wanted = [offset, op, *columns]
     taking = [path for path in paths if not only_appends([path], op)]
     removed = list(_removed(scan_slices(taking, wanted, schema=schema), vocab, key, at))
-    gone = Gone((rows for rows, _ in removed), columns, offset)
-    ending = Gone((rows for _, rows in removed), columns, offset)
+    gone = RetractedKeys((rows for rows, _ in removed), columns, offset)
+    ending = RetractedKeys((rows for _, rows in removed), columns, offset)
     del removed
     came = where_comes(up_to(scan_slices(paths, wanted, schema=schema), time, at), op, comes=True)
     found: pa.Table | None = None

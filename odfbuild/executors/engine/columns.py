@@ -56,7 +56,7 @@ from odfbuild.sql.text.steps import steps_of
 from odfbuild.state.memory.engine_answers import Answers
 
 if TYPE_CHECKING:
-    from odfbuild.planner.evolution.columns.derive import Made
+    from odfbuild.planner.evolution.columns.derive import DerivedColumns
 
 
 Source: TypeAlias = SetPollingSource | AddPushSource
@@ -64,7 +64,7 @@ _READABLE = ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class DefinitionRefusal:
     """What an engine says against a definition; `at` is the place in its query, if it is told."""
 
     code: str
@@ -74,7 +74,7 @@ class Refusal:
     at: QueryPlace | None = None
 
 
-Answer: TypeAlias = DataSchema | Refusal
+Answer: TypeAlias = DataSchema | DefinitionRefusal
 
 
 class Asker:
@@ -193,12 +193,12 @@ def _stored(ask: Callable[[], Any], vocab: DatasetVocabulary) -> Answer:
         return _refusal(error)
 
 
-def _refusal(error: OdfBuildError) -> Refusal:
+def _refusal(error: OdfBuildError) -> DefinitionRefusal:
     first = error.diagnostics()[0]
     what, at = first.what, None
     if isinstance(error, PlacedQueryError):
         what, at = error.message, error.at
-    return Refusal(code=first.code, what=what, why=first.why, fix=first.fix, at=at)
+    return DefinitionRefusal(code=first.code, what=what, why=first.why, fix=first.fix, at=at)
 
 
 def _question(form: Any) -> str:
@@ -220,7 +220,7 @@ def _read(text: str) -> Answer:
     if "columns" in value:
         return read_columns(value["columns"])
     at = None if value["at"] is None else QueryPlace(*value["at"])
-    return Refusal(
+    return DefinitionRefusal(
         code=value["code"], what=value["what"], why=value["why"], fix=value["fix"], at=at
     )
 
@@ -233,7 +233,7 @@ _UNASKED = "the text does not tell, and no engine was asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class AnalysedColumns:
     """The data columns of a dataset; None if they are not known, then `unknown` says why.
 
     `found` is what an engine says against the definition.
@@ -276,10 +276,10 @@ class ColumnsOf:
         self._broken = frozenset(broken)
         self._static = static
         self._settled = settled
-        self._made: dict[DatasetAlias, Made | None] = {}
-        self._found: dict[DatasetAlias, Columns] = {}
+        self._made: dict[DatasetAlias, DerivedColumns | None] = {}
+        self._found: dict[DatasetAlias, AnalysedColumns] = {}
 
-    def __call__(self, alias: DatasetAlias) -> Columns:
+    def __call__(self, alias: DatasetAlias) -> AnalysedColumns:
         """Return the columns of a dataset.  Raises EngineFailedError."""
         waiting = [alias]
         while waiting:
@@ -291,7 +291,7 @@ class ColumnsOf:
                 waiting += below
         return self._found[alias]
 
-    def answered(self, alias: DatasetAlias) -> Columns:
+    def answered(self, alias: DatasetAlias) -> AnalysedColumns:
         """Return what the engine says of a definition, also where the text is certain.
 
         Raises EngineFailedError.
@@ -311,20 +311,20 @@ class ColumnsOf:
         fields = [DataField(c.name, c.type) for c in made.columns if c.type is not None]
         return DataSchema(tuple(fields)) if len(fields) == len(made.columns) else None
 
-    def made(self, alias: DatasetAlias) -> "Made | None":
+    def made(self, alias: DatasetAlias) -> "DerivedColumns | None":
         """Return what the texts tell of a definition; None if an input's columns are not known."""
         if alias not in self._made:
             self._made[alias] = self._make(alias)
         return self._made[alias]
 
-    def read(self, alias: DatasetAlias) -> "Made | None":
+    def read(self, alias: DatasetAlias) -> "DerivedColumns | None":
         """Return what the texts tell of a definition, whatever the columns of its inputs are.
 
         Its inputs have been looked at.
         """
         return self.made(alias) or self._make(alias, whole=False)
 
-    def _make(self, alias: DatasetAlias, *, whole: bool = True) -> "Made | None":
+    def _make(self, alias: DatasetAlias, *, whole: bool = True) -> "DerivedColumns | None":
         from odfbuild.planner.evolution.columns.derive import derive, makes_of_events
         from odfbuild.sql.analysis.facts import columns_alike
 
@@ -351,44 +351,46 @@ class ColumnsOf:
         sources = (source for _, source in self._definitions.inputs(alias))
         return [s for s in sources if s is not None and s in declared]
 
-    def _resolved(self, alias: DatasetAlias) -> Columns:
+    def _resolved(self, alias: DatasetAlias) -> AnalysedColumns:
         if alias in self._found:
             return self._found[alias]
         if alias in self._broken:
-            return Columns(unknown=_BROKEN)
+            return AnalysedColumns(unknown=_BROKEN)
         if self._settled(alias):
             return self._of_chain(alias)
         known = self._known
         schema = None if known is None else known(alias, self.inputs_hash(alias))
         if schema is not None:
-            return Columns(schema=schema)
+            return AnalysedColumns(schema=schema)
         schema = self.told(alias) if self._static else None
         if schema is not None:
-            return Columns(schema=schema)
+            return AnalysedColumns(schema=schema)
         return self._asked(self._definitions.declared[alias])
 
-    def _asked(self, each: Declared) -> Columns:
+    def _asked(self, each: Declared) -> AnalysedColumns:
         for at, event in enumerate(each.snapshot.metadata):
             if isinstance(event, SetDataSchema) and not any(opaque_parts(event)):
                 vocab = self._definitions.vocabulary(each.alias)
-                return Columns(schema=data_schema(schema_of(event), vocab))
+                return AnalysedColumns(schema=data_schema(schema_of(event), vocab))
             if isinstance(event, SetTransform):
                 return self._of_transform(each, at, event)
             if isinstance(event, SetPollingSource | AddPushSource):
                 return self._of_source(each, at, event)
-        return Columns(unknown=_SOURCELESS)
+        return AnalysedColumns(unknown=_SOURCELESS)
 
-    def _of_transform(self, each: Declared, at: int, event: SetTransform) -> Columns:
+    def _of_transform(self, each: Declared, at: int, event: SetTransform) -> AnalysedColumns:
         if any(opaque_parts(event)) or not isinstance(event.transform, TransformSql):
-            return Columns(unknown=_UNREADABLE)
+            return AnalysedColumns(unknown=_UNREADABLE)
         inputs: list[AnalysedInput] = []
         for name, source in self._definitions.inputs(each.alias):
             found = None if source is None else self._input(name, source)
             if found is None:
-                return Columns(unknown=f"the columns of the input {source or name} are not known")
+                return AnalysedColumns(
+                    unknown=f"the columns of the input {source or name} are not known"
+                )
             inputs.append(found)
         if self._asker is None:
-            return Columns(unknown=_UNASKED)
+            return AnalysedColumns(unknown=_UNASKED)
         vocab = self._definitions.vocabulary(each.alias)
         answer = self._asker.transform(event.transform, inputs, vocab)
         path = ("metadata", at, "transform")
@@ -407,35 +409,37 @@ class ColumnsOf:
             return None
         return AnalysedInput(name, in_force, state.vocab)
 
-    def _of_source(self, each: Declared, at: int, source: Source) -> Columns:
+    def _of_source(self, each: Declared, at: int, source: Source) -> AnalysedColumns:
         if any(opaque_parts(source)):
-            return Columns(unknown=_UNREADABLE)
+            return AnalysedColumns(unknown=_UNREADABLE)
         if not declares_columns(source):
             return self._of_chain(each.alias)
         if self._asker is None:
-            return Columns(unknown=_UNASKED)
+            return AnalysedColumns(unknown=_UNASKED)
         answer = self._asker.source(source, self._definitions.vocabulary(each.alias))
         return _columns(answer, lambda no: _place_in_source(each, at, source, no))
 
-    def _of_chain(self, alias: DatasetAlias) -> Columns:
+    def _of_chain(self, alias: DatasetAlias) -> AnalysedColumns:
         """Return what the first rows decided, if there were any."""
         state = self._existing(alias)
         schema = None if state is None else schema_in_force(state)
         if state is None or schema is None:
-            return Columns(unknown=_UNDECLARED)
-        return Columns(schema=data_schema(schema, state.vocab))
+            return AnalysedColumns(unknown=_UNDECLARED)
+        return AnalysedColumns(schema=data_schema(schema, state.vocab))
 
 
-def _columns(answer: DataSchema | Refusal, place: Callable[[Refusal], SourceSpan]) -> Columns:
+def _columns(
+    answer: DataSchema | DefinitionRefusal, place: Callable[[DefinitionRefusal], SourceSpan]
+) -> AnalysedColumns:
     if isinstance(answer, DataSchema):
-        return Columns(schema=answer)
+        return AnalysedColumns(schema=answer)
     found = Diagnostic(
         code=answer.code, what=answer.what, why=answer.why, fix=answer.fix, span=place(answer)
     )
-    return Columns(unknown=_BROKEN, found=(found,))
+    return AnalysedColumns(unknown=_BROKEN, found=(found,))
 
 
-def _place_in_source(each: Declared, at: int, source: Source, no: Refusal) -> SourceSpan:
+def _place_in_source(each: Declared, at: int, source: Source, no: DefinitionRefusal) -> SourceSpan:
     if no.at is not None and source.preprocess is not None:
         return place_in_query(each, ("metadata", at, "preprocess"), no.at)
     key = "read" if source.preprocess is None else "preprocess"

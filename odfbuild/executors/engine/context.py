@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from odfbuild.errors import Diagnostic
-from odfbuild.executors.data.frames import Read
+from odfbuild.executors.data.frames import ReadAmount
 from odfbuild.executors.engine.protocol import Engine
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.chain.state import ChainState
@@ -78,7 +78,7 @@ class Drifted:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class InputNotes:
     """What an input had besides the rows taken in: bad ones, kept in a file, and drift.
 
     `checks` are what checks of the project found in the rows, and let pass.  `absent` is said of a
@@ -96,7 +96,7 @@ class Told:
         return found or self.bad_rows > 0 or bool(self.checks)
 
 
-_NOTHING = Told()
+_NOTHING = InputNotes()
 RECORDED_KEY: Final = "recorded-key"
 """The code of what is said of rows that a Ledger left out."""
 
@@ -113,6 +113,6 @@ class Round:
     source: str
     blocks: int
     records: int
-    told: Told = _NOTHING
-    read: Read | None = None
+    told: InputNotes = _NOTHING
+    read: ReadAmount | None = None
     head: Multihash | None = None

@@ -247,7 +247,7 @@ def _version_in(metadata: Path) -> str | None:
     return None
 
 
-class Again(Protocol):
+class ReplayEngine(Protocol):
     """An engine as far as it runs something again.
 
     Raises InvalidQueryError for what a query does with the rows, EngineFailedError for all else.

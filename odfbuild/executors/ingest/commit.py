@@ -26,8 +26,8 @@ from odfbuild.executors.engine.cut_times import check_made_keys, check_read_keys
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.ingest.history import condense, history
 from odfbuild.executors.ingest.read.bad_rows_report import telling
-from odfbuild.executors.ingest.read.notes import Besides
-from odfbuild.executors.ingest.recorded_keys import Past, left_out, recorded_keys
+from odfbuild.executors.ingest.read.notes import ReadNotes
+from odfbuild.executors.ingest.recorded_keys import RecordedRows, left_out, recorded_keys
 from odfbuild.executors.ingest.repeated_keys import check_repeated_keys
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
@@ -46,7 +46,7 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset, Noting
 
 Source: TypeAlias = SetPollingSource | AddPushSource
@@ -61,7 +61,7 @@ class Intake:
     `frame` is None if nothing in the input could be read as rows; `event_time` is for rows that
     have none; `state` is what the chain knows of the source from now on, None for no change.
     `goes_on` tells that another input follows without which this one does not count.
-    `besides` is what the reader told beyond the rows.  `noting` is called with the state that has
+    `notes` is what the reader told beyond the rows.  `noting` is called with the state that has
     the rows: before that becomes the head, or when it is the head already.
     """
 
@@ -69,7 +69,7 @@ class Intake:
     frame: Frame | None
     event_time: Timestamp
     state: SourceState | None
-    besides: Besides | None = None
+    notes: ReadNotes | None = None
     noting: Noting | None = None
     goes_on: bool = False
 
@@ -94,14 +94,14 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class InputCommit:
     """The state that an input left, and what was done; None if nothing moved."""
 
     state: ChainState
     round: Round | None
 
 
-def add(receiver: Receiver, intake: Intake, staging: Path) -> Added:
+def add(receiver: Receiver, intake: Intake, staging: Path) -> InputCommit:
     """Commit an input to the receiver's state.
 
     It is one AddData, or several if its rows are many: `Site.slice_rows`.  `staging` is a folder
@@ -129,7 +129,9 @@ def _say_where(error: EngineError, name: str) -> None:
         error.why = f"{error.why}, in {name}"
 
 
-def add_together(receiver: Receiver, intakes: Sequence[Intake], staging: Path) -> Iterator[Added]:
+def add_together(
+    receiver: Receiver, intakes: Sequence[Intake], staging: Path
+) -> Iterator[InputCommit]:
     """Commit inputs in order, each as `add` would, after one call of the engine for all of them.
 
     They have rows that may go together (`ingest.poll`).  What the engine raises comes before
@@ -147,7 +149,7 @@ def add_together(receiver: Receiver, intakes: Sequence[Intake], staging: Path) -
     condense(receiver.site, receiver.dataset, receiver.state, request)
 
 
-def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> Added:
+def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> InputCommit:
     """Commit what the engine made of an input."""
     state = receiver.state
     repeated = () if merged is None else _repeated(receiver, intake, merged)
@@ -161,7 +163,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with telling(
-        intake.besides,
+        intake.notes,
         workspace=receiver.site.workspace,
         dataset=receiver.dataset.id,
         source=receiver.source,
@@ -170,7 +172,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     ) as told:
         head = None
         if events:
-            prepared = Prepared(events, receiver.now, staged_files(sealed))
+            prepared = CommitRequest(events, receiver.now, staged_files(sealed))
             state = receiver.dataset.commit(prepared, on=receiver.state, noting=intake.noting)
             head = state.head
         elif intake.noting is not None:
@@ -178,16 +180,16 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     found = (*times_cut(intake.name, cut), *repeated, *recorded, *found)
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
-        return Added(state, None)
+        return InputCommit(state, None)
     rows = 0 if sealed is None else sealed.records
-    return Added(state, Round(intake.name, len(events), rows, told, head=head))
+    return InputCommit(state, Round(intake.name, len(events), rows, told, head=head))
 
 
 def _check_as_read(receiver: Receiver, intake: Intake) -> None:
     """Check that no key was cut as the input was read.  Raises FineKeyError."""
-    if intake.frame is None or intake.besides is None:
+    if intake.frame is None or intake.notes is None:
         return
-    source, cut = receiver.source, tuple(intake.besides.fine_times.first.values())
+    source, cut = receiver.source, tuple(intake.notes.fine_times.first.values())
     check_read_keys(source.merge, source.preprocess, intake.frame.schema, cut, intake.name)
 
 
@@ -212,7 +214,7 @@ def _recorded(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagno
         return ()
 
     dataset, head = receiver.dataset, receiver.state.head
-    past = None if in_force is None else Past(dataset, head, to_arrow(in_force))
+    past = None if in_force is None else RecordedRows(dataset, head, to_arrow(in_force))
     return (recorded_keys(found, merge.primary_key, past, intake.name),)
 
 

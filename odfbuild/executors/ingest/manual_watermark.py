@@ -13,7 +13,7 @@ from odfbuild.odf.events import AddData, DatasetKind
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 
 
@@ -24,7 +24,7 @@ class NotARootError(StateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class WatermarkChange:
     """The watermark as it was and as it is now; equal, and without a head, if it was as late."""
 
     before: Timestamp | None
@@ -32,7 +32,9 @@ class Moved:
     head: Multihash | None = None
 
 
-def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: str) -> Moved:
+def move_watermark(
+    dataset: Dataset, to: Timestamp, *, now: Timestamp, source: str
+) -> WatermarkChange:
     """Move the watermark of a root forward to `to`, as of the system time `now`.
 
     Nothing is written if it is there already.  `source` is the one whose state the block repeats,
@@ -47,7 +49,7 @@ def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: s
             fix="set the watermarks of the roots that it is made of",
         )
     if state.watermark is not None and state.watermark >= to:
-        return Moved(state.watermark, state.watermark)
+        return WatermarkChange(state.watermark, state.watermark)
     last = state.last_add_data
     event = AddData(
         prev_checkpoint=state.checkpoint,
@@ -57,8 +59,8 @@ def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: s
         if last is not None and is_partial(last)
         else state.source_state.get(source),
     )
-    after = dataset.commit(Prepared((event,), max(now, state.system_time)), on=state)
-    return Moved(state.watermark, to, after.head)
+    after = dataset.commit(CommitRequest((event,), max(now, state.system_time)), on=state)
+    return WatermarkChange(state.watermark, to, after.head)
 
 
 def advance_watermark(

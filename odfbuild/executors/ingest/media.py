@@ -37,7 +37,7 @@ class UnknownFormatError(EngineError):
     code = "unknown-format"
 
 
-class Format(StrEnum):
+class PushFormat(StrEnum):
     """The formats that data may be pushed in."""
 
     CSV = "csv"
@@ -51,30 +51,30 @@ class Format(StrEnum):
 
 
 _MEDIA_TYPES: Final = {
-    "text/csv": Format.CSV,
-    "application/csv": Format.CSV,
-    "text/tab-separated-values": Format.TSV,
-    "application/json": Format.JSON,
-    "application/x-ndjson": Format.NDJSON,
-    "application/ndjson": Format.NDJSON,
-    "application/jsonl": Format.NDJSON,
-    "application/geo+json": Format.GEOJSON,
-    "application/geo+json-seq": Format.NDGEOJSON,
-    "application/x-ndgeojson": Format.NDGEOJSON,
-    "application/vnd.apache.parquet": Format.PARQUET,
-    "application/parquet": Format.PARQUET,
-    "application/vnd.shp": Format.SHAPEFILE,
+    "text/csv": PushFormat.CSV,
+    "application/csv": PushFormat.CSV,
+    "text/tab-separated-values": PushFormat.TSV,
+    "application/json": PushFormat.JSON,
+    "application/x-ndjson": PushFormat.NDJSON,
+    "application/ndjson": PushFormat.NDJSON,
+    "application/jsonl": PushFormat.NDJSON,
+    "application/geo+json": PushFormat.GEOJSON,
+    "application/geo+json-seq": PushFormat.NDGEOJSON,
+    "application/x-ndgeojson": PushFormat.NDGEOJSON,
+    "application/vnd.apache.parquet": PushFormat.PARQUET,
+    "application/parquet": PushFormat.PARQUET,
+    "application/vnd.shp": PushFormat.SHAPEFILE,
 }
 _EXTENSIONS: Final = {
-    ".csv": Format.CSV,
-    ".tsv": Format.TSV,
-    ".json": Format.JSON,
-    ".ndjson": Format.NDJSON,
-    ".jsonl": Format.NDJSON,
-    ".geojson": Format.GEOJSON,
-    ".ndgeojson": Format.NDGEOJSON,
-    ".geojsonl": Format.NDGEOJSON,
-    ".parquet": Format.PARQUET,
+    ".csv": PushFormat.CSV,
+    ".tsv": PushFormat.TSV,
+    ".json": PushFormat.JSON,
+    ".ndjson": PushFormat.NDJSON,
+    ".jsonl": PushFormat.NDJSON,
+    ".geojson": PushFormat.GEOJSON,
+    ".ndgeojson": PushFormat.NDGEOJSON,
+    ".geojsonl": PushFormat.NDGEOJSON,
+    ".parquet": PushFormat.PARQUET,
 }
 _UNPACKING: Final[dict[str, PrepStep]] = {
     ".gz": PrepStepDecompress(format=CompressionFormat.GZIP),
@@ -82,20 +82,20 @@ _UNPACKING: Final[dict[str, PrepStep]] = {
     ".xz": PrepStepPipe(command=("xz", "-dc")),
     ".zst": PrepStepPipe(command=("zstd", "-dc")),
 }
-_STEPS: Final[dict[Format, type]] = {
-    Format.CSV: ReadStepCsv,
-    Format.TSV: ReadStepCsv,
-    Format.JSON: ReadStepJson,
-    Format.NDJSON: ReadStepNdJson,
-    Format.GEOJSON: ReadStepGeoJson,
-    Format.NDGEOJSON: ReadStepNdGeoJson,
-    Format.PARQUET: ReadStepParquet,
-    Format.SHAPEFILE: ReadStepEsriShapefile,
+_STEPS: Final[dict[PushFormat, type]] = {
+    PushFormat.CSV: ReadStepCsv,
+    PushFormat.TSV: ReadStepCsv,
+    PushFormat.JSON: ReadStepJson,
+    PushFormat.NDJSON: ReadStepNdJson,
+    PushFormat.GEOJSON: ReadStepGeoJson,
+    PushFormat.NDGEOJSON: ReadStepNdGeoJson,
+    PushFormat.PARQUET: ReadStepParquet,
+    PushFormat.SHAPEFILE: ReadStepEsriShapefile,
 }
 _LINE: Final = 1 << 16
 
 
-def parse_format(text: str) -> Format:
+def parse_format(text: str) -> PushFormat:
     """Read the name of a format, or a media type with or without parameters.
 
     Raises UnknownFormatError.
@@ -104,12 +104,12 @@ def parse_format(text: str) -> Format:
     if word in _MEDIA_TYPES:
         return _MEDIA_TYPES[word]
     try:
-        return Format(word)
+        return PushFormat(word)
     except ValueError:
-        known = [*Format, *_MEDIA_TYPES]
+        known = [*PushFormat, *_MEDIA_TYPES]
         raise UnknownFormatError(
             what=f"{text!r} is no format that data can be pushed in",
-            why=f"known are {', '.join(Format)}, and their media types, such as text/csv",
+            why=f"known are {', '.join(PushFormat)}, and their media types, such as text/csv",
             fix=did_you_mean(word, known) or "use one of these, or leave it to the push source",
         ) from None
 
@@ -120,7 +120,7 @@ def unpacking(name: str) -> tuple[PrepStep, ...]:
     return () if step is None else (step,)
 
 
-def format_of_file(name: str, read: ReadStep) -> Format | None:
+def format_of_file(name: str, read: ReadStep) -> PushFormat | None:
     """Return the format that the end of a file's name says; None leaves it to the source.
 
     A `.json` file is what a source of GeoJSON reads: features are written to such files, too.
@@ -129,41 +129,43 @@ def format_of_file(name: str, read: ReadStep) -> Format | None:
     if path.suffix.lower() in _UNPACKING:
         path = path.with_suffix("")
     found = _EXTENSIONS.get(path.suffix.lower())
-    if found is Format.JSON and isinstance(read, ReadStepGeoJson):
+    if found is PushFormat.JSON and isinstance(read, ReadStepGeoJson):
         return None
     return found
 
 
-def read_as(read: ReadStep, format: Format | None, path: Path) -> ReadStep:
+def read_as(read: ReadStep, format: PushFormat | None, path: Path) -> ReadStep:
     """Return how a file of this format is read; as the source says where that is its format."""
     if format is None or _is_of(read, format):
         return read
     ddl, schema = read.ddl_schema, read.schema
     match format:
-        case Format.CSV | Format.TSV:
-            separator = "\t" if format is Format.TSV else ","
+        case PushFormat.CSV | PushFormat.TSV:
+            separator = "\t" if format is PushFormat.TSV else ","
             header = _has_header(path, separator, _columns(ddl, schema))
             return ReadStepCsv(ddl_schema=ddl, separator=separator, header=header, schema=schema)
-        case Format.JSON:
+        case PushFormat.JSON:
             return ReadStepJson(ddl_schema=ddl, schema=schema)
-        case Format.NDJSON:
+        case PushFormat.NDJSON:
             return ReadStepNdJson(ddl_schema=ddl, schema=schema)
-        case Format.GEOJSON:
+        case PushFormat.GEOJSON:
             return ReadStepGeoJson(ddl_schema=ddl, schema=schema)
-        case Format.NDGEOJSON:
+        case PushFormat.NDGEOJSON:
             return ReadStepNdGeoJson(ddl_schema=ddl, schema=schema)
-        case Format.PARQUET:
+        case PushFormat.PARQUET:
             return ReadStepParquet(ddl_schema=ddl, schema=schema)
-        case Format.SHAPEFILE:
+        case PushFormat.SHAPEFILE:
             return ReadStepEsriShapefile(ddl_schema=ddl, schema=schema)
         case _:
             assert_never(format)
 
 
-def _is_of(read: ReadStep, format: Format) -> bool:
+def _is_of(read: ReadStep, format: PushFormat) -> bool:
     if not isinstance(read, _STEPS[format]):
         return False
-    return format is not Format.TSV or (isinstance(read, ReadStepCsv) and read.separator == "\t")
+    return format is not PushFormat.TSV or (
+        isinstance(read, ReadStepCsv) and read.separator == "\t"
+    )
 
 
 def _columns(ddl: Sequence[str] | None, schema: DataSchema | None) -> frozenset[str]:

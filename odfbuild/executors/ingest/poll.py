@@ -18,15 +18,15 @@ from typing import Final
 
 from odfbuild.errors import EngineError, InternalError, Level, OdfBuildError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.context import Round, Site, Told
+from odfbuild.executors.engine.context import InputNotes, Round, Site
 from odfbuild.executors.engine.interrupt import Enough, StoppedError
 from odfbuild.executors.engine.lost_race import ATTEMPTS
 from odfbuild.executors.ingest.cache_forever import is_settled
-from odfbuild.executors.ingest.commit import Added, Intake, Receiver, add, add_together
+from odfbuild.executors.ingest.commit import InputCommit, Intake, Receiver, add, add_together
 from odfbuild.executors.ingest.fetch.download import sweep
 from odfbuild.executors.ingest.fetch.late_files import SourceFiles
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
-from odfbuild.executors.ingest.fetch.request import AbsentError
+from odfbuild.executors.ingest.fetch.request import MissingSourceFileError
 from odfbuild.executors.ingest.fetch.secrets import secrets_of
 from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch, named_file
 from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
@@ -199,9 +199,9 @@ def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) 
         return False
     try:
         fetched = _fetch(polling, polling.known)
-    except AbsentError as error:
+    except MissingSourceFileError as error:
         absent = replace(error.diagnostics()[0], level=Level.WARNING)  # it may yet come
-        done(Round("", 0, 0, Told(absent=absent)))
+        done(Round("", 0, 0, InputNotes(absent=absent)))
         return False
     if isinstance(fetched, UpToDate):
         sweep(polling.folder)
@@ -308,7 +308,7 @@ def _take_in_file(
     return following[-1][0]
 
 
-def _took(added: Added, done: Callable[[Round], None]) -> None:
+def _took(added: InputCommit, done: Callable[[Round], None]) -> None:
     if added.round is not None:
         done(added.round)
 
@@ -358,7 +358,7 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     site = receiver.site
     around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
-    frame, besides = read_columns(
+    frame, notes = read_columns(
         source.read,
         path,
         staging=staging,
@@ -371,7 +371,7 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
         frame=frame,
         event_time=fetched.event_time or receiver.now,
         state=fetched.state,
-        besides=besides,
+        notes=notes,
         noting=noting,
     )
 

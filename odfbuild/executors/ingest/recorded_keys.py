@@ -16,7 +16,7 @@ from odfbuild.errors import Diagnostic, Level, OdfBuildError
 from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, slices_upto
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.lookup import Keys, in_millis, look_up
+from odfbuild.executors.data.lookup import KeyTable, in_millis, look_up
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.context import RECORDED_KEY
 from odfbuild.executors.ingest.repeated_keys import shown
@@ -100,14 +100,14 @@ def _numbered(rows: pa.Table, merged: pa.Schema, key: Sequence[str]) -> pa.Table
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RecordedRows:
     """The rows of a dataset up to a block, and the columns in force there."""
 
     dataset: Dataset
     head: Multihash
     columns: pa.Schema
 
-    def of_keys(self, keys: Keys, columns: pa.Schema) -> pa.Table | None:
+    def of_keys(self, keys: KeyTable, columns: pa.Schema) -> pa.Table | None:
         """Return the rows of some keys; None where they are too many to look, or cannot be read."""
         pieces = slices_upto(self.dataset, self.head)
         if sum(each.size for each in pieces) > _HISTORY:
@@ -129,7 +129,9 @@ class _Difference:
     columns: Mapping[str, tuple[Any, Any]]
 
 
-def recorded_keys(found: LeftOut, key: Sequence[str], past: Past | None, name: str) -> Diagnostic:
+def recorded_keys(
+    found: LeftOut, key: Sequence[str], past: RecordedRows | None, name: str
+) -> Diagnostic:
     """Return what to report of rows of an input that were left out, a warning for corrections."""
     what = f"{found.rows:,} of {found.of:,} rows of {name} left out: their keys are recorded"
     if len(found.first):
@@ -166,7 +168,7 @@ def recorded_keys(found: LeftOut, key: Sequence[str], past: Past | None, name: s
     )
 
 
-def _differing(first: pa.Table, key: Sequence[str], past: Past) -> _Difference | bool:
+def _differing(first: pa.Table, key: Sequence[str], past: RecordedRows) -> _Difference | bool:
     """Return what differs of rows and those recorded of their keys.
 
     True if nothing does, False if that is not known.
@@ -178,7 +180,7 @@ def _differing(first: pa.Table, key: Sequence[str], past: Past) -> _Difference |
     rows = pa.table(
         [conform(first.column(f.name).combine_chunks(), f.type) for f in schema], schema
     )
-    condition = Keys.of(rows.select(list(key)))
+    condition = KeyTable.of(rows.select(list(key)))
     recorded = None if condition is None else past.of_keys(condition, schema)
     if recorded is None:
         return False

@@ -45,7 +45,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Based
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.workspace import AliasTakenError
@@ -195,7 +195,7 @@ def write_definition(
         state = _as_planned(dataset, based)
         check_definition(site, state, work.events, stood)
         now = max(site.clock(), state.system_time)
-        return dataset.commit(Prepared(events, now), on=state).head
+        return dataset.commit(CommitRequest(events, now), on=state).head
 
     head = until_committed(attempt)
     done(Round("definition", len(events), 0, head=head))
@@ -206,7 +206,7 @@ def _created(
 ) -> Multihash | None:
     """Make a dataset; None if another run made it meanwhile, by the same definition."""
     try:
-        return site.workspace.make(target, kind, Prepared(events, site.clock())).head
+        return site.workspace.make(target, kind, CommitRequest(events, site.clock())).head
     except AliasTakenError as error:
         dataset = site.workspace.open(target)
         state = None if dataset is None else dataset.state()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
-from odfbuild.lineage.chains import Input, heads_of, inputs_of, put_inputs, trace
+from odfbuild.lineage.chains import ChainInput, heads_of, inputs_of, put_inputs, trace
 from odfbuild.lineage.ids import node_id
 from odfbuild.lineage.model import InconsistentLineageException, LineageRelation
 from odfbuild.lineage.relations import LineageRelations
@@ -139,6 +139,6 @@ def relations_at(
     return LineageRelations(relations=relations)
 
 
-def _relations(dataset: DatasetId, inputs: Iterable[Input]) -> Iterable[LineageRelation]:
+def _relations(dataset: DatasetId, inputs: Iterable[ChainInput]) -> Iterable[LineageRelation]:
     derived = node_id(dataset)
     return (LineageRelation(each.classifier, node_id(each.dataset), derived) for each in inputs)

@@ -15,7 +15,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class RunSettings:
     """How a run goes about its steps.
 
     With `fail_fast` no step begins after one has failed.  `pools` say how many steps at a time may

@@ -31,7 +31,7 @@ from odfbuild.version import __version__
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Round
-    from odfbuild.executors.runs.report import Outcome, Report
+    from odfbuild.executors.runs.report import Outcome, RunReport
     from odfbuild.executors.runs.scheduler import Progress
     from odfbuild.planner.plan import Step
 
@@ -155,7 +155,7 @@ _CHECK = "data-check"  # the code of what checks on new rows found
 _LEFT_OUT = "recorded-key"
 
 
-class Record:
+class RunRecorder:
     """A record that is begun when it has to be; until then events are kept."""
 
     def __init__(
@@ -228,7 +228,7 @@ class Recorder:
         self._counts = dict.fromkeys(words, 0)
         self._lock = threading.Lock()
         self._clock = asking.clock
-        self._record = Record(
+        self._record = RunRecorder(
             project, asking, len(plan.steps), lambda: canonical(to_json(touched(plan)))
         )
         if not plan.is_empty:
@@ -281,7 +281,7 @@ class Recorder:
 
     def close(
         self,
-        report: "Report | None",
+        report: "RunReport | None",
         *,
         stopped: bool = False,
         error: OdfBuildError | None = None,

@@ -45,7 +45,7 @@ Outcome: TypeAlias = Done | Failed | Interrupted | Skipped
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """What became of every step, in the plan's order; `notes` are about the run as a whole.
 
     `left` are steps of an interrupted run of which nothing is known: most never began.

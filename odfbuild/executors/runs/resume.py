@@ -57,7 +57,7 @@ class Resumed:
 
 
 @dataclass(slots=True)
-class Told:
+class RecordedProgress:
     """What the record of a run says: the last head of each dataset, and how far steps came.
 
     `commits` has, by dataset, the last block and the number of blocks of each commit.
@@ -108,15 +108,15 @@ def ended_run(project: Opened, text: str) -> RunSummary:
     return run
 
 
-def told_of(project: Opened, run: RunSummary) -> Told:
+def told_of(project: Opened, run: RunSummary) -> RecordedProgress:
     """Return what the record of a run says.  Raises DamagedRunError."""
-    told = Told()
+    told = RecordedProgress()
     for event in read_events(project.workspace.root, run.id, strict=True):
         told.hear(event)
     return told
 
 
-def _left(project: Opened, run: RunSummary, plan: Plan, told: Told) -> Resumed:
+def _left(project: Opened, run: RunSummary, plan: Plan, told: RecordedProgress) -> Resumed:
     names, heads = project.workspace.names(), project.workspace.heads()
     now = {alias: Based(id, heads[id]) for alias, id in names.items() if id in heads}
     done = {id for id, outcome in told.ended.items() if outcome == "done"}
@@ -159,7 +159,7 @@ def _name_now(plan: Plan, alias: DatasetAlias, steps: list[Step], done: set[str]
     return alias if moved else plan.datasets[alias].moved_from or alias
 
 
-def last_head(plan: Plan, alias: DatasetAlias, told: Told) -> Multihash | None:
+def last_head(plan: Plan, alias: DatasetAlias, told: RecordedProgress) -> Multihash | None:
     """Return the last head of a dataset that the run knew of."""
     if str(alias) in told.heads:
         text = told.heads[str(alias)]

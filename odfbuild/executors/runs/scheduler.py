@@ -30,8 +30,8 @@ from odfbuild.executors.engine.interrupt import (
 from odfbuild.executors.ingest.manual_watermark import advance_watermark
 from odfbuild.executors.ingest.poll import ingest
 from odfbuild.executors.runs.definition import StalePlanError, Stood, existing, write_definition
-from odfbuild.executors.runs.options import Manner
-from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, Report, Skipped
+from odfbuild.executors.runs.options import RunSettings
+from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.executors.transform.step import transform
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -59,7 +59,7 @@ class Unwatched:
     def finished(self, step: Step, outcome: Outcome) -> None: ...
 
 
-_AS_USUAL = Manner()
+_AS_USUAL = RunSettings()
 _LOOK = 0.02  # seconds between two looks at steps that are to end
 _HASTE = 5.0  # seconds for steps to end whose engine was killed
 
@@ -73,7 +73,7 @@ class UnreachableStepError(PlanError):
 class InterruptedRun(KeyboardInterrupt):
     """A run was interrupted, and nothing runs any more; `report` says how far it came."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: RunReport) -> None:
         super().__init__()
         self.report = report
 
@@ -87,7 +87,7 @@ class _Run:
 
     site: Site
     progress: Progress
-    manner: Manner
+    settings: RunSettings
     waiting: dict[str, Step]
     based: Mapping[DatasetAlias, Based | None]
     stood: Stood
@@ -148,8 +148,8 @@ def check_order(plan: Plan) -> None:
 
 
 def run(
-    plan: Plan, site: Site, *, jobs: int, progress: Progress, manner: Manner = _AS_USUAL
-) -> Report:
+    plan: Plan, site: Site, *, jobs: int, progress: Progress, settings: RunSettings = _AS_USUAL
+) -> RunReport:
     """Execute a plan, `jobs` steps at a time, and return what became of every step.
 
     Raises InterruptedRun after an interrupt, once nothing runs any more, and UnreachableStepError
@@ -158,7 +158,7 @@ def run(
     check_order(plan)
     waiting = {step.id: step for step in plan.steps}
     based = {alias: planned.based_on for alias, planned in plan.datasets.items()}
-    state = _Run(site, progress, manner, waiting, based, _stood(plan))
+    state = _Run(site, progress, settings, waiting, based, _stood(plan))
     try:
         _carry_out(state, jobs)
     except KeyboardInterrupt:
@@ -166,16 +166,16 @@ def run(
     return _report(plan, state)
 
 
-def _report(plan: Plan, state: _Run) -> Report:
+def _report(plan: Plan, state: _Run) -> RunReport:
     known = dict(tuple(state.outcomes.items()))  # what was left behind may still look at it
-    return Report(
+    return RunReport(
         tuple((step, known[step.id]) for step in plan.steps if step.id in known),
         left=tuple(step for step in plan.steps if step.id not in known),
     )
 
 
 def _carry_out(state: _Run, jobs: int) -> None:
-    with stoppable(), interruptible(state.manner.ending):
+    with stoppable(), interruptible(state.settings.ending):
         pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step")
         try:
             try:
@@ -247,7 +247,7 @@ def _ready(state: _Run, jobs: int, running: Sequence[Step]) -> Sequence[Step]:
         elif (
             len(targets) < jobs
             and not any(_pending(state, each) for each in step.after)
-            and state.manner.has_room(step.target, targets)
+            and state.settings.has_room(step.target, targets)
         ):
             del state.waiting[step.id]
             ready.append(step)
@@ -257,7 +257,7 @@ def _ready(state: _Run, jobs: int, running: Sequence[Step]) -> Sequence[Step]:
 
 def _why_never(state: _Run, step: Step) -> str | None:
     """Return the step for whose failure a step is not to run; None if it may."""
-    if state.manner.fail_fast:
+    if state.settings.fail_fast:
         known = tuple(state.outcomes.items())  # steps in other threads add to it
         failed = (id for id, each in known if isinstance(each, Failed))
         return next(failed, None)
@@ -291,7 +291,7 @@ def _do_step(state: _Run, step: Step) -> None:
     def done(each: Round) -> None:
         rounds.append(each)
         state.progress.advanced(step, each)
-        if isinstance(step.work, Ingest) and (is_ending() or len(rounds) == state.manner.slices):
+        if isinstance(step.work, Ingest) and (is_ending() or len(rounds) == state.settings.slices):
             raise Enough
 
     state.progress.started(step)
@@ -320,7 +320,7 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
     site = state.site
     match step.work:
         case Append():
-            if (refused := state.manner.refused.get(step.target)) is not None:
+            if (refused := state.settings.refused.get(step.target)) is not None:
                 raise refused
             based = state.based.get(step.target)
             write_definition(site, step.target, step.work, based, state.stood, done)

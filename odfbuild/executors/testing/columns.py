@@ -7,11 +7,11 @@ from typing import Any, Final, TypeAlias
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.executors.testing.model import (
     AcceptedValues,
-    Check,
-    Given,
     Range,
     Relationship,
+    RowCheck,
     Word,
+    WrittenValue,
     columns_of,
 )
 from odfbuild.executors.testing.values import WrongValueError, typed
@@ -33,7 +33,7 @@ _NUMBERS: Final = (
 )  # fmt: skip
 
 
-def check_problems(check: Check, columns: Columns) -> Iterator[Diagnostic]:
+def check_problems(check: RowCheck, columns: Columns) -> Iterator[Diagnostic]:
     """Yield what is wrong with the columns and values that a check names."""
     schema = columns(check.dataset)
     if schema is not None:
@@ -55,7 +55,7 @@ def check_problems(check: Check, columns: Columns) -> Iterator[Diagnostic]:
                 yield from _unlike(check.rule, schema, other)
 
 
-def value_of(given: Given, of: DataType) -> Any:
+def value_of(given: WrittenValue, of: DataType) -> Any:
     """Return a value as a type has it, null of any.  Raises WrongValueError."""
     return None if given.value is None else typed(given.value, of)
 
@@ -88,7 +88,7 @@ def _problem(word: Word, dataset: DatasetAlias, schema: DataSchema) -> Iterator[
         yield no_column(word, dataset, known)
 
 
-def _values(check: Check) -> Iterator[tuple[Word, Given]]:
+def _values(check: RowCheck) -> Iterator[tuple[Word, WrittenValue]]:
     match check.rule:
         case AcceptedValues(column=column, values=values):
             yield from ((column, each) for each in values)
@@ -98,7 +98,7 @@ def _values(check: Check) -> Iterator[tuple[Word, Given]]:
         yield from ((word, each) for each in values)
 
 
-def _wrong_value(word: Word, given: Given, schema: DataSchema) -> Iterator[Diagnostic]:
+def _wrong_value(word: Word, given: WrittenValue, schema: DataSchema) -> Iterator[Diagnostic]:
     kind = _type_of(word, schema)
     if kind is None:
         return
@@ -142,7 +142,7 @@ def _empty(rule: Range, schema: DataSchema) -> Iterator[Diagnostic]:
             )
 
 
-def _compared(check: Check) -> Iterator[Word]:
+def _compared(check: RowCheck) -> Iterator[Word]:
     """Yield the columns whose values are looked for among others."""
     if isinstance(check.rule, AcceptedValues | Relationship):
         yield check.rule.column

@@ -14,7 +14,7 @@ from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.context import Site
 from odfbuild.executors.engine.querier import Querier
 from odfbuild.executors.testing.evaluate import Looked, asking, evaluate, workspace_views
-from odfbuild.executors.testing.model import Check, On
+from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.executors.testing.results import Result, result_diagnostic
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
@@ -42,11 +42,11 @@ class DataCheckError(OdfBuildError):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class DataGate:
     """The checks on new rows by dataset, and whether those that fail hold rows back or are told."""
 
     level: Severity
-    checks: Mapping[DatasetAlias, tuple[Check, ...]]
+    checks: Mapping[DatasetAlias, tuple[RowCheck, ...]]
 
     def check(
         self, site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed, source: str
@@ -74,7 +74,7 @@ class Gate:
             raise DataCheckError(tuple(_refusal(each, source) for each in refused))
         return tuple(_told(each) for each in results if not each.passed)
 
-    def _checks(self, site: Site, dataset: DatasetId) -> tuple[Check, ...]:
+    def _checks(self, site: Site, dataset: DatasetId) -> tuple[RowCheck, ...]:
         names = (name for name, id in site.workspace.names().items() if id == dataset)
         return next((self.checks[name] for name in names if name in self.checks), ())
 

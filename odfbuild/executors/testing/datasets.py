@@ -5,7 +5,7 @@ from typing import Any
 
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.testing.evaluate import Looked, asking, evaluate, workspace_views
-from odfbuild.executors.testing.model import Check, On
+from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.executors.testing.results import Result
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
@@ -20,7 +20,7 @@ def look_at(
     engine: Any,
     dataset: DatasetAlias,
     on: On,
-    checks: Sequence[Check],
+    checks: Sequence[RowCheck],
     now: Timestamp,
 ) -> tuple[Result, ...]:
     """Return what becomes of checks on one dataset; `engine` answers the queries among them.

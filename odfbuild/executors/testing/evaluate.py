@@ -24,17 +24,17 @@ from odfbuild.executors.engine.querier import Querier, QueryRequest
 from odfbuild.executors.testing.columns import check_problems, value_of
 from odfbuild.executors.testing.model import (
     AcceptedValues,
-    Check,
     Freshness,
-    Given,
     NotNull,
     On,
     Range,
     Relationship,
+    RowCheck,
     RowCount,
     SqlRule,
     Unique,
     Word,
+    WrittenValue,
     columns_of,
 )
 from odfbuild.executors.testing.results import SHOWN, BadRow, Result
@@ -70,7 +70,7 @@ class Looked:
 
 
 def evaluate(
-    checks: Sequence[Check],
+    checks: Sequence[RowCheck],
     looked: Looked,
     *,
     others: Others,
@@ -116,7 +116,7 @@ def _passed_by(
         yield number, watch.result()
 
 
-def _placed(check: Check, error: OdfBuildError) -> Diagnostic:
+def _placed(check: RowCheck, error: OdfBuildError) -> Diagnostic:
     """Return what keeps a check from being made, at the place in its file that is meant."""
     first = error.diagnostics()[0]
     if isinstance(error, ProjectErrors):
@@ -132,7 +132,7 @@ def _placed(check: Check, error: OdfBuildError) -> Diagnostic:
 class _Watch(Protocol):
     """Who looks at rows that pass by."""
 
-    check: Check
+    check: RowCheck
     columns: tuple[str, ...]
 
     def take(self, rows: pa.Table) -> None: ...
@@ -140,7 +140,7 @@ class _Watch(Protocol):
     def result(self) -> Result: ...
 
 
-def _watch(check: Check, looked: Looked, others: Others, now: Timestamp) -> _Watch:
+def _watch(check: RowCheck, looked: Looked, others: Others, now: Timestamp) -> _Watch:
     """Return who makes a check.  Raises ProjectErrors if its names or values do not fit."""
     view = looked.view
     other = others(check.rule.to) if isinstance(check.rule, Relationship) else None
@@ -153,7 +153,7 @@ def _watch(check: Check, looked: Looked, others: Others, now: Timestamp) -> _Wat
     types = {each.name: each.type for each in to_arrow(view.schema)}
     odf = {each.name: each.type for each in view.schema.fields}
 
-    def values(column: Word, given: Iterable[Given]) -> pa.Array:
+    def values(column: Word, given: Iterable[WrittenValue]) -> pa.Array:
         found = [value_of(each, odf[column.text]) for each in given]
         return pa.array(found, types[column.text])
 
@@ -164,7 +164,7 @@ def _watch(check: Check, looked: Looked, others: Others, now: Timestamp) -> _Wat
     match check.rule:
         case RowCount() | Freshness():
             time = view.vocab.event_time_column
-            return _Counting(check=check, columns=(*columns, time), where=where, time=time, now=now)
+            return _RowTally(check=check, columns=(*columns, time), where=where, time=time, now=now)
         case Unique():
             return _Twice(
                 check=check, columns=columns, where=where, names=tuple(names), offset=offset
@@ -259,7 +259,7 @@ def _number(value: int | float | Decimal | None, kind: pa.DataType) -> int | flo
 class _Some:
     """Looks at the rows that `where` keeps."""
 
-    check: Check
+    check: RowCheck
     columns: tuple[str, ...]
     where: tuple[tuple[str, pa.Array], ...]
     looked: int = 0
@@ -324,7 +324,7 @@ class _Twice(_Some):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Counting(_Some):
+class _RowTally(_Some):
     """Counts rows, and knows the latest event time."""
 
     time: str

@@ -11,22 +11,22 @@ from typing import Final
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors, SourceSpan
 from odfbuild.executors.testing.model import (
     AcceptedValues,
-    Batch,
-    Check,
     Fixture,
+    FixtureBatch,
+    FixtureRows,
     Freshness,
-    Given,
     InputBatch,
     NotNull,
     On,
     Range,
     Relationship,
+    RowCheck,
     RowCount,
-    Rows,
     Rule,
     SqlRule,
     Unique,
     Word,
+    WrittenValue,
 )
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.refs import DatasetAlias
@@ -62,9 +62,9 @@ def read_columns_at(entry: Section, key: str) -> tuple[Word, ...]:
     return tuple(Word(text, entry.reading.places.value(at)) for text, at in words)
 
 
-def given_at(reading: SettingsReader, value: Value, path: KeyPath) -> Given:
+def given_at(reading: SettingsReader, value: Value, path: KeyPath) -> WrittenValue:
     """Return a value with its place."""
-    return Given(value, reading.places.value(path))
+    return WrittenValue(value, reading.places.value(path))
 
 
 def at_time(entry: Section, key: str) -> Timestamp | None:
@@ -84,7 +84,9 @@ def at_time(entry: Section, key: str) -> Timestamp | None:
         return None
 
 
-def read_rows(reading: SettingsReader, value: Value, path: KeyPath, file: str) -> Rows | None:
+def read_rows(
+    reading: SettingsReader, value: Value, path: KeyPath, file: str
+) -> FixtureRows | None:
     """Return rows: a list of them, or a mapping with `rows` or `file`; None if it is neither.
 
     `file` is the one that is read: paths are relative to it.
@@ -97,7 +99,7 @@ def read_rows(reading: SettingsReader, value: Value, path: KeyPath, file: str) -
     return rows_of(entry, file, needed=True)
 
 
-def rows_of(entry: Section, file: str, *, needed: bool) -> Rows | None:
+def rows_of(entry: Section, file: str, *, needed: bool) -> FixtureRows | None:
     """Return the rows that an entry gives under `rows` or in a `file`."""
     given = [key for key in ("rows", "file") if key in entry.entries]
     if len(given) == 2:
@@ -111,12 +113,14 @@ def rows_of(entry: Section, file: str, *, needed: bool) -> Rows | None:
         name = _named(entry, file)
         places = entry.reading.places
         return (
-            None if name is None else Rows(file=name, path=tuple(entry.at("file")), places=places)
+            None
+            if name is None
+            else FixtureRows(file=name, path=tuple(entry.at("file")), places=places)
         )
     return None
 
 
-def _listed(reading: SettingsReader, value: Value, path: KeyPath) -> Rows:
+def _listed(reading: SettingsReader, value: Value, path: KeyPath) -> FixtureRows:
     items: list[Mapping[str, Value]] = []
     for at, each in enumerate(reading.items(value, path)):
         if isinstance(each, dict):
@@ -128,7 +132,7 @@ def _listed(reading: SettingsReader, value: Value, path: KeyPath) -> Rows:
                 "its values belong to columns",
                 "write it like {column: value, other: value}",
             )
-    return Rows(items=tuple(items), path=tuple(path), places=reading.places)
+    return FixtureRows(items=tuple(items), path=tuple(path), places=reading.places)
 
 
 def _named(entry: Section, file: str) -> str | None:
@@ -165,7 +169,7 @@ _OPTIONS: Final = ("name", "severity", "on", "where")
 _SEVERITIES: Final = (Severity.WARN.value, Severity.ERROR.value)
 
 
-def read_checks(reading: SettingsReader) -> tuple[Check, ...]:
+def read_checks(reading: SettingsReader) -> tuple[RowCheck, ...]:
     """Return the checks of one document that are right; what is wrong is noted."""
     keys = ("dataset", "checks")
     top = reading.section(reading.value, (), keys, keys)
@@ -179,7 +183,7 @@ def read_checks(reading: SettingsReader) -> tuple[Check, ...]:
 
 def _check(
     reading: SettingsReader, value: Value, path: KeyPath, dataset: DatasetAlias | None
-) -> Check | None:
+) -> RowCheck | None:
     entries = reading.any_mapping(value, path)
     section = Section(reading, path, entries)
     kind = _kind(section)
@@ -190,7 +194,7 @@ def _check(
     name, where = section.text("name"), _where(section)
     if kind is None or rule is None or dataset is None or len(reading.found) > before:
         return None
-    return Check(
+    return RowCheck(
         dataset=dataset,
         dataset_span=reading.places.value(("dataset",)),
         kind=kind,
@@ -233,7 +237,7 @@ def _kind(section: Section) -> str | None:
     return kinds[0] if len(kinds) == 1 else None
 
 
-def _where(section: Section) -> tuple[tuple[Word, tuple[Given, ...]], ...]:
+def _where(section: Section) -> tuple[tuple[Word, tuple[WrittenValue, ...]], ...]:
     path = section.at("where")
     entries = section.reading.any_mapping(section.entries.get("where"), path)
     return tuple(
@@ -245,7 +249,7 @@ def _where(section: Section) -> tuple[tuple[Word, tuple[Given, ...]], ...]:
     )
 
 
-def _values(reading: SettingsReader, value: Value, path: KeyPath) -> Iterator[Given]:
+def _values(reading: SettingsReader, value: Value, path: KeyPath) -> Iterator[WrittenValue]:
     if not isinstance(value, list):
         yield given_at(reading, value, path)
         return
@@ -291,7 +295,7 @@ def _range(section: Section, key: str) -> Rule | None:
     return None if column is None else Range(column, _bound(entry, "min"), _bound(entry, "max"))
 
 
-def _bound(entry: Section, key: str) -> Given | None:
+def _bound(entry: Section, key: str) -> WrittenValue | None:
     if key not in entry.entries:
         return None
     return given_at(entry.reading, entry.entries[key], entry.at(key))
@@ -409,10 +413,10 @@ def read_fixture(reading: SettingsReader, file: str, number: int) -> Fixture | N
     )
 
 
-def _batch(reading: SettingsReader, value: Value, path: KeyPath, file: str) -> Batch:
+def _batch(reading: SettingsReader, value: Value, path: KeyPath, file: str) -> FixtureBatch:
     entry = reading.section(value, path, _BATCH, ("inputs",))
     inputs = reading.any_mapping(entry.entries.get("inputs"), entry.at("inputs"))
-    return Batch(
+    return FixtureBatch(
         inputs=tuple(
             _input(reading, name, each, (*entry.at("inputs"), name), file)
             for name, each in inputs.items()
@@ -423,7 +427,7 @@ def _batch(reading: SettingsReader, value: Value, path: KeyPath, file: str) -> B
     )
 
 
-def _rows(entry: Section, key: str, file: str) -> Rows | None:
+def _rows(entry: Section, key: str, file: str) -> FixtureRows | None:
     if key not in entry.entries:
         return None
     return read_rows(entry.reading, entry.entries[key], entry.at(key), file)
@@ -464,13 +468,13 @@ class Tests:
     """What the files of tests say, in the order of their names, and what is wrong with them."""
 
     fixtures: tuple[Fixture, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[RowCheck, ...] = ()
     found: tuple[Diagnostic, ...] = ()
 
 
 def load_tests(root: Path, *, unit: bool = True, data: bool = True) -> Tests:
     """Read the files of tests below a project, of one kind or of both."""
-    reading = _Reading(Home(root=root))
+    reading = _TestFileReader(Home(root=root))
     if unit:
         for reader, file, number in reading.documents(UNIT):
             fixture = read_fixture(reader, file, number)
@@ -488,10 +492,10 @@ def load_tests(root: Path, *, unit: bool = True, data: bool = True) -> Tests:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _TestFileReader:
     home: Home
     fixtures: list[Fixture] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    checks: list[RowCheck] = field(default_factory=list)
     found: list[Diagnostic] = field(default_factory=list)
 
     def documents(self, folder: str) -> Iterator[tuple[SettingsReader, str, int]]:

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan
 from odfbuild.executors.engine.protocol import Engine
 from odfbuild.executors.testing.compare import Difference, Row, compare
-from odfbuild.executors.testing.model import Batch, Fixture, InputBatch, Rows
-from odfbuild.executors.testing.test_workspace import Input, Portion, Stage, Subject
+from odfbuild.executors.testing.model import Fixture, FixtureBatch, FixtureRows, InputBatch
+from odfbuild.executors.testing.test_workspace import Portion, Stage, TestedDataset, TestedInput
 from odfbuild.executors.testing.values import OPERATIONS, FileRow, Typed, from_file, written_out
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json
@@ -32,7 +32,7 @@ from odfbuild.project.files import leads_out
 _MOST_BYTES: Final = 64 << 20
 
 
-def rows_in(root: Path, rows: Rows, into: Typed) -> list[dict[str, Any]]:
+def rows_in(root: Path, rows: FixtureRows, into: Typed) -> list[dict[str, Any]]:
     """Return rows that are written out or stand in a file; what is wrong goes into `into.found`."""
     if rows.file is None:
         return written_out(rows, into)
@@ -119,7 +119,7 @@ _MERGED: Final = "all batches in one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FixtureFailure:
     """Rows that came otherwise than expected after a batch, counted from 1; 0 is all in one."""
 
     batch: int
@@ -133,7 +133,7 @@ class Ran:
     """What became of a fixture: rows that differ, or why it could not be run."""
 
     fixture: Fixture
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FixtureFailure, ...] = ()
     errors: tuple[Diagnostic, ...] = ()
 
     @property
@@ -143,7 +143,7 @@ class Ran:
 
 
 def portions(
-    root: Path, subject: Subject, fixture: Fixture, found: list[Diagnostic]
+    root: Path, subject: TestedDataset, fixture: Fixture, found: list[Diagnostic]
 ) -> tuple[Mapping[DatasetAlias, Portion], ...]:
     """Return what each batch brings to each input; what is wrong goes into `found`."""
     by_name = {name: each for each in subject.inputs for name in (each.name, str(each.alias))}
@@ -157,7 +157,9 @@ def portions(
     )
 
 
-def _portion(root: Path, source: Input, batch: InputBatch, found: list[Diagnostic]) -> Portion:
+def _portion(
+    root: Path, source: TestedInput, batch: InputBatch, found: list[Diagnostic]
+) -> Portion:
     hidden = (source.vocab.offset_column, source.vocab.system_time_column)
     op = source.vocab.operation_type_column
     fields = tuple(f for f in source.schema.fields if f.name not in (*hidden, op))
@@ -170,7 +172,7 @@ def _portion(root: Path, source: Input, batch: InputBatch, found: list[Diagnosti
 def run_fixture(
     root: Path,
     fixture: Fixture,
-    subject: Subject,
+    subject: TestedDataset,
     batches: Sequence[Mapping[DatasetAlias, Portion]],
     engine: Engine,
     folder: Path,
@@ -181,7 +183,7 @@ def run_fixture(
 
     `root` is the project's folder, `folder` an empty one for the workspaces.
     """
-    failures: list[Failure] = []
+    failures: list[FixtureFailure] = []
     errors: list[Diagnostic] = []
     try:
         stage = Stage.make(folder / "one-by-one", subject, engine, root)
@@ -206,14 +208,14 @@ def _all_in_one(
     folder: Path,
     engine: Engine,
     root: Path,
-) -> Iterator[Failure]:
+) -> Iterator[FixtureFailure]:
     whole = Stage.make(folder, stage.subject, engine, root)
     whole.step(_merged(batches))
     columns = [name for name in stage.columns() if name in whole.columns()] or stage.columns()
     difference = compare(stage.standing(), whole.standing(), columns)
     if difference is not None:
         span = fixture.dataset_span
-        yield Failure(batch=0, word=_MERGED, difference=difference, span=span)
+        yield FixtureFailure(batch=0, word=_MERGED, difference=difference, span=span)
 
 
 def _merged(
@@ -235,11 +237,11 @@ def _merged(
 def _failures(
     root: Path,
     stage: Stage,
-    batch: Batch,
+    batch: FixtureBatch,
     number: int,
     records: Sequence[Row],
     errors: list[Diagnostic],
-) -> Iterator[Failure]:
+) -> Iterator[FixtureFailure]:
     op = stage.subject.vocab.operation_type_column
     for word, rows in ((_EXPECT, batch.expect), (_ADDS, batch.adds)):
         if rows is None:
@@ -254,11 +256,11 @@ def _failures(
             came = [{**row, op: OPERATIONS[row[op]]} for row in came]
         difference = compare(wanted, came, columns)
         if difference is not None and not errors:
-            yield Failure(batch=number, word=word, difference=difference, span=rows.span)
+            yield FixtureFailure(batch=number, word=word, difference=difference, span=rows.span)
 
 
 def _expected(
-    root: Path, stage: Stage, rows: Rows, errors: list[Diagnostic], *, with_op: bool
+    root: Path, stage: Stage, rows: FixtureRows, errors: list[Diagnostic], *, with_op: bool
 ) -> list[Row]:
     """Return expected rows in the types that the dataset has; any of its columns may be left out.
 

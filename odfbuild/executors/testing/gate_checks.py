@@ -8,11 +8,11 @@ from odfbuild.planner.plan.policy import Severity
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from odfbuild.executors.testing.data_gate import Gate
-    from odfbuild.executors.testing.model import Check
+    from odfbuild.executors.testing.data_gate import DataGate
+    from odfbuild.executors.testing.model import RowCheck
 
 
-def gate_of(project: Opened) -> "Gate | None":
+def gate_of(project: Opened) -> "DataGate | None":
     """Return the gate, None if the project wants none or has no checks on new rows.
 
     Raises ProjectErrors with all that is wrong in the files of checks.
@@ -20,15 +20,15 @@ def gate_of(project: Opened) -> "Gate | None":
     level = project.config.gates.data
     if level is Severity.OFF:
         return None
-    from odfbuild.executors.testing.data_gate import Gate
+    from odfbuild.executors.testing.data_gate import DataGate
     from odfbuild.executors.testing.files import load_tests
     from odfbuild.executors.testing.model import On
 
     tests = load_tests(project.root, unit=False)
     if tests.found:
         raise ProjectErrors(tests.found)
-    checks: dict[DatasetAlias, tuple[Check, ...]] = {}
+    checks: dict[DatasetAlias, tuple[RowCheck, ...]] = {}
     for each in tests.checks:
         if each.on is On.NEW_ROWS:
             checks[each.dataset] = (*checks.get(each.dataset, ()), each)
-    return Gate(level, checks) if checks else None
+    return DataGate(level, checks) if checks else None

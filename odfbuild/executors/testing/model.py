@@ -15,7 +15,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.project.yaml import Value
-from odfbuild.project.yaml.places import KeyPath, Places
+from odfbuild.project.yaml.places import KeyPath, PlaceFinder
 
 
 class On(Enum):
@@ -34,7 +34,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class WrittenValue:
     """A value as it is written; its type is that of a column."""
 
     value: Value
@@ -60,7 +60,7 @@ class AcceptedValues:
     """A column has one of these values, or null."""
 
     column: Word
-    values: tuple[Given, ...]
+    values: tuple[WrittenValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Range:
     """A column is within bounds that count as inside, or null."""
 
     column: Word
-    least: Given | None
-    most: Given | None
+    least: WrittenValue | None
+    most: WrittenValue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class SqlRule:
 
     text: str
     path: tuple[str | int, ...] = ()
-    places: Places | None = field(default=None, compare=False, repr=False)
+    places: PlaceFinder | None = field(default=None, compare=False, repr=False)
 
 
 Rule: TypeAlias = (
@@ -112,7 +112,7 @@ Rule: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class RowCheck:
     """One check on the rows of a dataset.
 
     `kind` is the word of the rule; `where` keeps the rows that have one of these values in each of
@@ -127,7 +127,7 @@ class Check:
     name: str | None = None
     severity: Severity = Severity.ERROR
     on: On = On.STATE
-    where: tuple[tuple[Word, tuple[Given, ...]], ...] = ()
+    where: tuple[tuple[Word, tuple[WrittenValue, ...]], ...] = ()
 
     @property
     def label(self) -> str:
@@ -150,13 +150,13 @@ def columns_of(rule: Rule) -> tuple[Word, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class FixtureRows:
     """Rows that are written out, or are in a file named relative to the project."""
 
     items: tuple[Mapping[str, Value], ...] = ()
     file: str | None = None
     path: tuple[str | int, ...] = ()
-    places: Places = field(compare=False, repr=False)
+    places: PlaceFinder = field(compare=False, repr=False)
 
     def cell(self, row: int, column: str | None = None) -> SourceSpan:
         """Return where a value of a row is written, or else the row."""
@@ -178,12 +178,12 @@ class InputBatch:
     """What one input gains with a batch; both None: nothing."""
 
     name: Word
-    rows: Rows | None = None
+    rows: FixtureRows | None = None
     watermark: Timestamp | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class FixtureBatch:
     """What comes in, and what is expected after it.
 
     `expect` are all rows that stand then, `adds` the records that the batch adds to the changelog;
@@ -191,8 +191,8 @@ class Batch:
     """
 
     inputs: tuple[InputBatch, ...]
-    expect: Rows | None = None
-    adds: Rows | None = None
+    expect: FixtureRows | None = None
+    adds: FixtureRows | None = None
     span: SourceSpan
 
 
@@ -206,5 +206,5 @@ class Fixture:
     dataset: DatasetAlias
     dataset_span: SourceSpan
     name: str
-    batches: tuple[Batch, ...]
+    batches: tuple[FixtureBatch, ...]
     schemas: tuple[tuple[Word, DataSchema], ...] = ()

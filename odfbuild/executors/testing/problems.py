@@ -10,14 +10,21 @@ from odfbuild.errors import Diagnostic
 from odfbuild.executors.engine.columns import ColumnsOf, full_schema
 from odfbuild.executors.testing.columns import check_problems, no_dataset
 from odfbuild.executors.testing.files import Tests
-from odfbuild.executors.testing.model import Check, Fixture, Relationship, Rows, SqlRule, Word
+from odfbuild.executors.testing.model import (
+    Fixture,
+    FixtureRows,
+    Relationship,
+    RowCheck,
+    SqlRule,
+    Word,
+)
 from odfbuild.executors.testing.values import Typed, written_out
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.queries import check_queries
 from odfbuild.project.checks.queries import examined
 from odfbuild.project.lock import Lock, read_lock
@@ -28,7 +35,7 @@ from odfbuild.suggest import did_you_mean
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from odfbuild.executors.testing.test_workspace import Subject
+    from odfbuild.executors.testing.test_workspace import TestedDataset
 
 
 class Schemas:
@@ -112,18 +119,18 @@ class Schemas:
 
     def _has_errors(self, each: Declared) -> bool:
         if each.alias not in self._broken:
-            changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
+            changes = [EventChange(event, at) for at, event in enumerate(each.snapshot.metadata)]
             facts = examined([each], {})
             self._broken[each.alias] = any(check_queries(each, changes, (), facts))
         return self._broken[each.alias]
 
-    def subject(self, fixture: Fixture, found: list[Diagnostic]) -> "Subject | None":
+    def subject(self, fixture: Fixture, found: list[Diagnostic]) -> "TestedDataset | None":
         """Return a dataset as its fixture tests it; None, and findings, if columns are unknown."""
-        from odfbuild.executors.testing.test_workspace import Input, Subject
+        from odfbuild.executors.testing.test_workspace import TestedDataset, TestedInput
 
         event = _transform(self.definitions.declared[fixture.dataset])
         given = {word.text: schema for word, schema in fixture.schemas}
-        inputs: list[Input] = []
+        inputs: list[TestedInput] = []
         for name, source in self.inputs(fixture.dataset):
             alias = source or DatasetAlias.parse(name)
             own = given.get(name, given.get(str(alias)))
@@ -132,10 +139,10 @@ class Schemas:
             if schema is None:
                 found.append(_unknown_columns(fixture, name))
             else:
-                inputs.append(Input(name=name, alias=alias, schema=schema, vocab=vocab))
+                inputs.append(TestedInput(name=name, alias=alias, schema=schema, vocab=vocab))
         if event is None or len(inputs) < len(self.inputs(fixture.dataset)):
             return None
-        return Subject(
+        return TestedDataset(
             alias=fixture.dataset,
             transform=event,
             vocab=self.vocabulary(fixture.dataset),
@@ -151,7 +158,7 @@ def test_problems(root: "Path", schemas: Schemas, tests: Tests) -> Iterator[Diag
         yield from _check_problems(schemas, check)
 
 
-def _check_problems(schemas: Schemas, check: Check) -> Iterator[Diagnostic]:
+def _check_problems(schemas: Schemas, check: RowCheck) -> Iterator[Diagnostic]:
     named = [(check.dataset, check.dataset_span)]
     if isinstance(check.rule, Relationship):
         named.append((check.rule.to, check.rule.to_span))
@@ -225,7 +232,7 @@ def _names(alias: DatasetAlias, inputs: Sequence[tuple[str, DatasetAlias | None]
     return {str(alias), *(name for name, source in inputs if source == alias)}
 
 
-def _row_problems(root: "Path", rows: Rows, into: Typed) -> Iterator[Diagnostic]:
+def _row_problems(root: "Path", rows: FixtureRows, into: Typed) -> Iterator[Diagnostic]:
     if rows.file is None:
         written_out(rows, into)
         yield from into.found

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.executors.testing.model import Check, On
+from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.planner.plan.policy import Severity
 
 
@@ -50,7 +50,7 @@ class Result:
     not be made, `skipped` why it was not.
     """
 
-    check: Check
+    check: RowCheck
     looked: int = 0
     failing: int = 0
     rows: tuple[BadRow, ...] = ()

@@ -6,7 +6,7 @@ from typing import Final
 
 from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.testing.columns import no_dataset
-from odfbuild.executors.testing.model import Check, SqlRule
+from odfbuild.executors.testing.model import RowCheck, SqlRule
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.sql.analysis.facts import diagnostics, examine
 from odfbuild.sql.findings import Reason
@@ -17,7 +17,7 @@ from odfbuild.sql.text.steps import QueryStep
 _REFUSED: Final = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reason.FOREIGN_CODE)
 
 
-def query_problems(check: Check, rule: SqlRule, known: Sequence[str]) -> Iterator[Diagnostic]:
+def query_problems(check: RowCheck, rule: SqlRule, known: Sequence[str]) -> Iterator[Diagnostic]:
     """Yield what is wrong with the query of a check; `known` are the names of all datasets."""
     facts = examine((QueryStep(None, rule.text),), (*_used(rule.text, known), *known), ())
     for each, told in zip(facts.about(*_REFUSED), diagnostics(facts, _REFUSED), strict=True):

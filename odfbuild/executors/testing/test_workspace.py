@@ -34,7 +34,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
@@ -44,7 +44,7 @@ _HOUR: Final = 3_600 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class TestedInput:
     """An input of a dataset under test: how the query calls it, all of its columns."""
 
     name: str
@@ -54,13 +54,13 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class TestedDataset:
     """A dataset under test: its transform as it is declared, its vocabulary, its inputs."""
 
     alias: DatasetAlias
     transform: SetTransform
     vocab: DatasetVocabulary
-    inputs: tuple[Input, ...]
+    inputs: tuple[TestedInput, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ class _Unsynced(Disk):
 class Stage:
     """The workspace of one run, and the datasets in it."""
 
-    subject: Subject
+    subject: TestedDataset
     site: Site
     output: Dataset
     inputs: Mapping[DatasetAlias, Dataset]
     time: list[Timestamp]
 
     @classmethod
-    def make(cls, folder: Path, subject: Subject, engine: Engine, root: Path) -> "Stage":
+    def make(cls, folder: Path, subject: TestedDataset, engine: Engine, root: Path) -> "Stage":
         """Make the datasets, without rows."""
         workspace = Workspace(folder, disk=_Unsynced())
         time = [_START]
@@ -109,12 +109,12 @@ class Stage:
             inputs[each.alias] = workspace.create(
                 each.alias,
                 DatasetKind.ROOT,
-                Prepared((_vocab(each.vocab), schema), _START),
+                CommitRequest((_vocab(each.vocab), schema), _START),
                 id=_id(number + 1),
             )
         events = (_vocab(subject.vocab), _resolved(subject.transform, subject, inputs))
         output = workspace.create(
-            subject.alias, DatasetKind.DERIVATIVE, Prepared(events, _START), id=_id(0)
+            subject.alias, DatasetKind.DERIVATIVE, CommitRequest(events, _START), id=_id(0)
         )
         return cls(subject, site, output, inputs, time)
 
@@ -164,7 +164,7 @@ class Stage:
             event = AddData(
                 prev_offset=state.last_offset, new_data=sealed.slice, new_watermark=watermark
             )
-            prepared = Prepared((event,), self.time[0], staged_files(sealed))
+            prepared = CommitRequest((event,), self.time[0], staged_files(sealed))
             dataset.commit(prepared, on=state)
 
 
@@ -203,7 +203,7 @@ def _vocab(of: DatasetVocabulary) -> SetVocab:
 
 
 def _resolved(
-    event: SetTransform, subject: Subject, inputs: Mapping[DatasetAlias, Dataset]
+    event: SetTransform, subject: TestedDataset, inputs: Mapping[DatasetAlias, Dataset]
 ) -> SetTransform:
     """Return the transform with the ids of the inputs, for the engine that is installed."""
     aliases = {each.name: each.alias for each in subject.inputs}

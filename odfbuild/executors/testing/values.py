@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
 
 from odfbuild.errors import Diagnostic, SourceSpan
-from odfbuild.executors.testing.model import Rows
+from odfbuild.executors.testing.model import FixtureRows
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf import events
 from odfbuild.odf.events import DataSchema, DataType
@@ -255,7 +255,7 @@ class Typed:
         )
 
 
-def written_out(rows: Rows, into: Typed) -> list[dict[str, Any]]:
+def written_out(rows: FixtureRows, into: Typed) -> list[dict[str, Any]]:
     """Return rows that stand in the fixture itself."""
 
     def place(number: int) -> Place:

@@ -14,7 +14,7 @@ from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, sl
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
 from odfbuild.executors.data.seal import Sealed, schema_events, seal, staged_files
-from odfbuild.executors.engine.context import Round, Site, Told, held_back
+from odfbuild.executors.engine.context import InputNotes, Round, Site, held_back
 from odfbuild.executors.engine.cut_times import times_cut
 from odfbuild.executors.engine.lost_race import until_committed
 from odfbuild.executors.engine.protocol import (
@@ -51,10 +51,10 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import made_by_another
 from odfbuild.planner.diff.restate import restated, restates
 from odfbuild.planner.evolution.columns.inputs import input_schema
-from odfbuild.planner.intervals import Batch, BoundInput, PendingInput, bind
+from odfbuild.planner.intervals import BoundInput, PendingInput, TransformBatch, bind
 from odfbuild.planner.staleness import InputNow, diverged, why_stale
 from odfbuild.sql.query import Query, QueryInput
-from odfbuild.state.chain.commit_request import Prepared
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.memory.empty_steps import keep_empty_step
 
@@ -69,7 +69,7 @@ class EngineVersionError(EngineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StepSource:
     """An input of a step, and where its chain stood when the step read it."""
 
     dataset: Dataset
@@ -103,7 +103,8 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
     with site.workspace.staging() as staging:
         sealed, work = None, None
         inputs = [
-            Source(each, found.now.state) for (_, each), found in zip(opened, pending, strict=True)
+            StepSource(each, found.now.state)
+            for (_, each), found in zip(opened, pending, strict=True)
         ]
         query = step_query(state, batch, inputs)
         if needs_engine(state, batch, query):
@@ -119,9 +120,9 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
             return None
         names = ", ".join(each.alias for each in batch.inputs if each.slices)
         cut = () if sealed is None else times_cut(f"the result of {name()}", sealed.cut)
-        told = Told(checks=(*cut, *held_back(site, dataset.id, state, sealed, names)))
+        told = InputNotes(checks=(*cut, *held_back(site, dataset.id, state, sealed, names)))
         files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
-        left = dataset.commit(Prepared(events, now, files), on=state)
+        left = dataset.commit(CommitRequest(events, now, files), on=state)
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
         done(Round(names, len(events), records, told, read, left.head))
         return left
@@ -136,7 +137,7 @@ def _keep_empty(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -
         keep_empty_step(root, state.dataset, {state.dataset: state.head, **heads}, engine)
 
 
-def step_query(state: ChainState, batch: Batch, inputs: Sequence[Source]) -> Query:
+def step_query(state: ChainState, batch: TransformBatch, inputs: Sequence[StepSource]) -> Query:
     """Return the query of a step, whose inputs have no columns yet.
 
     `state` is that before the step.
@@ -150,7 +151,7 @@ def step_query(state: ChainState, batch: Batch, inputs: Sequence[Source]) -> Que
     return Query.of(state.transform.transform, named, state.vocab)
 
 
-def needs_engine(state: ChainState, batch: Batch, query: Query) -> bool:
+def needs_engine(state: ChainState, batch: TransformBatch, query: Query) -> bool:
     """Tell whether a step may bring rows, or the first schema; `state` is that before the step.
 
     A watermark that moved brings rows by itself if they waited for it.
@@ -181,8 +182,8 @@ def step_work(
     query: Query,
     output: Dataset,
     state: ChainState,
-    batch: Batch,
-    inputs: Sequence[Source],
+    batch: TransformBatch,
+    inputs: Sequence[StepSource],
     staging: Path,
     slices: SlicesUpto = slices_upto,
     files: FilesOf = data_files,
@@ -285,7 +286,7 @@ def _pending(
     return PendingInput(InputNow(alias, state), blocks)
 
 
-def _schema(bound: BoundInput, source: Source) -> DataSchema:
+def _schema(bound: BoundInput, source: StepSource) -> DataSchema:
     schema = input_schema(source.state)
     if schema is None:
         raise diverged(bound.alias, "has lost its schema")
@@ -294,7 +295,7 @@ def _schema(bound: BoundInput, source: Source) -> DataSchema:
 
 def _frame(
     bound: BoundInput,
-    source: Source,
+    source: StepSource,
     past: Sequence[DataSlice],
     schema: DataSchema,
     files: FilesOf,
@@ -311,14 +312,14 @@ def _frame(
 
 
 def _past(
-    source: Source, recorded: ExecuteTransformInput, slices: SlicesUpto
+    source: StepSource, recorded: ExecuteTransformInput, slices: SlicesUpto
 ) -> Sequence[DataSlice]:
     """Return the slices of an input that earlier steps have read."""
     return () if recorded.prev_offset is None else slices(source.dataset, recorded.prev_block_hash)
 
 
 def _events(
-    state: ChainState, batch: Batch, sealed: Sealed | None, checkpoint: Checkpoint | None
+    state: ChainState, batch: TransformBatch, sealed: Sealed | None, checkpoint: Checkpoint | None
 ) -> tuple[MetadataEvent, ...]:
     """Return the blocks of the step.
 

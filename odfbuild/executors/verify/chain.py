@@ -45,7 +45,7 @@ Inputs = Callable[[ExecuteTransform, Timestamp | None], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Fault:
     """One thing that does not hold; `block` is the one it is about, None if it is the head."""
 
     block: Multihash | None
@@ -63,7 +63,7 @@ class Verified:
     blocks: int
     files: int
     bytes: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Fault, ...]
     anew: tuple[Multihash, ...] = ()
     head: ChainState | None = None
 
@@ -85,7 +85,7 @@ def verify(
     Of blocks that are not `wanted`, the files and the inputs are left alone; without them, what
     others take back is not looked up.
     """
-    look = _Look(dataset, looked, wanted, inputs)
+    look = _ChainView(dataset, looked, wanted, inputs)
     for name in sorted(
         {HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name)
     ):
@@ -100,7 +100,7 @@ def verify(
     )
 
 
-class _Look:
+class _ChainView:
     """What was seen of one dataset so far."""
 
     def __init__(
@@ -113,7 +113,7 @@ class _Look:
         self.seen: set[Multihash] = set()
         self.files = self.size = 0
         self.anew: list[Multihash] = []
-        self.findings: list[Finding] = []
+        self.findings: list[Fault] = []
         self.head: ChainState | None = None
         self._dataset = dataset
         self._looked = looked
@@ -128,16 +128,16 @@ class _Look:
         try:
             target = self._dataset.stores.heads.read(ref)
             if target is None and ref == HEAD:
-                self.findings.append(Finding(None, "the dataset has no head"))
+                self.findings.append(Fault(None, "the dataset has no head"))
             if target is None or target in self.seen:
                 return
             state = self._walk(target)
             if ref == HEAD:
                 self.head = state
         except OdfBuildError as error:
-            self.findings.append(Finding(target, f"{of}{error.what}"))
+            self.findings.append(Fault(target, f"{of}{error.what}"))
         except Exception as error:  # whatever bytes bring about that nobody thought of
-            self.findings.append(Finding(target, f"{of}it cannot be verified: {cause_of(error)}"))
+            self.findings.append(Fault(target, f"{of}it cannot be verified: {cause_of(error)}"))
 
     def _walk(self, target: Multihash) -> ChainState | None:
         """Recheck the blocks up to one, each with what it brings."""
@@ -170,12 +170,12 @@ class _Look:
             rules = self._rules(each, block, state, course)
             problems, reencoded = file_problems(self._dataset, each, state.kind, rules)
             self.anew += [each.physical_hash] if reencoded else []
-            self.findings += [Finding(name, what) for what in problems]
+            self.findings += [Fault(name, what) for what in problems]
             if rules is not None and rules.first_op is not None:
                 self._rows[name] = _Rows(rules.tail, rules.takes_back)
         if isinstance(block.event, ExecuteTransform):
             self.findings += [
-                Finding(name, what) for what in self._inputs(block.event, course.watermark)
+                Fault(name, what) for what in self._inputs(block.event, course.watermark)
             ]
 
     def _rules(
@@ -208,7 +208,7 @@ class _Look:
 
         if course.tail.op == CORRECT_FROM:
             what = "its last record is a -C, and no +C follows it"
-            self.findings.append(Finding(course.last, what))
+            self.findings.append(Fault(course.last, what))
         schema = None if state is None else schema_in_force(state)
         if state is None or schema is None or self._wanted is not None or not course.takes_back:
             return
@@ -216,7 +216,7 @@ class _Look:
         for at in rows_in_vain(paths, schema, state.vocab):
             block = next(name for name, each in course.slices if at <= each.offset_interval.end)
             what = f"the record at offset {at} takes back a row that is not there"
-            self.findings.append(Finding(block, what))
+            self.findings.append(Fault(block, what))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,30 +11,30 @@ from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.chain.seen_heads import DamagedSeenHeadError
 
 if TYPE_CHECKING:
-    from odfbuild.executors.verify.chain import Finding
+    from odfbuild.executors.verify.chain import Fault
     from odfbuild.state.chain.seen_heads import SeenHead
 
 
 def head_findings(
     project: Opened, head: ChainState, pinned: Multihash | None, *, accept: bool
-) -> "Iterator[Finding]":
+) -> "Iterator[Fault]":
     """Yield what is wrong with the head of a dataset; `accept` takes it whatever was seen last."""
-    from odfbuild.executors.verify.chain import Finding
+    from odfbuild.executors.verify.chain import Fault
 
     if pinned is not None and pinned != head.head:
         what = f"the head is {head.head} (block {head.sequence}), not {pinned} as asked for"
-        yield Finding(head.head, what)
+        yield Fault(head.head, what)
     try:
         known = None if accept else project.workspace.seen.read(head.dataset)
     except DamagedSeenHeadError as error:
         project.workspace.seen.damage = None
-        yield Finding(head.head, f"{error.what} (damaged-seen-head); {error.fix}")
+        yield Fault(head.head, f"{error.what} (damaged-seen-head); {error.fix}")
         return
     if known is None or head.head in (known.head, known.next):
         return
     dataset = project.workspace.dataset(head.dataset)
     if not _descends(dataset, head.head, known):
-        yield Finding(head.head, _told(dataset, head, known, _name(project, head.dataset)))
+        yield Fault(head.head, _told(dataset, head, known, _name(project, head.dataset)))
 
 
 def _descends(dataset: Dataset, head: Multihash, known: "SeenHead") -> bool:

@@ -47,7 +47,7 @@ class History:
         return tuple(self._slices if upto is None else self._slices[: self._counts[upto]])
 
 
-class Past:
+class RecordedHistories:
     """The histories of the datasets of a workspace, and which of their files are as recorded."""
 
     def __init__(self, workspace: Workspace) -> None:

@@ -23,7 +23,7 @@ from odfbuild.executors.engine.protocol import (
 from odfbuild.executors.transform.continuity import came_of_one_query
 from odfbuild.executors.transform.input_columns import accepted_schemas
 from odfbuild.executors.transform.step import execute
-from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.history import RecordedHistories
 from odfbuild.executors.verify.replay import InputThen, RecordedStep, inputs_then, refusal
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import input_name
@@ -53,7 +53,7 @@ class Recomputed:
     untried: str | None = None
 
 
-def _query(step: RecordedStep, past: Past) -> Query | None:
+def _query(step: RecordedStep, past: RecordedHistories) -> Query | None:
     """Return the query of a step, whose inputs have no columns yet; None if it has none."""
     transform = step.before.transform
     if transform is None or is_opaque(transform.transform):
@@ -66,7 +66,7 @@ def _query(step: RecordedStep, past: Past) -> Query | None:
     return Query.of(transform.transform, inputs, step.before.vocab)
 
 
-def _untried(query: Query | None, step: RecordedStep, past: Past) -> str | None:
+def _untried(query: Query | None, step: RecordedStep, past: RecordedHistories) -> str | None:
     """Say why a dataset cannot be compared with its query in full, as of a step; None if it can."""
     refused = refusal(step, anyway=True)
     if refused is not None or query is None:
@@ -89,7 +89,7 @@ def _untried(query: Query | None, step: RecordedStep, past: Past) -> str | None:
 
 
 def recompute(
-    step: RecordedStep, past: Past, engine: Engine | None, workspace: Workspace
+    step: RecordedStep, past: RecordedHistories, engine: Engine | None, workspace: Workspace
 ) -> Recomputed:
     """Compare what stands after a step with its query in full; what goes wrong is a finding.
 
@@ -107,7 +107,7 @@ def recompute(
 
 
 def _compared(
-    query: Query, step: RecordedStep, past: Past, engine: Engine, staging: Path
+    query: Query, step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
 ) -> Recomputed:
     inputs = inputs_then(step, past)
     output = past.slices(step.dataset, step.after.head)

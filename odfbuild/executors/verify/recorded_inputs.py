@@ -19,7 +19,7 @@ from odfbuild.state.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _BlockPosition:
     """Where a block is in its chain, the last offset there (None: no record), the watermark."""
 
     sequence: int
@@ -38,7 +38,7 @@ class RecordedInputs:
         self._workspace = workspace
         self._every = every
         self._names = {id: str(name) for name, id in workspace.names().items()}
-        self._chains: dict[DatasetId, Mapping[Multihash, _Place] | str | None] = {}
+        self._chains: dict[DatasetId, Mapping[Multihash, _BlockPosition] | str | None] = {}
         self._made_of: dict[DatasetId, tuple[DatasetId, ...]] = {}
         self._lock = Lock()
 
@@ -121,7 +121,7 @@ class RecordedInputs:
             )
         return f"has no block {hash}, which is recorded as {name}"
 
-    def _chain(self, id: DatasetId) -> Mapping[Multihash, _Place] | str | None:
+    def _chain(self, id: DatasetId) -> Mapping[Multihash, _BlockPosition] | str | None:
         """Return the blocks of a chain; what is wrong with it; None if there is none."""
         with self._lock:
             if id not in self._chains:
@@ -131,11 +131,11 @@ class RecordedInputs:
                     self._chains[id] = error.what
             return self._chains[id]
 
-    def _read(self, id: DatasetId) -> Mapping[Multihash, _Place] | None:
+    def _read(self, id: DatasetId) -> Mapping[Multihash, _BlockPosition] | None:
         dataset = self._workspace.dataset(id)
         if dataset.head() is None:
             return None
-        found: dict[Multihash, _Place] = {}
+        found: dict[Multihash, _BlockPosition] = {}
         offset: int | None = None
         watermark: Timestamp | None = None
         for hash, block in dataset.blocks():
@@ -147,7 +147,7 @@ class RecordedInputs:
                 offset = event.new_data.offset_interval.end
             if isinstance(event, AddData | ExecuteTransform):
                 watermark = event.new_watermark
-            found[hash] = _Place(block.sequence_number, offset, watermark)
+            found[hash] = _BlockPosition(block.sequence_number, offset, watermark)
         return found
 
 

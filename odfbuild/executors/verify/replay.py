@@ -17,13 +17,13 @@ from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import Engine, TransformWork, engine_version
 from odfbuild.executors.transform.step import (
     FilesOf,
-    Source,
+    StepSource,
     execute,
     needs_engine,
     step_query,
     step_work,
 )
-from odfbuild.executors.verify.history import History, Past
+from odfbuild.executors.verify.history import History, RecordedHistories
 from odfbuild.executors.verify.replay_findings import row_findings, schema_findings
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name, last_block_of
@@ -90,7 +90,7 @@ class InputThen:
 
     alias: str
     recorded: ExecuteTransformInput
-    source: Source
+    source: StepSource
     slices: tuple[tuple[DataSlice, Path], ...]
 
 
@@ -126,27 +126,27 @@ def _before(history: History, number: int) -> Multihash:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ReplayRefusal:
     """Why a step is not run again; `found` says that this is a finding."""
 
     why: str
     found: bool
 
 
-def refusal(step: RecordedStep, *, anyway: bool = False) -> Refusal | None:
+def refusal(step: RecordedStep, *, anyway: bool = False) -> ReplayRefusal | None:
     """Return why a step is not run again; None if it can be.
 
     With `anyway` a step of another version of the engine is no less run, to compare the two.
     """
     transform = step.before.transform
     if transform is None or is_opaque(transform.transform):
-        return Refusal("its transform is not of a kind that this version knows", found=False)
+        return ReplayRefusal("its transform is not of a kind that this version knows", found=False)
     engine = transform.transform.engine
     if engine_version(engine) is None:
         only = f"its engine is {engine}, and only steps of spark can be run again here"
-        return Refusal(only, found=False)
+        return ReplayRefusal(only, found=False)
     outdated = None if anyway else _outdated(step, transform)
-    return None if outdated is None else Refusal(outdated, found=True)
+    return None if outdated is None else ReplayRefusal(outdated, found=True)
 
 
 def _outdated(step: RecordedStep, made: SetTransform) -> str | None:
@@ -164,7 +164,7 @@ def _outdated(step: RecordedStep, made: SetTransform) -> str | None:
 
 def replay(
     step: RecordedStep,
-    past: Past,
+    past: RecordedHistories,
     engine: Engine | None,
     workspace: Workspace,
     *,
@@ -207,7 +207,7 @@ def _replayed(
 
 
 def _compared(
-    step: RecordedStep, past: Past, engine: Engine, staging: Path
+    step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
 ) -> tuple[tuple[str, ...], DifferingRow | None]:
     inputs = inputs_then(step, past)
     findings = list(_watermark_findings(step, inputs))
@@ -231,7 +231,9 @@ Remade: TypeAlias = "tuple[Path, Multihash | None] | None"
 """A file that a step gives, and the logical hash of its rows if it has rows."""
 
 
-def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tuple[Remade, Remade]:
+def remade(
+    step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
+) -> tuple[Remade, Remade]:
     """Run a step again and return the slice and the checkpoint that it gives, in `staging`.
 
     What it leaves behind now need not be there.  Raises StateError for what it reads and is not
@@ -248,7 +250,7 @@ def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tup
     )
 
 
-def work_again(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
+def work_again(step: RecordedStep, past: RecordedHistories, staging: Path) -> TransformWork | None:
     """Return what the engine has to do to run a step again, None if it is not needed.
 
     Raises StateError for what the step reads and is not there or damaged.
@@ -265,7 +267,9 @@ def work_again(step: RecordedStep, past: Past, staging: Path) -> TransformWork |
     return work
 
 
-def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
+def recorded_work(
+    step: RecordedStep, past: RecordedHistories, staging: Path
+) -> TransformWork | None:
     """Return what the engine worked on in a step, None if it was not needed.
 
     Raises StateError for inputs that are not there any more, or damaged.
@@ -274,7 +278,11 @@ def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWor
 
 
 def _work(
-    step: RecordedStep, inputs: Sequence[InputThen], past: Past, staging: Path, files: FilesOf
+    step: RecordedStep,
+    inputs: Sequence[InputThen],
+    past: RecordedHistories,
+    staging: Path,
+    files: FilesOf,
 ) -> TransformWork | None:
     batch = rebind(
         step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
@@ -299,7 +307,7 @@ def _pieces(slices: Sequence[tuple[DataSlice, Path]]) -> tuple[DataSlice, ...]:
     return tuple(piece for piece, _ in slices)
 
 
-def inputs_then(step: RecordedStep, past: Past) -> tuple[InputThen, ...]:
+def inputs_then(step: RecordedStep, past: RecordedHistories) -> tuple[InputThen, ...]:
     """Return the inputs as the step found them, in the order of the query.
 
     Raises StateError when they are not those of the query, or not in the workspace any more.
@@ -321,7 +329,9 @@ def inputs_then(step: RecordedStep, past: Past) -> tuple[InputThen, ...]:
     )
 
 
-def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -> InputThen:
+def _input(
+    given: TransformInput, recorded: ExecuteTransformInput, past: RecordedHistories
+) -> InputThen:
     at = last_block_of(recorded)
     history = past.history(recorded.dataset_id, at)
     alias = input_name(given)
@@ -332,11 +342,13 @@ def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -
             fix="bring that dataset into the workspace, then verify again",
         )
     state = history.state(at or history.blocks[0][0])
-    return InputThen(alias, recorded, Source(history.dataset, state), history.slices(state.head))
+    return InputThen(
+        alias, recorded, StepSource(history.dataset, state), history.slices(state.head)
+    )
 
 
 def _damaged(
-    step: RecordedStep, inputs: Sequence[InputThen], work: TransformWork, past: Past
+    step: RecordedStep, inputs: Sequence[InputThen], work: TransformWork, past: RecordedHistories
 ) -> str | None:
     """Say which of the files that the step reads is not as recorded; then nothing can be told."""
     for each, frame in zip(inputs, work.inputs, strict=True):
@@ -374,7 +386,9 @@ def _checkpoint_findings(step: RecordedStep, work: TransformWork) -> Iterator[st
         yield f"the groups in the checkpoint {recorded.physical_hash} came out otherwise"
 
 
-def _first_row(step: RecordedStep, sealed: Sealed | None, past: Past) -> DifferingRow | None:
+def _first_row(
+    step: RecordedStep, sealed: Sealed | None, past: RecordedHistories
+) -> DifferingRow | None:
     """Return the first row that differs; None if the recorded ones are not there to be read."""
     piece, path = step.event.new_data, None
     if piece is not None:

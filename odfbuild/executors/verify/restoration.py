@@ -15,7 +15,7 @@ from pathlib import Path
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.checks.files import file_problems
 from odfbuild.executors.engine.protocol import Engine
-from odfbuild.executors.verify.history import History, Past
+from odfbuild.executors.verify.history import History, RecordedHistories
 from odfbuild.executors.verify.replay import (
     RecordedStep,
     Remade,
@@ -61,7 +61,7 @@ class LostFile:
         return f"slice {interval.start}..{interval.end}"
 
 
-class Outcome(StrEnum):
+class RestorationOutcome(StrEnum):
     """What became of a lost file."""
 
     RESTORED = "restored"
@@ -75,7 +75,7 @@ class Restored:
     """A lost file and what became of it; `why` says why it could not be restored."""
 
     lost: LostFile
-    outcome: Outcome
+    outcome: RestorationOutcome
     why: str | None = None
 
 
@@ -112,7 +112,9 @@ def _files(event: object) -> Iterator[DataSlice | Checkpoint]:
             yield event.new_checkpoint
 
 
-def foresee(lost: Sequence[LostFile], past: Past, workspace: Workspace) -> tuple[Restored, ...]:
+def foresee(
+    lost: Sequence[LostFile], past: RecordedHistories, workspace: Workspace
+) -> tuple[Restored, ...]:
     """Say what `restore` would do with the files of one step, as far as it is known without it.
 
     `past` then takes those that would come back for restored.  That a step gives other bytes or
@@ -120,7 +122,7 @@ def foresee(lost: Sequence[LostFile], past: Past, workspace: Workspace) -> tuple
     """
     step = lost[0].step
     if step is None:
-        return tuple(Restored(each, Outcome.FAILED, _OF_ROOT) for each in lost)
+        return tuple(Restored(each, RestorationOutcome.FAILED, _OF_ROOT) for each in lost)
     refused = refusal(step, anyway=True)
     why = None if refused is None else refused.why
     if why is None:
@@ -129,14 +131,14 @@ def foresee(lost: Sequence[LostFile], past: Past, workspace: Workspace) -> tuple
         except OdfBuildError as error:
             why = error.what
     if why is not None:
-        return tuple(Restored(each, Outcome.FAILED, why) for each in lost)
+        return tuple(Restored(each, RestorationOutcome.FAILED, why) for each in lost)
     past.assume_restored(_path(step.dataset, each.file) for each in lost)
-    return tuple(Restored(each, Outcome.RESTORED) for each in lost)
+    return tuple(Restored(each, RestorationOutcome.RESTORED) for each in lost)
 
 
 def restore(
     lost: Sequence[LostFile],
-    past: Past,
+    past: RecordedHistories,
     engine: Engine,
     workspace: Workspace,
     *,
@@ -152,14 +154,14 @@ def restore(
         raise ValueError("a file that no step made")
     refused = refusal(step, anyway=True)
     if refused is not None:
-        return tuple(Restored(each, Outcome.FAILED, refused.why) for each in lost)
+        return tuple(Restored(each, RestorationOutcome.FAILED, refused.why) for each in lost)
     try:
         with workspace.staging() as staging:
             slice, checkpoint = remade(step, past, engine, staging)
             made = {"slice": slice, "checkpoint": checkpoint}
             found = tuple(_put_back(step.dataset, each, made, reencode=reencode) for each in lost)
     except OdfBuildError as error:
-        return tuple(Restored(each, Outcome.FAILED, error.what) for each in lost)
+        return tuple(Restored(each, RestorationOutcome.FAILED, error.what) for each in lost)
     past.forget(_path(step.dataset, each.file) for each in lost)
     return found
 
@@ -175,22 +177,22 @@ def _put_back(
     is_slice = isinstance(lost.file, DataSlice)
     found = made["slice" if is_slice else "checkpoint"]
     if found is None:
-        return Restored(lost, Outcome.FAILED, f"the step gives no {lost.what} now")
+        return Restored(lost, RestorationOutcome.FAILED, f"the step gives no {lost.what} now")
     path, logical = found
     if physical_hash(path) == lost.hash:
         _store(dataset, lost).put({lost.hash: path})
-        return Restored(lost, Outcome.RESTORED)
+        return Restored(lost, RestorationOutcome.RESTORED)
     if not isinstance(lost.file, DataSlice):
         why = "it comes out with other bytes, and steps trust a checkpoint by its bytes"
-        return Restored(lost, Outcome.FAILED, why)
+        return Restored(lost, RestorationOutcome.FAILED, why)
     if logical != lost.file.logical_hash:
         why = f"the query gives other rows now: their logical hash is {logical}"
-        return Restored(lost, Outcome.FAILED, why)
+        return Restored(lost, RestorationOutcome.FAILED, why)
     if not reencode:
         why = "it comes out with the recorded rows in other bytes, so that its name is not its hash"
-        return Restored(lost, Outcome.FAILED, why)
+        return Restored(lost, RestorationOutcome.FAILED, why)
     _store(dataset, lost).put({lost.hash: path})
-    return Restored(lost, Outcome.REENCODED)
+    return Restored(lost, RestorationOutcome.REENCODED)
 
 
 def _store(dataset: Dataset, lost: LostFile) -> ObjectStore:

@@ -17,7 +17,7 @@ from odfbuild.state.chain.seen_heads import DamagedSeenHeadError
 if TYPE_CHECKING:
     from odfbuild.executors.engine.protocol import Engine
     from odfbuild.executors.verify.chain import Verified
-    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.recompute import Recomputed
     from odfbuild.executors.verify.recorded_inputs import RecordedInputs
     from odfbuild.executors.verify.replay import RecordedStep, Replayed
@@ -81,10 +81,10 @@ def verify_datasets(
     An engine is started only if a step has to be run again.
     """
     from odfbuild.executors.verify.chain import verify
-    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.recorded_inputs import RecordedInputs
 
-    past = Past(project.workspace)
+    past = RecordedHistories(project.workspace)
     inputs = RecordedInputs(project.workspace, every=asked.recursive)
     ordered = inputs_first(past, chosen) if asked.recursive else chosen
     steps = {each: _steps(past, each, asked) for each in ordered}
@@ -135,13 +135,13 @@ def _recomputed(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed"
 
 def _without_cycle(inputs: "RecordedInputs", checked: Checked) -> Checked:
     """Return what was found, with the cycle that the dataset is made in, if it is."""
-    from odfbuild.executors.verify.chain import Finding
+    from odfbuild.executors.verify.chain import Fault
 
     head = checked.found.head
     cycle = None if head is None else inputs.cycle(head)
     if head is None or cycle is None:
         return checked
-    findings = (*checked.found.findings, Finding(head.head, f"it is made of itself: {cycle}"))
+    findings = (*checked.found.findings, Fault(head.head, f"it is made of itself: {cycle}"))
     return replace(checked, found=replace(checked.found, findings=findings))
 
 
@@ -170,16 +170,18 @@ def _wanted(since: Since, dataset: DatasetId, block: MetadataBlock) -> bool:
     return since.precedes(dataset, block.sequence_number, block.system_time)
 
 
-def _steps(past: "Past", dataset: DatasetId, asked: Verification) -> "tuple[RecordedStep, ...]":
+def _steps(
+    past: "RecordedHistories", dataset: DatasetId, asked: Verification
+) -> "tuple[RecordedStep, ...]":
     return steps_since(past, dataset, asked.since) if asked.replay else ()
 
 
-def _last_step(past: "Past", dataset: DatasetId) -> "RecordedStep | None":
+def _last_step(past: "RecordedHistories", dataset: DatasetId) -> "RecordedStep | None":
     return next(reversed(steps_since(past, dataset)), None)
 
 
 def steps_since(
-    past: "Past", dataset: DatasetId, since: Since | None = None
+    past: "RecordedHistories", dataset: DatasetId, since: Since | None = None
 ) -> "tuple[RecordedStep, ...]":
     """Return the recorded steps of a dataset; none of a chain that cannot be read."""
     from odfbuild.executors.verify.replay import recorded_steps
@@ -195,7 +197,7 @@ def steps_since(
     )
 
 
-def inputs_first(past: "Past", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
+def inputs_first(past: "RecordedHistories", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
     """Return datasets and all that they are made of, inputs first; in a cycle, in any order."""
     found: dict[DatasetId, None] = {}
     seen: set[DatasetId] = set()
@@ -211,7 +213,7 @@ def inputs_first(past: "Past", chosen: Sequence[DatasetId]) -> tuple[DatasetId, 
     return tuple(found)
 
 
-def _inputs(past: "Past", dataset: DatasetId) -> tuple[DatasetId, ...]:
+def _inputs(past: "RecordedHistories", dataset: DatasetId) -> tuple[DatasetId, ...]:
     """Return what a dataset was ever made of, as far as it is in the workspace."""
     try:
         history = past.history(dataset)
@@ -223,7 +225,7 @@ def _inputs(past: "Past", dataset: DatasetId) -> tuple[DatasetId, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaying:
+class VerificationPool:
     """Threads that look at datasets, run recorded steps again, or their queries in full."""
 
     pool: ThreadPoolExecutor
@@ -238,13 +240,13 @@ class Replaying:
 @contextmanager
 def replaying(
     project: Opened,
-    past: "Past",
+    past: "RecordedHistories",
     steps: "Mapping[DatasetId, Sequence[RecordedStep]]",
     jobs: int,
     *,
     anyway: bool = False,
     in_full: "Sequence[RecordedStep]" = (),
-) -> Iterator[Replaying]:
+) -> Iterator[VerificationPool]:
     """Give so many threads; what is not done yet is given up on an error.
 
     With `anyway` also steps of another version of the engine are run.  `in_full` are the steps
@@ -264,7 +266,7 @@ def replaying(
         )
         try:
             full = partial(recompute, past=past, engine=engine, workspace=project.workspace)
-            yield Replaying(pool, again, full)
+            yield VerificationPool(pool, again, full)
         except BaseException:
             stop()
             if engine is not None:

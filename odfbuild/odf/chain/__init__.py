@@ -5,10 +5,10 @@ use the same two.
 """
 
 from odfbuild.odf.chain.errors import (
+    ChainProfile,
     FirstBlockMustBeSeedError,
     HashMismatchError,
     PrevBlockNotFoundError,
-    Profile,
     SequenceIntegrityError,
     SystemTimeIsNotMonotonicError,
 )
@@ -24,7 +24,7 @@ def check_append(
     *,
     block_hash: Multihash | None = None,
     expected_hash: Multihash | None = None,
-    profile: Profile = Profile.SPEC,
+    profile: ChainProfile = ChainProfile.SPEC,
 ) -> None:
     """Refuse a block that may not follow the state (None: before the first block).
 

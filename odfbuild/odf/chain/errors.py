@@ -11,7 +11,7 @@ from odfbuild.odf.events import MetadataEvent
 from odfbuild.odf.identity import Multihash
 
 
-class Profile(Enum):
+class ChainProfile(Enum):
     """Whose rules to apply: those of what we write, or of the reference implementation.
 
     SPEC is the specification and, where it is silent, today's reference.

@@ -4,9 +4,9 @@ The profiles agree but for the places that say `profile`.
 """
 
 from odfbuild.odf.chain.errors import (
+    ChainProfile,
     InvalidEventError,
     OffsetsAreNotSequentialError,
-    Profile,
     WatermarkIsNotMonotonicError,
     invalid,
     no_op,
@@ -122,7 +122,9 @@ def check_add_data(state: ChainState, event: AddData) -> None:
         raise no_op(event, "moves neither data, checkpoint, watermark nor source state")
 
 
-def check_execute_transform(state: ChainState, event: ExecuteTransform, profile: Profile) -> None:
+def check_execute_transform(
+    state: ChainState, event: ExecuteTransform, profile: ChainProfile
+) -> None:
     if (event.new_data, event.new_checkpoint, event.new_watermark) == (None, None, None):
         raise no_op(event, "is empty")
     _check_data(state, event)
@@ -131,7 +133,7 @@ def check_execute_transform(state: ChainState, event: ExecuteTransform, profile:
     last = state.last_execute_transform
     _check_prev_checkpoint(event, last)
     # the reference of 2024 did not count moved inputs as news
-    counts_inputs = profile is not Profile.REFERENCE_2024
+    counts_inputs = profile is not ChainProfile.REFERENCE_2024
     moved = counts_inputs and any(each.new_block_hash is not None for each in event.query_inputs)
     if _brings_nothing_new(event, last) and not moved:
         raise no_op(event, "moves neither data, inputs, checkpoint nor watermark")
@@ -162,7 +164,9 @@ def _declared_inputs(state: ChainState) -> tuple[object, ...] | None:
     return None if last is None else tuple(each.dataset_id for each in last.query_inputs)
 
 
-def _check_input_intervals(state: ChainState, event: ExecuteTransform, profile: Profile) -> None:
+def _check_input_intervals(
+    state: ChainState, event: ExecuteTransform, profile: ChainProfile
+) -> None:
     for new, known in _paired(state, event, profile):
         if new.new_block_hash is not None and new.new_block_hash == new.prev_block_hash:
             raise _bad_interval(event, new, "its block interval is empty, yet has an end")
@@ -177,14 +181,14 @@ def _check_input_intervals(state: ChainState, event: ExecuteTransform, profile: 
 
 
 def _paired(
-    state: ChainState, event: ExecuteTransform, profile: Profile
+    state: ChainState, event: ExecuteTransform, profile: ChainProfile
 ) -> tuple[tuple[ExecuteTransformInput, ExecuteTransformInput | None], ...]:
     """Pair each input with how far it was read before.
 
     The references go by place and leave the first execution alone.  That confuses inputs when a
     SetTransform has changed them, so we go by id and by all that was ever read.
     """
-    if profile is Profile.SPEC:
+    if profile is ChainProfile.SPEC:
         read = state.progress
         return tuple((each, read.get(each.dataset_id)) for each in event.query_inputs)
     last = state.last_execute_transform
@@ -202,7 +206,7 @@ def _bad_interval(
     )
 
 
-def check_polling_source(state: ChainState, event: SetPollingSource, profile: Profile) -> None:
+def check_polling_source(state: ChainState, event: SetPollingSource, profile: ChainProfile) -> None:
     _check_reading(event, event.read, event.preprocess, profile)
     if isinstance(event.fetch, FetchStepEthereumLogs) and (
         event.fetch.chain_id is None and event.fetch.node_url is None
@@ -222,9 +226,9 @@ def check_polling_source(state: ChainState, event: SetPollingSource, profile: Pr
         )
 
 
-def check_push_source(state: ChainState, event: AddPushSource, profile: Profile) -> None:
+def check_push_source(state: ChainState, event: AddPushSource, profile: ChainProfile) -> None:
     _check_reading(event, event.read, event.preprocess, profile)
-    if profile is Profile.REFERENCE_2024 and _lacks_ddl(event.read):
+    if profile is ChainProfile.REFERENCE_2024 and _lacks_ddl(event.read):
         raise invalid(
             event,
             "the read step has no schema",
@@ -238,7 +242,9 @@ def check_push_source(state: ChainState, event: AddPushSource, profile: Profile)
             "a dataset is either polled or pushed to",
             "disable the polling source first",
         )
-    if profile is not Profile.REFERENCE_2024 and _is_same(state.push.get(event.source_name), event):
+    if profile is not ChainProfile.REFERENCE_2024 and _is_same(
+        state.push.get(event.source_name), event
+    ):
         raise no_op(event, f"the source {event.source_name!r} is already so")
 
 
@@ -266,14 +272,14 @@ def _check_reading(
     event: SetPollingSource | AddPushSource,
     read: ReadStep,
     preprocess: Transform | None,
-    profile: Profile,
+    profile: ChainProfile,
 ) -> None:
     if preprocess is not None and not is_opaque(preprocess):
         _check_normal_form(event, preprocess)
     if is_opaque(read):
         return
     both = read.ddl_schema is not None and read.schema is not None
-    if both and profile is not Profile.REFERENCE_2024:
+    if both and profile is not ChainProfile.REFERENCE_2024:
         raise invalid(
             event,
             "the read step has both a DDL and an ODF schema",
@@ -283,9 +289,9 @@ def _check_reading(
 
 
 def check_disable(
-    state: ChainState, event: DisablePollingSource | DisablePushSource, profile: Profile
+    state: ChainState, event: DisablePollingSource | DisablePushSource, profile: ChainProfile
 ) -> None:
-    if profile is not Profile.SPEC:
+    if profile is not ChainProfile.SPEC:
         raise invalid(
             event,
             "the reference cannot append it",
@@ -306,7 +312,7 @@ def check_disable(
         )
 
 
-def check_set_transform(event: SetTransform, profile: Profile) -> None:
+def check_set_transform(event: SetTransform, profile: ChainProfile) -> None:
     if not event.inputs:
         raise invalid(
             event,
@@ -315,7 +321,7 @@ def check_set_transform(event: SetTransform, profile: Profile) -> None:
             "name at least one input",
         )
     ids = [each.dataset_ref for each in event.inputs]
-    if len(set(ids)) < len(ids) and profile is not Profile.REFERENCE_2024:
+    if len(set(ids)) < len(ids) and profile is not ChainProfile.REFERENCE_2024:
         raise invalid(
             event,
             "names an input twice",
@@ -348,21 +354,21 @@ def _check_normal_form(event: MetadataEvent, transform: Transform) -> None:
         raise invalid(event, "a query before the last has no alias", why, "give it an alias")
 
 
-def check_set_data_schema(state: ChainState, event: SetDataSchema, profile: Profile) -> None:
+def check_set_data_schema(state: ChainState, event: SetDataSchema, profile: ChainProfile) -> None:
     if event.raw_arrow_schema is None and event.schema is None:
         raise invalid(event, "has no schema", "it sets one", "give a schema")
-    if profile is Profile.REFERENCE_2024 or state.schema is None:
+    if profile is ChainProfile.REFERENCE_2024 or state.schema is None:
         return
-    if event.schema is None and profile is Profile.REFERENCE_HEAD:
+    if event.schema is None and profile is ChainProfile.REFERENCE_HEAD:
         return
     check_schema(state.schema, event)
 
 
-def check_event(state: ChainState | None, event: MetadataEvent, profile: Profile) -> None:
+def check_event(state: ChainState | None, event: MetadataEvent, profile: ChainProfile) -> None:
     """Refuse an event that may not follow the state; annotations always may."""
     if state is None:
         return
-    if profile is Profile.SPEC:
+    if profile is ChainProfile.SPEC:
         _check_kind(state, event)
     match event:
         case AddData():
@@ -379,7 +385,7 @@ def check_event(state: ChainState | None, event: MetadataEvent, profile: Profile
             check_set_transform(event, profile)
         case SetDataSchema():
             check_set_data_schema(state, event, profile)
-        case SetVocab() if profile is Profile.SPEC:
+        case SetVocab() if profile is ChainProfile.SPEC:
             check_set_vocab(state, event)
         case _:
             pass

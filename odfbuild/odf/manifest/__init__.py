@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, overload
 
 from odfbuild.odf.events import DatasetSnapshot, MetadataBlock, MetadataEvent, SetDataSchema
 from odfbuild.odf.manifest.errors import ManifestErrors, Path, Problem, near
-from odfbuild.odf.manifest.reader import Places, read_value
+from odfbuild.odf.manifest.reader import ManifestPath, read_value
 from odfbuild.odf.manifest.writer import to_mapping
 
 _T = TypeVar("_T")
@@ -39,7 +39,7 @@ def from_mapping(cls: Any, value: object, *, path: Path = ()) -> Any:
     of every problem.  Raises ManifestErrors with all problems.
     """
     found: list[Problem] = []
-    places = Places(path, found)
+    places = ManifestPath(path, found)
     try:
         result = read_value(cls, value, places)
     except RecursionError:

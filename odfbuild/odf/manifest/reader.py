@@ -35,21 +35,25 @@ RANGES = {
 }
 
 
-class Places:
+class ManifestPath:
     """A path, grown downwards, and the problems found at any place."""
 
     __slots__ = ("found", "key", "parent", "start")
 
     def __init__(
-        self, start: Path, found: list[Problem], parent: "Places | None" = None, key: Any = None
+        self,
+        start: Path,
+        found: list[Problem],
+        parent: "ManifestPath | None" = None,
+        key: Any = None,
     ) -> None:
         self.start = start
         self.found = found
         self.parent = parent
         self.key = key
 
-    def down(self, key: str | int) -> "Places":
-        return Places(self.start, self.found, self, key)
+    def down(self, key: str | int) -> "ManifestPath":
+        return ManifestPath(self.start, self.found, self, key)
 
     def path(self) -> Path:
         keys: list[str | int] = []
@@ -64,11 +68,11 @@ class Places:
         self.found.append(Problem(path=self.path(), code=code, what=what, why=why, fix=fix))
 
 
-Decode: TypeAlias = Callable[[Any, Places], Any]
+Decode: TypeAlias = Callable[[Any, ManifestPath], Any]
 
 
 def list_of(decode: Decode) -> Decode:
-    def decode_list(value: Any, at: Places) -> Any:
+    def decode_list(value: Any, at: ManifestPath) -> Any:
         if not isinstance(value, (list, tuple)):
             return wrong_type(at, "a list", value)
         return tuple([decode(item, at.down(index)) for index, item in enumerate(value)])
@@ -77,7 +81,7 @@ def list_of(decode: Decode) -> Decode:
 
 
 def number(low: int, high: int) -> Decode:
-    def decode(value: Any, at: Places) -> Any:
+    def decode(value: Any, at: ManifestPath) -> Any:
         if type(value) is not int:
             return wrong_type(at, "a whole number", value)
         if low <= value <= high:
@@ -93,18 +97,18 @@ def number(low: int, high: int) -> Decode:
     return decode
 
 
-def text(value: Any, at: Places) -> Any:
+def text(value: Any, at: ManifestPath) -> Any:
     return value if isinstance(value, str) else wrong_type(at, "text", value)
 
 
-def _bool(value: Any, at: Places) -> Any:
+def _bool(value: Any, at: ManifestPath) -> Any:
     return value if isinstance(value, bool) else wrong_type(at, "true or false", value)
 
 
 def _parsed(parse: Callable[[str], object]) -> Decode:
     """Read text by a parser whose ProtocolError says what is wrong."""
 
-    def decode(value: Any, at: Places) -> Any:
+    def decode(value: Any, at: ManifestPath) -> Any:
         if not isinstance(value, str):
             return wrong_type(at, "text", value)
         try:
@@ -116,7 +120,7 @@ def _parsed(parse: Callable[[str], object]) -> Decode:
     return decode
 
 
-def _base64(value: Any, at: Places) -> Any:
+def _base64(value: Any, at: ManifestPath) -> Any:
     if not isinstance(value, str):
         return wrong_type(at, "base64 text", value)
     try:
@@ -131,7 +135,7 @@ def _base64(value: Any, at: Places) -> Any:
         return None
 
 
-def _attributes(value: Any, at: Places) -> Any:
+def _attributes(value: Any, at: ManifestPath) -> Any:
     """Return the stored text of a JSON object: compact, keys sorted (ODF 0.37)."""
     if not isinstance(value, (dict, Mapping)):
         return wrong_type(at, "a mapping", value)
@@ -173,7 +177,7 @@ SCALARS: dict[str, Decode] = {
 }
 
 
-def wrong_type(at: Places, expected: str, value: object) -> None:
+def wrong_type(at: ManifestPath, expected: str, value: object) -> None:
     fix = f"give {expected}"
     if expected.endswith("text") and isinstance(value, (int, float)):
         fix = f'write it in quotes: "{_shown(value)}"'
@@ -212,7 +216,7 @@ def _shown(value: object) -> str:
     return str(value) if isinstance(value, (int, float, str)) else "..."
 
 
-def read_value(cls: Any, value: object, at: Places) -> Any:
+def read_value(cls: Any, value: object, at: ManifestPath) -> Any:
     """Decode a class, a union or an enum; problems are noted, not raised."""
     if not isinstance(cls, type):
         return _UNIONS[_union_name(get_args(cls))](value, at)
@@ -225,7 +229,7 @@ def _union_name(members: tuple[type[Record], ...]) -> str:
     return next(name for name, union in UNIONS.items() if union.members == members)
 
 
-class _Field(NamedTuple):
+class _FieldReader(NamedTuple):
     name: str
     decode: Decode
 
@@ -246,10 +250,10 @@ class _Decoder:
             slot.name for slot in table.slots if not slot.optional and slot.default is None
         )
         self.json = {slot.name: slot.json for slot in table.slots}
-        self.names: dict[str, _Field] = {}
-        self.shared: dict[str, _Field] = {}
+        self.names: dict[str, _FieldReader] = {}
+        self.shared: dict[str, _FieldReader] = {}
         for slot in table.slots:
-            field = _Field(slot.name, _decoder(slot))
+            field = _FieldReader(slot.name, _decoder(slot))
             if slot.json in self.names:
                 self.shared[slot.json] = field
             else:
@@ -257,7 +261,7 @@ class _Decoder:
             if slot.own is not None:
                 self.names[slot.own] = field
 
-    def __call__(self, value: Any, at: Places) -> Any:
+    def __call__(self, value: Any, at: ManifestPath) -> Any:
         if not isinstance(value, (dict, Mapping)):
             return wrong_type(at, f"{self.cls.__name__} as a mapping", value)
         before = len(at.found)
@@ -278,7 +282,7 @@ class _Decoder:
             self.check(values, at)
         return None if len(at.found) > before else self.cls(**values)
 
-    def other(self, key: object, item: object, at: Places) -> None:
+    def other(self, key: object, item: object, at: ManifestPath) -> None:
         """Take the kind of a union member, refuse any other key."""
         if key == "kind" and self.kind is not None:
             if item not in _spellings(self.kind):
@@ -296,7 +300,7 @@ class _Decoder:
             near(key, self.names),
         )
 
-    def check(self, values: Mapping[str, Any], at: Places) -> None:
+    def check(self, values: Mapping[str, Any], at: ManifestPath) -> None:
         """Note missing fields, and two schemas where there may be one."""
         for name in self.json:
             if name in self.required and name not in values:
@@ -318,7 +322,7 @@ def _table(cls: type[Record]) -> Decode:
     if table.transparent:
         name, decode = table.slots[0].name, _decoder(table.slots[0])
 
-        def wrapped(value: Any, at: Places) -> Any:
+        def wrapped(value: Any, at: ManifestPath) -> Any:
             inner = decode(value, at)
             return None if inner is None else cls(**{name: inner})
 
@@ -334,7 +338,7 @@ def _union(name: str) -> Decode:
         for spelling in _spellings(kind)
     }
 
-    def decode(value: Any, at: Places) -> Any:
+    def decode(value: Any, at: ManifestPath) -> Any:
         if isinstance(value, str) and name == "DataType":
             value = {"kind": value}
         if not isinstance(value, (dict, Mapping)):
@@ -363,7 +367,7 @@ _UNIONS = MadeOnce(_union)
 def _enum(cls: type[Enum]) -> Decode:
     members = {spelling: member for member in cls for spelling in _spellings(member.value)}
 
-    def decode(value: Any, at: Places) -> Any:
+    def decode(value: Any, at: ManifestPath) -> Any:
         if isinstance(value, str) and value in members:
             return members[value]
         names = [member.value for member in cls]
@@ -406,20 +410,20 @@ def _decoder(slot: Slot) -> Decode:
 def _later(decoders: Mapping[Any, Decode], of: object) -> Decode:
     """Make a decoder when it is first used, as types may contain themselves."""
 
-    def decode(value: Any, at: Places) -> Any:
+    def decode(value: Any, at: ManifestPath) -> Any:
         return decoders[of](value, at)
 
     return decode
 
 
-def _lacks(at: Places, thing: type | str, key: str, fix: str | None = None) -> None:
+def _lacks(at: ManifestPath, thing: type | str, key: str, fix: str | None = None) -> None:
     name = thing if isinstance(thing, str) else thing.__name__
     at.note(
         "missing-field", f"{name} lacks {key!r}", "the field is required", fix or f"add `{key}:`"
     )
 
 
-def _twice(at: Places, name: str) -> None:
+def _twice(at: ManifestPath, name: str) -> None:
     at.note(
         "given-twice",
         f"{name} is given twice, under two names",

@@ -26,7 +26,7 @@ class InvalidAttributesError(ProtocolError):
     code = "invalid-attributes"
 
 
-class _Field(NamedTuple):
+class _FieldWriter(NamedTuple):
     name: str
     json: str
     own: str
@@ -34,9 +34,9 @@ class _Field(NamedTuple):
     newer: str | None
 
 
-class _Plan(NamedTuple):
+class _WriterPlan(NamedTuple):
     kind: str | None
-    fields: tuple[_Field, ...]
+    fields: tuple[_FieldWriter, ...]
     transparent: bool
 
 
@@ -61,19 +61,19 @@ def to_mapping(value: Record) -> Any:
     return mapping
 
 
-def _plain(field: _Field, item: Any) -> Any:
+def _plain(field: _FieldWriter, item: Any) -> Any:
     return item if field.write is None else field.write(item)
 
 
-def _plan(cls: type[Record]) -> _Plan:
+def _plan(cls: type[Record]) -> _WriterPlan:
     table = TABLES[cls]
     fields = tuple(
-        _Field(
+        _FieldWriter(
             slot.name, slot.json, slot.own or slot.json, _WRITERS.get(slot.kind), _newer(cls, slot)
         )
         for slot in table.slots
     )
-    return _Plan(KINDS.get(cls), fields, table.transparent)
+    return _WriterPlan(KINDS.get(cls), fields, table.transparent)
 
 
 _PLANS = MadeOnce(_plan)

@@ -96,7 +96,7 @@ def from_arrow_bytes(data: bytes) -> DataSchema:
     if root < 4:
         raise InvalidArrowSchemaError("the bytes are too few")
     try:
-        reading = _Reading(8 * len(data) + 1024)
+        reading = _SchemaReader(8 * len(data) + 1024)
         fields = _Table(data, root).tables(1)
         return DataSchema(tuple(reading.field(field, 0) for field in fields))
     except (StructError, IndexError, TypeError, UnicodeDecodeError, OverflowError) as error:
@@ -267,7 +267,7 @@ class _Table:
         return int(kind.unpack_from(self.data, place)[0])
 
 
-class _Reading:
+class _SchemaReader:
     """One pass over the fields; parts that are shared again and again cannot multiply the work."""
 
     def __init__(self, budget: int) -> None:

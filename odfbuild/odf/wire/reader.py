@@ -53,19 +53,19 @@ def read_field(cls: type[Record], name: str, data: bytes) -> Any:
 def read_member(union: str, data: bytes) -> Any:
     """Return the member of a union in a finished buffer: the table that lists have of it."""
     try:
-        return _wrapped_reader(union)(_Reader(data), _U32(data, 0)[0])
+        return _wrapped_reader(union)(_BufferReader(data), _U32(data, 0)[0])
     except (error, UnicodeDecodeError) as problem:
         raise _malformed(f"{union}: {problem}") from problem
 
 
-def _read_root(plan: "_Plan", data: bytes) -> Record:
+def _read_root(plan: "_ReaderPlan", data: bytes) -> Record:
     try:
-        return _Reader(data).table(plan, _U32(data, 0)[0])
+        return _BufferReader(data).table(plan, _U32(data, 0)[0])
     except (error, UnicodeDecodeError) as problem:
         raise _malformed(f"{plan.cls.__name__}: {problem}") from problem
 
 
-class _Reader:
+class _BufferReader:
     """A buffer being read, how deep we are in it, and how much more may be taken out of it.
 
     The budget bounds the work, as offsets that share what they point to could ask for any amount.
@@ -103,7 +103,7 @@ class _Reader:
         offsets = unpack(f"<{count}I", data[first : first + 4 * count])
         return [first + 4 * n + offset for n, offset in enumerate(offsets)]
 
-    def table(self, plan: "_Plan", place: int) -> Record:
+    def table(self, plan: "_ReaderPlan", place: int) -> Record:
         """Return the table at a place."""
         self.depth += 1
         self.budget -= 8
@@ -140,12 +140,12 @@ def _entries(vtable: bytes) -> tuple[int, ...]:
     return unpack(f"<{size // 2 - 2}H", vtable[4:])
 
 
-_Read: TypeAlias = Callable[[_Reader, Any, int], object]
+_Read: TypeAlias = Callable[[_BufferReader, Any, int], object]
 _Put: TypeAlias = Callable[[Record, object], None]
 _REQUIRED = object()
 
 
-class _Step(NamedTuple):
+class _FieldRead(NamedTuple):
     """How to read one field, and what to take when it is absent.
 
     A field is first taken out of its table by `code`, as struct has it, then read with the place
@@ -168,7 +168,7 @@ class _Shape(NamedTuple):
     unpack_from: Callable[[bytes, int], tuple[Any, ...]]
 
 
-class _Plan:
+class _ReaderPlan:
     """How to read a class; remembers the vtables it met, as blocks have few different ones."""
 
     def __init__(self, cls: type[Record], only: str | None = None) -> None:
@@ -177,7 +177,7 @@ class _Plan:
         self.shapes: dict[bytes, _Shape] = {}
 
     @cached_property
-    def steps(self) -> tuple[_Step, ...]:
+    def steps(self) -> tuple[_FieldRead, ...]:
         slots = TABLES[self.cls].slots
         return tuple(_step(slot) for slot in slots if self.only in (None, slot.name))
 
@@ -218,8 +218,10 @@ def _unpacker(fields: list[tuple[int, str]]) -> Callable[[bytes, int], tuple[Any
     return Struct(whole).unpack_from
 
 
-_PLANS: MadeOnce[type[Record], _Plan] = MadeOnce(_Plan)
-_FIELD_PLANS: MadeOnce[tuple[type[Record], str], _Plan] = MadeOnce(lambda key: _Plan(*key))
+_PLANS: MadeOnce[type[Record], _ReaderPlan] = MadeOnce(_ReaderPlan)
+_FIELD_PLANS: MadeOnce[tuple[type[Record], str], _ReaderPlan] = MadeOnce(
+    lambda key: _ReaderPlan(*key)
+)
 
 
 def _absent(slot: Slot) -> object:
@@ -235,9 +237,9 @@ def _absent(slot: Slot) -> object:
     return next(iter(_enum(slot))) if slot.kind == "enum" else _REQUIRED
 
 
-def _step(slot: Slot) -> _Step:
+def _step(slot: Slot) -> _FieldRead:
     code, read = _code_and_read(slot)
-    return _Step(slot.name, slot.slot, code, read, _absent(slot), slot.kind == "union")
+    return _FieldRead(slot.name, slot.slot, code, read, _absent(slot), slot.kind == "union")
 
 
 def _code_and_read(slot: Slot) -> tuple[str, _Read | None]:
@@ -271,7 +273,7 @@ def _enum(slot: Slot) -> type[Enum]:
 def _enum_reader(enum: type[Enum]) -> _Read:
     members = tuple(enum)
 
-    def read(_: _Reader, ordinal: int, __: int) -> object:
+    def read(_: _BufferReader, ordinal: int, __: int) -> object:
         if not 0 <= ordinal < len(members):
             raise UnsupportedVariantError(enum.__name__, ordinal)
         return members[ordinal]
@@ -295,7 +297,7 @@ def _union_reader(union: str) -> _Read:
     """Read the value of a tag, its offset being at a place."""
     plans = tuple(_PLANS[member] for member in UNIONS[union].members)
 
-    def read(reader: _Reader, tag: int, at: int) -> Record:
+    def read(reader: _BufferReader, tag: int, at: int) -> Record:
         if tag == 0:
             raise _malformed(f"{union} has a value without a tag")
         if tag > len(plans):
@@ -313,11 +315,11 @@ def _unions_reader(union: str) -> _Read:
     )
 
 
-def _wrapped_reader(union: str) -> Callable[[_Reader, int], object]:
+def _wrapped_reader(union: str) -> Callable[[_BufferReader, int], object]:
     """Read a one-field table, with the tag and the offset of a value."""
     read_one = _union_reader(union)
 
-    def one(reader: _Reader, place: int) -> object:
+    def one(reader: _BufferReader, place: int) -> object:
         tag, value, *_ = (*_entries(_vtable(reader.data, place)), 0, 0)
         if tag == 0 or value == 0:
             raise _malformed(f"an item in a list of {union} is empty")
@@ -326,11 +328,11 @@ def _wrapped_reader(union: str) -> Callable[[_Reader, int], object]:
     return one
 
 
-def _timestamp(_: _Reader, parts: bytes, __: int) -> Timestamp:
+def _timestamp(_: _BufferReader, parts: bytes, __: int) -> Timestamp:
     return Timestamp.from_parts(*_TIME(parts))
 
 
-def _multihash(reader: _Reader, offset: int, at: int) -> Multihash:
+def _multihash(reader: _BufferReader, offset: int, at: int) -> Multihash:
     """Read a hash; those of blocks and files, which are nearly all, without a look at each part."""
     place = at + offset
     data = reader.data

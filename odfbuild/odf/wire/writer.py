@@ -44,18 +44,18 @@ class UnwritableValueError(ProtocolError):
 
 def write_table(value: Record, time_align: int) -> bytes:
     """Return a finished buffer; `time_align` is the alignment of Timestamp structs, 1 or 4."""
-    writer = _Writer(time_align)
+    writer = _TableWriter(time_align)
     return _finished(writer, writer.table, value)
 
 
 def write_member(union: str, value: Record, time_align: int) -> bytes:
     """Return a finished buffer that holds a member of a union: the table that lists have of it."""
-    writer = _Writer(time_align)
+    writer = _TableWriter(time_align)
     write = _wrapped(union)
     return _finished(writer, lambda item: write(writer, item), value)
 
 
-def _finished(writer: "_Writer", write: Callable[[Record], int], value: Record) -> bytes:
+def _finished(writer: "_TableWriter", write: Callable[[Record], int], value: Record) -> bytes:
     try:
         return writer.finish(write(value))
     except (error, UnicodeEncodeError) as problem:
@@ -66,7 +66,7 @@ def _finished(writer: "_Writer", write: Callable[[Record], int], value: Record) 
         ) from problem
 
 
-class _Writer:
+class _TableWriter:
     """A buffer that grows towards its start."""
 
     __slots__ = ("align", "chunks", "depth", "size", "time_align", "vtables")
@@ -125,7 +125,7 @@ class _Writer:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _too_deep(value)
-        ready: list[tuple[_Step, Any]] = []
+        ready: list[tuple[_FieldWrite, Any]] = []
         for step in steps:
             item = getattr(value, step.name)
             if item is not None:
@@ -160,7 +160,7 @@ class _Writer:
         return place
 
 
-class _Step(NamedTuple):
+class _FieldWrite(NamedTuple):
     """How to write one field: what lies outside of the table, then what lies in it."""
 
     name: str
@@ -172,11 +172,11 @@ class _Step(NamedTuple):
     sparse: bool
 
 
-_Outside: TypeAlias = Callable[[_Writer, Any], Any]
-_Inside: TypeAlias = Callable[[_Writer, Any, _Step, list[int]], None]
+_Outside: TypeAlias = Callable[[_TableWriter, Any], Any]
+_Inside: TypeAlias = Callable[[_TableWriter, Any, _FieldWrite, list[int]], None]
 
 
-def _plan(cls: type[Record]) -> tuple[tuple[_Step, ...], int]:
+def _plan(cls: type[Record]) -> tuple[tuple[_FieldWrite, ...], int]:
     """Return the steps of a class and the number of its vtable slots."""
     steps = tuple(map(_step, TABLES[cls].slots))
     return steps, max((step.slot + (step.inside is _union) for step in steps), default=-1) + 1
@@ -185,7 +185,7 @@ def _plan(cls: type[Record]) -> tuple[tuple[_Step, ...], int]:
 _PLANS = MadeOnce(_plan)
 
 
-def _step(slot: Slot) -> _Step:
+def _step(slot: Slot) -> _FieldWrite:
     outside: _Outside | None = None
     inside: _Inside = _offset
     scalar = _U32
@@ -200,18 +200,18 @@ def _step(slot: Slot) -> _Step:
         outside, inside = _member(str(slot.of)), _union
     else:
         outside = _OUTSIDE[slot.kind] if slot.kind != "unions" else _members(str(slot.of))
-    return _Step(
+    return _FieldWrite(
         slot.name, slot.slot, not slot.optional, outside, inside, scalar, not slot.optional
     )
 
 
-def _offset(writer: _Writer, place: int, step: _Step, entries: list[int]) -> None:
+def _offset(writer: _TableWriter, place: int, step: _FieldWrite, entries: list[int]) -> None:
     writer.pad(4)
     writer.put(_U32.pack(writer.size + 4 - place))
     entries[step.slot] = writer.size
 
 
-def _scalar(writer: _Writer, item: int, step: _Step, entries: list[int]) -> None:
+def _scalar(writer: _TableWriter, item: int, step: _FieldWrite, entries: list[int]) -> None:
     """Write a number, but leave out a zero that needs not be told from absence."""
     if item or not step.sparse:
         writer.pad(step.scalar.size)
@@ -219,13 +219,17 @@ def _scalar(writer: _Writer, item: int, step: _Step, entries: list[int]) -> None
         entries[step.slot] = writer.size
 
 
-def _timestamp(writer: _Writer, item: Timestamp, step: _Step, entries: list[int]) -> None:
+def _timestamp(
+    writer: _TableWriter, item: Timestamp, step: _FieldWrite, entries: list[int]
+) -> None:
     writer.pad(writer.time_align)
     writer.put(_TIME.pack(*item.parts()))
     entries[step.slot] = writer.size
 
 
-def _union(writer: _Writer, item: tuple[int, int], step: _Step, entries: list[int]) -> None:
+def _union(
+    writer: _TableWriter, item: tuple[int, int], step: _FieldWrite, entries: list[int]
+) -> None:
     tag, place = item
     writer.put(_U8.pack(tag))
     entries[step.slot] = writer.size
@@ -256,12 +260,12 @@ def _members(union: str) -> _Outside:
     return lambda writer, items: writer.vector([one(writer, item) for item in items])
 
 
-def _wrapped(union: str) -> Callable[[_Writer, Record], int]:
+def _wrapped(union: str) -> Callable[[_TableWriter, Record], int]:
     """Write each value and, after it, the one-field table that holds its tag and offset."""
     tags = {cls: tag for tag, cls in enumerate(UNIONS[union].members, start=1)}
-    wrapper = _Step("value", 0, True, None, _union, _U32, False)
+    wrapper = _FieldWrite("value", 0, True, None, _union, _U32, False)
 
-    def one(writer: _Writer, item: Record) -> int:
+    def one(writer: _TableWriter, item: Record) -> int:
         tag, place = _tag(tags, item), writer.table(item)
         start, entries = writer.size, [0, 0]
         _union(writer, (tag, place), wrapper, entries)
@@ -271,14 +275,14 @@ def _wrapped(union: str) -> Callable[[_Writer, Record], int]:
 
 
 _OUTSIDE: dict[str, _Outside] = {
-    "text": _Writer.text,
-    "json": _Writer.text,
+    "text": _TableWriter.text,
+    "json": _TableWriter.text,
     "alias": lambda writer, item: writer.text(str(item)),
     "ref": lambda writer, item: writer.text(str(item)),
-    "bytes": _Writer.blob,
+    "bytes": _TableWriter.blob,
     "multihash": lambda writer, item: writer.blob(item.to_bytes()),
     "did": lambda writer, item: writer.blob(item.to_bytes()),
-    "table": _Writer.table,
+    "table": _TableWriter.table,
     "texts": lambda writer, items: writer.vector([writer.text(item) for item in items]),
     "tables": lambda writer, items: writer.vector([writer.table(item) for item in items]),
 }

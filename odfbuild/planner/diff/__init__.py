@@ -71,7 +71,7 @@ Resolve = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EventChange:
     """One event to append, and the index of the declared event that asks for it (None: absence)."""
 
     event: MetadataEvent
@@ -95,7 +95,7 @@ def diff(
     state: ChainState | None,
     resolve: Resolve,
     engines: Mapping[str, str],
-) -> tuple[Change, ...]:
+) -> tuple[EventChange, ...]:
     """Return the events that bring the chain to what is declared, in the order to append them.
 
     `state` is None for a dataset that does not exist yet; its Seed is not among the events, since
@@ -104,7 +104,7 @@ def diff(
     Raises KindChangedError, VocabChangedError.
     """
     wanted = [
-        Change(_complete(event, resolve, engines), index)
+        EventChange(_complete(event, resolve, engines), index)
         for index, event in enumerate(declared.metadata)
         if not isinstance(event, DisablePollingSource | DisablePushSource)
     ]
@@ -181,8 +181,8 @@ def _same_transform(declared: SetTransform, known: SetTransform) -> bool:
 
 
 def _ended(
-    wanted: list[Change], state: ChainState, declared_events: Sequence[MetadataEvent]
-) -> list[Change]:
+    wanted: list[EventChange], state: ChainState, declared_events: Sequence[MetadataEvent]
+) -> list[EventChange]:
     """Return the events that end what is in force and no longer declared, or declared as ended."""
     events = [change.event for change in wanted]
     ended: list[MetadataEvent] = []
@@ -207,7 +207,7 @@ def _ended(
         if isinstance(event, DisablePollingSource | DisablePushSource)
     }
     return [
-        Change(
+        EventChange(
             event,
             at.get(event) if isinstance(event, DisablePollingSource | DisablePushSource) else None,
         )

@@ -35,12 +35,12 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.planner.plan import Append, Step, Transform
 
 if TYPE_CHECKING:
-    from odfbuild.sql.analysis.engine_revisions import Cause
+    from odfbuild.sql.analysis.engine_revisions import RevisionFault
 
 
 def made_by_another(transform: TransformSql, installed: str) -> bool:
@@ -51,7 +51,7 @@ def made_by_another(transform: TransformSql, installed: str) -> bool:
 
 def may_have_wrong_rows(
     state: ChainState, current: Mapping[DatasetAlias, ChainState], installed: str
-) -> Cause | None:
+) -> RevisionFault | None:
     """Return why an earlier revision of the engine may have made rows that its query does not give.
 
     `current` are all datasets of the workspace.
@@ -130,7 +130,7 @@ def outdated_notes(
             )
 
 
-def _wrong_rows(each: Declared, sql: TransformSql, cause: Cause) -> Diagnostic:
+def _wrong_rows(each: Declared, sql: TransformSql, cause: RevisionFault) -> Diagnostic:
     code, why = _WRONG_ROWS[cause.name]
     return Diagnostic(
         code=code,
@@ -236,7 +236,7 @@ class _Key:
 def forward_problems(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
-    changes: Mapping[DatasetAlias, tuple[Change, ...]],
+    changes: Mapping[DatasetAlias, tuple[EventChange, ...]],
 ) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
     """Yield of each dataset with rows the new query that would have to restate them, or may.
 
@@ -261,7 +261,7 @@ def forward_problems(
                 yield each.alias, _warning(each, change, source)
 
 
-def _refusal(each: Declared, change: Change, why: str) -> Diagnostic:
+def _refusal(each: Declared, change: EventChange, why: str) -> Diagnostic:
     return Diagnostic(
         code="needs-restate",
         what=f"it cannot go on from its rows without on_query_change: restate: {why}",
@@ -273,7 +273,7 @@ def _refusal(each: Declared, change: Change, why: str) -> Diagnostic:
     )
 
 
-def _warning(each: Declared, change: Change, source: str) -> Diagnostic:
+def _warning(each: Declared, change: EventChange, source: str) -> Diagnostic:
     return Diagnostic(
         code="needs-restate",
         what=f"{each.alias} will stop once {source} takes an older row back",

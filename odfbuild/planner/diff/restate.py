@@ -16,7 +16,7 @@ from odfbuild.planner.plan.policy import OnQueryChange
 
 if TYPE_CHECKING:
     from odfbuild.planner.declared import Declared
-    from odfbuild.planner.diff import Change
+    from odfbuild.planner.diff import EventChange
 
 
 def restates(state: ChainState) -> bool:
@@ -38,8 +38,8 @@ def asks_to_restate(event: MetadataEvent) -> bool:
 
 
 def with_restating(
-    declared: "Declared", state: ChainState, changes: "Sequence[Change]"
-) -> "tuple[Change, ...]":
+    declared: "Declared", state: ChainState, changes: "Sequence[EventChange]"
+) -> "tuple[EventChange, ...]":
     """Return the changes of a dataset, its new query marked if it is to restate.
 
     That is as its definition asks; or because the query that it replaces still has to.

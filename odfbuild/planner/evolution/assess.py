@@ -13,18 +13,18 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataField, DataSchema, MetadataEvent, SetDataSchema, SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.evolution.columns.compare import compare_schemas
 from odfbuild.planner.evolution.columns.derive import Makes, data_schema, derive, makes_of
 from odfbuild.planner.evolution.columns.resolve import UNTYPED, Resolver
-from odfbuild.planner.evolution.gate import DEFAULT, Allowance, Gate
+from odfbuild.planner.evolution.gate import DEFAULT, Allowance, PlanGate
 from odfbuild.planner.evolution.reach import Reaches, takes_all
 from odfbuild.planner.evolution.rules.definitions import definition_hits, input_hits, retired_hits
 from odfbuild.planner.evolution.rules.hits import class_of
 from odfbuild.planner.evolution.rules.policy import restating_hits
 from odfbuild.planner.evolution.rules.queries import class_hits, class_of_query, query_hits
 from odfbuild.planner.evolution.rules.schemas import (
-    Columns,
+    AssessedColumns,
     refusals,
     schema_hits,
     unknown_hits,
@@ -58,7 +58,7 @@ class Assessed:
 def assess(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
-    changes: Mapping[DatasetAlias, Sequence[Change]],
+    changes: Mapping[DatasetAlias, Sequence[EventChange]],
     *,
     policy: Policy,
     locked: Mapping[DatasetAlias, DataSchema] | None = None,
@@ -77,24 +77,24 @@ def assess(
     another revision and not for chains.  `full` resolves the columns of new datasets, too, each of
     which takes a look at its query.
     """
-    work = _Work(declared, current, changes, locked or {}, against=against, full=full)
+    work = _Assessment(declared, current, changes, locked or {}, against=against, full=full)
     found = work.assessments()
     found |= retired_hits(declared, current, against=against)
     found = restating_hits(declared, current, changes, found, policy.gates.max_restated_rows)
-    judge = Gate(policy, gate, tuple(allowed), protect)
+    judge = PlanGate(policy, gate, tuple(allowed), protect)
     judged = {alias: replace(each, hits=judge.judge(each.hits)) for alias, each in found.items()}
     known = {*current, *(each.alias for each in declared)}
     return Assessed(judged, tuple(work.refusals), judge.notes(known, considered))
 
 
-class _Work:
+class _Assessment:
     """The state of one assessment."""
 
     def __init__(
         self,
         declared: Sequence[Declared],
         current: Mapping[DatasetAlias, ChainState],
-        changes: Mapping[DatasetAlias, Sequence[Change]],
+        changes: Mapping[DatasetAlias, Sequence[EventChange]],
         locked: Mapping[DatasetAlias, DataSchema],
         *,
         against: bool,
@@ -222,7 +222,7 @@ class _Work:
         old: Makes,
         new: Makes,
         inputs: tuple[InputChange, ...],
-    ) -> tuple[Columns, list[Hit], QueryClass | None]:
+    ) -> tuple[AssessedColumns, list[Hit], QueryClass | None]:
         """Compare the columns, and say which rules their changes and those of the query meet.
 
         Columns that no row was written with yet may change as they like.
@@ -254,7 +254,7 @@ class _Work:
             hits += class_hits(subject, class_of_query(old, self._seen_before(old)), query)
         return columns, hits, query
 
-    def _compared(self, subject: Subject) -> Columns:
+    def _compared(self, subject: Subject) -> AssessedColumns:
         alias = subject.alias
         before, after = self.resolver.before(alias), self.resolver.after(alias)
         was, now = self.resolver.made_before(alias), self.resolver.made_after(alias)
@@ -269,7 +269,7 @@ class _Work:
                 sources_after=None if now is None else now.sources(),
             )
             change = SchemaChange(before.schema, after.schema, found)
-        return Columns(change=change, untyped=after.untyped, was=was, now=now)
+        return AssessedColumns(change=change, untyped=after.untyped, was=was, now=now)
 
     # Inputs
 
@@ -312,6 +312,6 @@ class _Work:
         }
 
 
-def _transform_to_come(changes: Sequence[Change], state: ChainState) -> SetTransform | None:
+def _transform_to_come(changes: Sequence[EventChange], state: ChainState) -> SetTransform | None:
     events: Iterator[MetadataEvent] = (change.event for change in changes)
     return next((each for each in events if isinstance(each, SetTransform)), state.transform)

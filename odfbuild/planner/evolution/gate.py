@@ -32,7 +32,7 @@ class Allowance:
 
 
 @dataclass(slots=True)
-class Gate:
+class PlanGate:
     """Judges hits by the policy; keeps in mind which acceptances were of use.
 
     `strict` refuses warnings, too, and honours no acceptance without a reason; `off` refuses

@@ -8,12 +8,12 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.columns.compare import top_column
-from odfbuild.planner.evolution.columns.derive import Made
+from odfbuild.planner.evolution.columns.derive import DerivedColumns
 from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.evolution.columns.use import ALL, Reach, Reader, affected, readers_of
 from odfbuild.planner.evolution.rules.hits import class_of
 from odfbuild.planner.evolution.rules.queries import QUERY_CHANGED
-from odfbuild.planner.evolution.rules.schemas import Columns
+from odfbuild.planner.evolution.rules.schemas import AssessedColumns
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit
 from odfbuild.sql.text.steps import steps_of
@@ -32,7 +32,7 @@ class Reaches:
         self._reaches: dict[DatasetAlias, Reach] = {}
         self._additive: set[DatasetAlias] = set()
 
-    def note(self, subject: Subject, columns: Columns | None, hits: Sequence[Hit]) -> None:
+    def note(self, subject: Subject, columns: AssessedColumns | None, hits: Sequence[Hit]) -> None:
         """Keep in mind which columns readers see otherwise: those named, or all of them."""
         least = ChangeClass.ADDITIVE.rank
         counted = [each for each in hits if each.change.rank >= least]
@@ -70,7 +70,7 @@ class Reaches:
                 done[alias] = replace(done[alias], affected=reached)
         return done
 
-    def _made(self, alias: DatasetAlias) -> Sequence[Made]:
+    def _made(self, alias: DatasetAlias) -> Sequence[DerivedColumns]:
         """Return what the query of a dataset that is there makes, before and after."""
         before = self._resolver.made_before(alias)
         if before is None:
@@ -92,7 +92,7 @@ def _may_take_all(reader: Declared) -> bool:
     return any(isinstance(event, SetTransform) and takes_all(event) for event in events)
 
 
-def _rewritten(subject: Subject, now: Made | None) -> set[str]:
+def _rewritten(subject: Subject, now: DerivedColumns | None) -> set[str]:
     """Return the columns that a changed query makes in another way."""
     rewrite = subject.rewrite
     whole = rewrite.rows or not rewrite.changed or any("*" in each for each in rewrite.changed)

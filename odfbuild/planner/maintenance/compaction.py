@@ -92,14 +92,16 @@ Part: TypeAlias = Keep | Merge
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
+class ChainRewrite:
     """The first `kept` blocks of a chain stay; the parts follow them, in the place of the rest."""
 
     kept: int
     parts: tuple[Part, ...]
 
 
-def compacted(kind: DatasetKind, events: Sequence[MetadataEvent], limits: Limits) -> Rewrite | None:
+def compacted(
+    kind: DatasetKind, events: Sequence[MetadataEvent], limits: Limits
+) -> ChainRewrite | None:
     """Return how a chain is rewritten with its slices merged; None if there is nothing to merge.
 
     Raises KindCompactedError for a derivative.
@@ -115,21 +117,23 @@ def compacted(kind: DatasetKind, events: Sequence[MetadataEvent], limits: Limits
     return _rewrite(parts) if any(isinstance(part, Merge) for part in parts) else None
 
 
-def metadata_only(events: Sequence[MetadataEvent]) -> Rewrite | None:
+def metadata_only(events: Sequence[MetadataEvent]) -> ChainRewrite | None:
     """Return how a chain is rewritten without its data; None if it has none."""
     dropped = next((n for n, each in enumerate(events) if _has_data(each)), None)
     if dropped is None:
         return None
-    return Rewrite(dropped, tuple(Keep(each) for each in events[dropped:] if not _has_data(each)))
+    return ChainRewrite(
+        dropped, tuple(Keep(each) for each in events[dropped:] if not _has_data(each))
+    )
 
 
 def _has_data(event: MetadataEvent) -> bool:
     return isinstance(event, AddData | ExecuteTransform)
 
 
-def _rewrite(parts: Sequence[Part]) -> Rewrite:
+def _rewrite(parts: Sequence[Part]) -> ChainRewrite:
     kept = next(n for n, part in enumerate(parts) if isinstance(part, Merge))
-    return Rewrite(kept, tuple(parts[kept:]))
+    return ChainRewrite(kept, tuple(parts[kept:]))
 
 
 def _runs(events: Sequence[MetadataEvent]) -> Iterator[tuple[MetadataEvent, ...]]:

@@ -13,7 +13,7 @@ from odfbuild.odf.events import AddData, DatasetKind, DataSlice, ExecuteTransfor
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.maintenance.compaction import Keep, Limits, Merge, Rewrite
+from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Limits, Merge
 
 RESET = "reset"
 COMPACT = "compact"
@@ -95,7 +95,7 @@ def extent(events: Iterable[MetadataEvent]) -> Extent:
     return Extent(blocks, slices, records, size)
 
 
-def extent_after(events: Sequence[MetadataEvent], rewrite: Rewrite) -> Extent:
+def extent_after(events: Sequence[MetadataEvent], rewrite: ChainRewrite) -> Extent:
     """Measure the chain that a rewrite leaves."""
     kept = [*events[: rewrite.kept]]
     kept += [part.event for part in rewrite.parts if isinstance(part, Keep)]

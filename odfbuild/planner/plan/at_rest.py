@@ -46,7 +46,7 @@ class WithRest(Mapping[DatasetAlias, Planned]):
         return self._every()
 
 
-class Names(Sequence[DatasetAlias]):
+class DatasetNames(Sequence[DatasetAlias]):
     """Names of datasets in order, of a known number, made when they are asked for."""
 
     def __init__(self, size: int, every: Callable[[], tuple[DatasetAlias, ...]]) -> None:

@@ -90,7 +90,7 @@ class Affected:
 class Hit:
     """A rule that applies to a change of one dataset, and what the gate makes of it.
 
-    `column` is the path that it is about, None for the whole dataset; `ways` are the ways on, one
+    `column` is the path that it is about, None for the whole dataset; `ways` are the options, one
     command or edit each.
     """
 

@@ -42,7 +42,7 @@ class RepeatedKeys(Enum):
     REFUSE = "refuse"
 
 
-class Columns(Enum):
+class ColumnsPolicy(Enum):
     """What becomes of an input whose columns are not those of its schema.
 
     EXACT: it is refused.  BY_NAME: columns bind by name, others are left out, and what lacks is
@@ -84,7 +84,7 @@ class IngestOptions:
     max_bad_percent: int | None = None
     repeated_keys: RepeatedKeys = RepeatedKeys.WARN
     reread: Reread | None = None
-    columns: Columns | None = None
+    columns: ColumnsPolicy | None = None
 
 
 AS_USUAL = IngestOptions()
@@ -113,7 +113,7 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class RenamedDataset:
     """A dataset that goes on under another name: same id, same chain."""
 
     old: DatasetAlias
@@ -121,7 +121,7 @@ class Moved:
     span: SourceSpan
 
 
-def last_names(moved: Sequence[Moved]) -> dict[DatasetAlias, DatasetAlias]:
+def last_names(moved: Sequence[RenamedDataset]) -> dict[DatasetAlias, DatasetAlias]:
     """Return the names that datasets have after all moves, by their old ones; none of a circle."""
     steps = {each.old: each.new for each in moved}
     found = dict(steps)
@@ -170,4 +170,4 @@ class Policy:
     now: Timestamp | None = None
     gates: Gates = Gates()
     accepted: tuple[Acceptance, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[RenamedDataset, ...] = ()

@@ -26,7 +26,7 @@ from odfbuild.planner.select.tree import (
     Expression,
     Glob,
     Method,
-    Name,
+    NameSelector,
     Reach,
     Selector,
     SourceKind,
@@ -58,7 +58,7 @@ def parse_selector(
 
     Raises SelectorError with everything that is wrong with it and with those that it refers to.
     """
-    reading = _Reading(named or {})
+    reading = _SelectorReader(named or {})
     root = reading.selector(text, origin)
     if root is not None:
         reading.follow(root)
@@ -68,7 +68,7 @@ def parse_selector(
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _SelectorPiece:
     """A part of a selector: its text, where it starts, and the whole that it is of."""
 
     text: str
@@ -76,8 +76,8 @@ class _Piece:
     whole: str
     origin: str
 
-    def part(self, start: int, stop: int) -> "_Piece":
-        return _Piece(self.text[start:stop], self.start + start, self.whole, self.origin)
+    def part(self, start: int, stop: int) -> "_SelectorPiece":
+        return _SelectorPiece(self.text[start:stop], self.start + start, self.whole, self.origin)
 
     def span(self) -> SourceSpan:
         before = self.whole[: self.start]
@@ -93,7 +93,7 @@ class _Piece:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _SelectorReader:
     named: Mapping[str, str]
     known: dict[str, Expression | None] = field(default_factory=dict)
     found: list[Diagnostic] = field(default_factory=list)
@@ -111,16 +111,18 @@ class _Reading:
                     self.follow(read)
 
     def selector(self, text: str, origin: str) -> Expression | None:
-        words = [_Piece(word[0], word.start(), text, origin) for word in _WORD.finditer(text)]
+        words = [
+            _SelectorPiece(word[0], word.start(), text, origin) for word in _WORD.finditer(text)
+        ]
         at = next((n for n, word in enumerate(words) if word.text == _EXCLUDE), len(words))
-        whole = _Piece(text, 0, text, origin)
+        whole = _SelectorPiece(text, 0, text, origin)
         if at == len(words):
             return self.union(words, whole)
         base = self.union(words[:at], whole) if at else Glob("*", whole.span())
         excluded = self.union([w for w in words[at:] if w.text != _EXCLUDE], words[at])
         return None if base is None or excluded is None else Without(base, excluded)
 
-    def union(self, words: list[_Piece], around: _Piece) -> Expression | None:
+    def union(self, words: list[_SelectorPiece], around: _SelectorPiece) -> Expression | None:
         if not words:
             self.refuse(
                 around,
@@ -135,14 +137,14 @@ class _Reading:
             return None
         return read[0] if len(read) == 1 else AnyOf(read)
 
-    def intersection(self, word: _Piece) -> Expression | None:
+    def intersection(self, word: _SelectorPiece) -> Expression | None:
         parts = [self.term(part) for part in _split(word)]
         read = tuple(part for part in parts if part is not None)
         if len(read) < len(parts):
             return None
         return read[0] if len(read) == 1 else AllOf(read, word.span())
 
-    def term(self, piece: _Piece) -> Expression | None:
+    def term(self, piece: _SelectorPiece) -> Expression | None:
         found = _TERM.fullmatch(piece.text)
         if found is None or not piece.text:
             self.refuse(
@@ -170,7 +172,7 @@ class _Reading:
             return None
         return Around(atom)
 
-    def atom(self, piece: _Piece) -> Atom | None:
+    def atom(self, piece: _SelectorPiece) -> Atom | None:
         method = _METHOD.fullmatch(piece.text)
         if method is not None:
             return self.by(piece, method)
@@ -181,9 +183,9 @@ class _Reading:
         if len(parts) > 2 or not all(map(is_name, parts)):
             self.refuse(piece, *_no_name(text))
             return None
-        return Name(text, piece.span())
+        return NameSelector(text, piece.span())
 
-    def by(self, piece: _Piece, found: re.Match[str]) -> By | None:
+    def by(self, piece: _SelectorPiece, found: re.Match[str]) -> By | None:
         word = found["method"]
         known = {each.value: each for each in Method}
         if word not in known:
@@ -206,7 +208,7 @@ class _Reading:
             return None
         return self.valued(known[word], value, at)
 
-    def valued(self, method: Method, value: str, at: _Piece) -> By | None:
+    def valued(self, method: Method, value: str, at: _SelectorPiece) -> By | None:
         choices = _CHOICES.get(method)
         if choices is not None:
             value = value.lower()
@@ -223,7 +225,7 @@ class _Reading:
             return None
         return By(method, value, at.span())
 
-    def refuse(self, piece: _Piece, what: str, why: str, fix: str) -> None:
+    def refuse(self, piece: _SelectorPiece, what: str, why: str, fix: str) -> None:
         self.found.append(
             Diagnostic(code="selector", what=what, why=why, fix=fix, span=piece.span())
         )
@@ -247,7 +249,7 @@ _WHY_CHOICES: Mapping[Method, str] = {
 def _name_of(atom: Atom) -> str | None:
     """Return the named selector that an atom may mean."""
     match atom:
-        case Name(text):
+        case NameSelector(text):
             return text
         case By(Method.SELECTOR, value):
             return value
@@ -255,7 +257,7 @@ def _name_of(atom: Atom) -> str | None:
             return None
 
 
-def _split(word: _Piece) -> Iterator[_Piece]:
+def _split(word: _SelectorPiece) -> Iterator[_SelectorPiece]:
     at = 0
     while True:
         found = _PART.match(word.text, at)

@@ -23,7 +23,7 @@ from odfbuild.planner.select.tree import (
     Expression,
     Glob,
     Method,
-    Name,
+    NameSelector,
     Reach,
     Selector,
     Without,
@@ -61,7 +61,7 @@ class SelectionGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selected:
     """What a selector means, and what is worth a warning: parts of it that mean nothing."""
 
     datasets: _Names
@@ -75,16 +75,18 @@ def select(
     return choose(selector, graph, columns).datasets
 
 
-def choose(selector: Selector, graph: SelectionGraph, columns: ColumnUsers | None = None) -> Chosen:
+def choose(
+    selector: Selector, graph: SelectionGraph, columns: ColumnUsers | None = None
+) -> Selected:
     """Return what a selector means, with warnings; `columns` is asked for `column:` only.
 
     Raises SelectorError with every exact name that there is not.
     """
-    search = _Search(selector.named, graph, columns)
+    search = _GraphSearch(selector.named, graph, columns)
     found = search.find(selector.root)
     if search.errors:
         raise SelectorError(search.errors)
-    return Chosen(found, tuple(search.notes))
+    return Selected(found, tuple(search.notes))
 
 
 def needs(*selectors: Selector) -> frozenset[Fact]:
@@ -122,7 +124,7 @@ def _reaches(expression: Expression) -> bool:
 
 
 @dataclass(slots=True)
-class _Search:
+class _GraphSearch:
     named: Mapping[str, Expression]
     graph: SelectionGraph
     columns: ColumnUsers | None
@@ -134,7 +136,7 @@ class _Search:
 
     def find(self, expression: Expression) -> _Names:
         match expression:
-            case Name() | Glob() | By():
+            case NameSelector() | Glob() | By():
                 return self.atom(expression)
             case Reach(base, up, down):
                 return self.reach(base, up, down)
@@ -156,7 +158,7 @@ class _Search:
             self.warn(expression.span, "no dataset is in all parts of this", "")
         return found
 
-    def reach(self, base: Name | Glob | By, up: int | None, down: int | None) -> _Names:
+    def reach(self, base: NameSelector | Glob | By, up: int | None, down: int | None) -> _Names:
         start = self.atom(base)
         before = self.upstream(start, up)
         if isinstance(base, By) and base.method is Method.COLUMN and down != 0:
@@ -165,9 +167,9 @@ class _Search:
 
     # atoms
 
-    def atom(self, atom: Name | Glob | By) -> _Names:
+    def atom(self, atom: NameSelector | Glob | By) -> _Names:
         match atom:
-            case Name():
+            case NameSelector():
                 return self.name(atom)
             case Glob(text, span):
                 wanted = like(text, ignore_case=True)
@@ -188,7 +190,7 @@ class _Search:
             case _:
                 assert_never(atom)
 
-    def name(self, atom: Name) -> _Names:
+    def name(self, atom: NameSelector) -> _Names:
         known = self.graph.datasets.get(DatasetAlias.parse(atom.text))
         if known is not None:
             return frozenset({known.alias})

@@ -54,7 +54,7 @@ class SourceKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameSelector:
     """The dataset of this name; if there is none, the selector of the project with this name."""
 
     text: str
@@ -78,7 +78,7 @@ class By:
     span: SourceSpan = field(compare=False, repr=False)
 
 
-Atom: TypeAlias = Name | Glob | By
+Atom: TypeAlias = NameSelector | Glob | By
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Without:
     excluded: "Expression"
 
 
-Expression: TypeAlias = Name | Glob | By | Reach | Around | AllOf | AnyOf | Without
+Expression: TypeAlias = NameSelector | Glob | By | Reach | Around | AllOf | AnyOf | Without
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Selector:
 def atoms(expression: Expression) -> Iterator[Atom]:
     """Yield the atoms of an expression, in the order in which they are written."""
     match expression:
-        case Name() | Glob() | By():
+        case NameSelector() | Glob() | By():
             yield expression
         case Reach() | Around():
             yield expression.base

@@ -2,13 +2,13 @@
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.project.yaml import Value
-from odfbuild.project.yaml.places import KeyPath, Places
+from odfbuild.project.yaml.places import KeyPath, PlaceFinder
 
 
 class Findings:
     """Collects findings about one document; paths start at its top."""
 
-    def __init__(self, value: Value, places: Places) -> None:
+    def __init__(self, value: Value, places: PlaceFinder) -> None:
         self.value = value
         self.places = places
         self.errors: list[Diagnostic] = []

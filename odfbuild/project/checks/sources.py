@@ -191,7 +191,7 @@ def check_reading(
     schema = check_read(read, (*path, "read"), findings)
     if schema is None or source.preprocess is not None:
         return
-    columns = _Columns(schema, findings.written_key((*path, "read"), "ddlSchema", "schema"))
+    columns = _MergeColumns(schema, findings.written_key((*path, "read"), "ddlSchema", "schema"))
     _check_storable(columns, read, findings)
     _check_system_columns(columns, source.merge, vocab, findings)
     _check_operation_column(columns, source.merge, vocab, (*path, "merge"), findings)
@@ -199,7 +199,7 @@ def check_reading(
     _check_event_time_column(columns, vocab, findings, time_at)
 
 
-class _Columns:
+class _MergeColumns:
     """The columns that reach the merge, and where their list is written."""
 
     def __init__(self, schema: DataSchema, path: _Steps) -> None:
@@ -286,7 +286,7 @@ def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None
 
 
 def _check_key_columns(
-    columns: _Columns, merge: MergeStrategy, path: _Steps, findings: Findings
+    columns: _MergeColumns, merge: MergeStrategy, path: _Steps, findings: Findings
 ) -> None:
     if isinstance(merge, MergeStrategyAppend):
         return
@@ -305,7 +305,7 @@ def _check_key_columns(
                 )
 
 
-def _check_storable(columns: _Columns, read: ReadStep, findings: Findings) -> None:
+def _check_storable(columns: _MergeColumns, read: ReadStep, findings: Findings) -> None:
     """Check that columns can be in a data slice: what is read is what is stored here."""
     for name, field in columns.fields.items():
         part = unhashable(field.type)
@@ -328,7 +328,7 @@ def _can_be_read(of: DataType, read: ReadStep) -> bool:
 
 
 def _check_system_columns(
-    columns: _Columns, merge: MergeStrategy, vocab: DatasetVocabulary, findings: Findings
+    columns: _MergeColumns, merge: MergeStrategy, vocab: DatasetVocabulary, findings: Findings
 ) -> None:
     reserved = [vocab.offset_column, vocab.system_time_column]
     if not isinstance(merge, _STREAMS):
@@ -345,7 +345,7 @@ def _check_system_columns(
 
 
 def _check_operation_column(
-    columns: _Columns,
+    columns: _MergeColumns,
     merge: MergeStrategy,
     vocab: DatasetVocabulary,
     path: _Steps,
@@ -378,7 +378,7 @@ def _is_integer(field: DataField) -> bool:
 
 
 def _check_event_time_column(
-    columns: _Columns, vocab: DatasetVocabulary, findings: Findings, time_at: _Steps | None
+    columns: _MergeColumns, vocab: DatasetVocabulary, findings: Findings, time_at: _Steps | None
 ) -> None:
     name = vocab.event_time_column
     field = columns.fields.get(name)
@@ -401,7 +401,7 @@ def _is_time(field: DataField) -> bool:
 
 
 def _check_near_event_time(
-    columns: _Columns, name: str, findings: Findings, time_at: _Steps | None
+    columns: _MergeColumns, name: str, findings: Findings, time_at: _Steps | None
 ) -> None:
     """Check a name that no column has: event times come from the source then."""
     times = [field.name for field in columns.fields.values() if _is_time(field)]

@@ -24,7 +24,7 @@ from odfbuild.odf.events import AddPushSource, FetchStepFilesGlob, ReadStepCsv, 
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import (
     BadRows,
-    Columns,
+    ColumnsPolicy,
     IngestOptions,
     OnQueryChange,
     RepeatedKeys,
@@ -39,7 +39,7 @@ from odfbuild.planner.select.tree import (
     Expression,
     Glob,
     Method,
-    Name,
+    NameSelector,
     Reach,
     Without,
     atoms,
@@ -76,7 +76,7 @@ def parts_of(
         case Without(base, excluded):
             for part in parts_of(base, named, known, seen):
                 yield Without(part, excluded)
-        case Name() | By(Method.SELECTOR):
+        case NameSelector() | By(Method.SELECTOR):
             name = _selector(expression, named, known)
             if name is None or name in seen:
                 yield expression
@@ -89,7 +89,7 @@ def parts_of(
 def weight_of(expression: Expression, named: Mapping[str, Expression]) -> Weight:
     """Return how specific one part of a union is; the greater the more."""
     match expression:
-        case Name():
+        case NameSelector():
             return (_NAME, 0, 1)
         case Glob(pattern):
             spelled = sum(sign not in "*?[]" for sign in pattern)
@@ -110,7 +110,7 @@ def weight_of(expression: Expression, named: Mapping[str, Expression]) -> Weight
 
 
 def _selector(
-    atom: Name | By, named: Mapping[str, Expression], known: Collection[DatasetAlias]
+    atom: NameSelector | By, named: Mapping[str, Expression], known: Collection[DatasetAlias]
 ) -> str | None:
     """Return the named selector that an atom means; a dataset of that name goes before it."""
     if isinstance(atom, By):
@@ -163,7 +163,7 @@ class Default:
     watermark_lag: int | None = None
     repeated_keys: RepeatedKeys | None = None
     reread: Reread | None = None
-    columns: Columns | None = None
+    columns: ColumnsPolicy | None = None
     span: SourceSpan
 
 
@@ -189,7 +189,7 @@ def read_defaults(
         bad_rows = entry.choice("bad_rows", [each.value for each in BadRows])
         repeated = entry.choice("repeated_keys", [each.value for each in RepeatedKeys])
         reread = entry.choice("reread", [each.value for each in Reread])
-        columns = entry.choice("columns", [each.value for each in Columns])
+        columns = entry.choice("columns", [each.value for each in ColumnsPolicy])
         default = Default(
             selector=selector,
             tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
@@ -201,7 +201,7 @@ def read_defaults(
             watermark_lag=read_lag(entry, "watermark_lag"),
             repeated_keys=None if repeated is None else RepeatedKeys(repeated),
             reread=None if reread is None else Reread(reread),
-            columns=None if columns is None else Columns(columns),
+            columns=None if columns is None else ColumnsPolicy(columns),
             span=entry.span(),
         )
         if not wrong:  # else it would be told again when datasets are looked for
@@ -381,10 +381,10 @@ def _unbindable(declared: "Declared", given: Sequence[Default]) -> Diagnostic | 
         if isinstance(event.read, ReadStepCsv) and not event.read.header and has_schema:
             why = "its CSV files have no header, so their columns have no names"
             fix = "write `header: true` in `read`, if they have one; else leave it out here"
-        elif policy is Columns.UNION and event.preprocess is not None:
+        elif policy is ColumnsPolicy.UNION and event.preprocess is not None:
             why = "its columns are those of the `preprocess` query, which a new one does not change"
             fix = "use `columns: by-name`, and name new columns in `schema` and in the query"
-        elif policy is Columns.EXACT and not has_schema:
+        elif policy is ColumnsPolicy.EXACT and not has_schema:
             why = "it declares no columns to compare with"
             fix = "declare them as `schema` in `read`"
         else:

@@ -10,7 +10,7 @@ from odfbuild.errors import SourceSpan
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.config.variables import is_word, printed
 from odfbuild.project.yaml import Value
-from odfbuild.project.yaml.places import KeyPath, Places
+from odfbuild.project.yaml.places import KeyPath, PlaceFinder
 from odfbuild.suggest import did_you_mean
 
 _KEYS = ("template", "for_each", "matrix", "from", "key", "exclude", "name")
@@ -21,7 +21,7 @@ _ONE = "one template needs one list of what to make of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generator:
+class GeneratorEntry:
     """One entry of `generate`: a template, what to make of it, and how the datasets are called.
 
     Exactly one of `for_each` (values by their keys), `matrix` (values by axis) and `source` (a CSV
@@ -39,7 +39,7 @@ class Generator:
     key: str | None = None
     exclude: tuple[Mapping[str, Value], ...] = ()
     span: SourceSpan
-    places: Places = field(compare=False, repr=False)
+    places: PlaceFinder = field(compare=False, repr=False)
 
     def at(self, *path: str | int) -> SourceSpan:
         """Return where a part of the entry is written, such as `at("template")`."""
@@ -48,7 +48,7 @@ class Generator:
 
 def read_generators(
     reading: SettingsReader, value: Value, variables: Mapping[str, object]
-) -> tuple[Generator, ...]:
+) -> tuple[GeneratorEntry, ...]:
     """Return the generators that are right; an axis may not be called as a variable is."""
     found = (
         _generator(reading.section(entry, path, _KEYS, ("template",)), variables)
@@ -58,7 +58,7 @@ def read_generators(
     return tuple(each for each in found if each is not None)
 
 
-def _generator(entry: Section, variables: Mapping[str, object]) -> Generator | None:
+def _generator(entry: Section, variables: Mapping[str, object]) -> GeneratorEntry | None:
     before = len(entry.reading.found)
     template = entry.path_inside("template", _TEMPLATES)
     dataset_name = entry.text("name")
@@ -70,7 +70,7 @@ def _generator(entry: Section, variables: Mapping[str, object]) -> Generator | N
     exclude = _exclude(entry, matrix)
     if template is None or len(entry.reading.found) > before:
         return None
-    return Generator(
+    return GeneratorEntry(
         name=str(entry.path[-1]),
         template=template,
         dataset_name=dataset_name,

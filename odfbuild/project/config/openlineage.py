@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class OpenLineageSettings:
     """The setting: a server, the path of its lineage, and the variable that holds its token.
 
     `namespace` is that of jobs, and of datasets without a home; by default the project's name.
@@ -37,10 +37,10 @@ class Endpoint:
         return f"Endpoint({self.url!r})"
 
 
-def read_telling(reading: SettingsReader, value: Value) -> Telling:
+def read_telling(reading: SettingsReader, value: Value) -> OpenLineageSettings:
     """Return what the setting says; by default nothing is sent."""
     section = reading.section(value, ("openlineage",), _KEYS)
-    return Telling(
+    return OpenLineageSettings(
         url=_url(section),
         endpoint=section.text("endpoint") or _PATH,
         token_env=_token_env(section),
@@ -48,7 +48,7 @@ def read_telling(reading: SettingsReader, value: Value) -> Telling:
     )
 
 
-def endpoint_of(telling: Telling, env: Mapping[str, str]) -> Endpoint | None:
+def endpoint_of(telling: OpenLineageSettings, env: Mapping[str, str]) -> Endpoint | None:
     """Return where events go, None if nowhere.
 
     OPENLINEAGE_URL stands for the setting, with OPENLINEAGE_ENDPOINT and OPENLINEAGE_API_KEY: a

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan.policy import Acceptance, Gates, Moved, Severity
+from odfbuild.planner.plan.policy import Acceptance, Gates, RenamedDataset, Severity
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
 
@@ -57,9 +57,9 @@ def read_accepted(reading: SettingsReader, value: Value) -> tuple[Acceptance, ..
     return tuple(known.values())
 
 
-def read_moved(reading: SettingsReader, value: Value) -> tuple[Moved, ...]:
+def read_moved(reading: SettingsReader, value: Value) -> tuple[RenamedDataset, ...]:
     """Return the renames, in order; two of one name, to one name, and circles are refused."""
-    moves: list[Moved] = []
+    moves: list[RenamedDataset] = []
     for at, item in enumerate(reading.items(value, ("moved",))):
         entry = reading.section(item, ("moved", at), ("from", "to"), ("from", "to"))
         old, new = entry.alias("from"), entry.alias("to")
@@ -75,11 +75,13 @@ def read_moved(reading: SettingsReader, value: Value) -> tuple[Moved, ...]:
             why = "names would change places without end"
             entry.wrong("to", f"{new} is moved to {old}", why, "remove the older of the moves")
         else:
-            moves.append(Moved(old=old, new=new, span=entry.reading.places.value(entry.path)))
+            moves.append(
+                RenamedDataset(old=old, new=new, span=entry.reading.places.value(entry.path))
+            )
     return tuple(moves)
 
 
-def _reached(start: DatasetAlias, moves: Iterable[Moved]) -> set[DatasetAlias]:
+def _reached(start: DatasetAlias, moves: Iterable[RenamedDataset]) -> set[DatasetAlias]:
     """Return a name and all that it becomes in the end."""
     onward = {each.old: each.new for each in moves}
     reached = {start}

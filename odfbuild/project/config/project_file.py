@@ -7,18 +7,18 @@ from pathlib import Path, PurePosixPath
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.host.files import MOST, read_regular
-from odfbuild.planner.plan.policy import Acceptance, Gates, Moved
+from odfbuild.planner.plan.policy import Acceptance, Gates, RenamedDataset
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default, read_defaults
-from odfbuild.project.config.generators import Generator, read_generators
-from odfbuild.project.config.openlineage import Telling, read_telling
+from odfbuild.project.config.generators import GeneratorEntry, read_generators
+from odfbuild.project.config.openlineage import OpenLineageSettings, read_telling
 from odfbuild.project.config.packages import PackageSource, read_packages
 from odfbuild.project.config.policy import read_accepted, read_gates, read_moved
 from odfbuild.project.config.selectors import read_selectors
 from odfbuild.project.config.settings import SettingsReader, is_outside
 from odfbuild.project.config.targets import (
     DEFAULT_TARGET,
-    Profile,
+    ProfilesFile,
     SparkOptions,
     Target,
     add_profile,
@@ -141,9 +141,9 @@ class Config:
     variables: Mapping[str, Variable] = field(default_factory=dict)
     env: tuple[str, ...] = ()
     defaults: tuple[Default, ...] = ()
-    generators: tuple[Generator, ...] = ()
+    generators: tuple[GeneratorEntry, ...] = ()
     packages: tuple[PackageSource, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[RenamedDataset, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     gates: Gates = field(default_factory=Gates)
     pools: Mapping[str, int] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class Config:
     targets: Mapping[str, Target] = field(
         default_factory=lambda: {DEFAULT_TARGET: Target(DEFAULT_TARGET)}
     )
-    telling: Telling = field(default_factory=Telling)
+    telling: OpenLineageSettings = field(default_factory=OpenLineageSettings)
     places: Mapping[str, SourceSpan] = field(default_factory=dict, compare=False, repr=False)
 
     def target(self, name: str | None = None) -> Target:
@@ -240,7 +240,7 @@ def parse_config(
     *,
     default_name: str,
     is_folder: Callable[[str], bool] = lambda _: True,
-    profiles: Sequence[Profile] = (),
+    profiles: Sequence[ProfilesFile] = (),
 ) -> Config:
     """Return what the text of a project file says; a project is called as its folder by default.
 
@@ -256,7 +256,7 @@ def read_settings(
     *,
     default_name: str,
     is_folder: Callable[[str], bool] = lambda _: True,
-    profiles: Sequence[Profile] = (),
+    profiles: Sequence[ProfilesFile] = (),
 ) -> Settings:
     """Return what can be told of a project file, and everything that is wrong with it."""
     try:
@@ -302,7 +302,7 @@ def _not_one_document(documents: tuple[Document, ...]) -> Diagnostic:
 
 
 def _config(
-    reading: SettingsReader, default_name: str, profiles: Sequence[Profile]
+    reading: SettingsReader, default_name: str, profiles: Sequence[ProfilesFile]
 ) -> tuple[Config, list[Diagnostic]]:
     """Return the settings, and what is wrong with the profiles."""
     top = reading.mapping(reading.value, (), _KEYS)
@@ -357,7 +357,7 @@ def _at(value: Value, path: Sequence[str]) -> Value:
 
 
 def _profiled(
-    own: Mapping[str, Target], profiles: Sequence[Profile], options: SparkOptions
+    own: Mapping[str, Target], profiles: Sequence[ProfilesFile], options: SparkOptions
 ) -> tuple[Mapping[str, Target], list[Diagnostic]]:
     targets, found = dict(own), list[Diagnostic]()
     for profile in profiles:

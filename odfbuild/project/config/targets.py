@@ -141,7 +141,7 @@ _LINE_KEY = re.compile(r"""([\w.\-]+)["']?\s*:""")
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ProfilesFile:
     """The text of one profiles.yaml; `file` is how messages name it."""
 
     file: str
@@ -155,7 +155,7 @@ def user_folder(env: Mapping[str, str]) -> Path | None:
     return Path(env["HOME"]) / ".config" / "odfbuild" if env.get("HOME") else None
 
 
-def read_profiles(root: Path, user: Path | None) -> tuple[Profile, ...]:
+def read_profiles(root: Path, user: Path | None) -> tuple[ProfilesFile, ...]:
     """Return the profiles that there are, that of the user first; ProjectErrors of unreadable."""
     refuse_link_out(root, PROFILES)
     places = [] if user is None else [(user / PROFILES, str(user / PROFILES))]
@@ -169,7 +169,7 @@ def looks_secret(name: str) -> bool:
 
 
 def add_profile(
-    profile: Profile, targets: Mapping[str, Target], default: SparkOptions
+    profile: ProfilesFile, targets: Mapping[str, Target], default: SparkOptions
 ) -> tuple[dict[str, Target], list[Diagnostic]]:
     """Return targets with those of a profile on top, and what is wrong with the profile."""
     try:
@@ -190,9 +190,9 @@ def _by_place(found: Diagnostic) -> tuple[int, int]:
     return (0, 0) if found.span is None else (found.span.line, found.span.column)
 
 
-def _read(path: Path, name: str) -> Profile | None:
+def _read(path: Path, name: str) -> ProfilesFile | None:
     try:
-        return Profile(name, decode(read_regular(path, MOST), name))
+        return ProfilesFile(name, decode(read_regular(path, MOST), name))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -8,8 +8,8 @@ from posixpath import normpath
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import read_regular
 from odfbuild.project.yaml import decode
-from odfbuild.project.yaml.places import Source
-from odfbuild.project.yaml.rules import Rule
+from odfbuild.project.yaml.places import SourceText
+from odfbuild.project.yaml.rules import YamlRule
 
 
 def leads_out(root: Path, path: Path) -> bool:
@@ -35,7 +35,7 @@ MAX_BYTES = 16 * 1024 * 1024
 class UnreadableError(Exception):
     """A file cannot be taken in; the rule says why."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: YamlRule) -> None:
         super().__init__(rule.what)
         self.rule = rule
 
@@ -60,14 +60,14 @@ class Home:
     datasets: tuple[str, ...] = ("datasets",)
     macros: str = "macros"
     sql: str = "sql"
-    _sources: dict[str, Source] = field(default_factory=dict, compare=False, repr=False)
+    _sources: dict[str, SourceText] = field(default_factory=dict, compare=False, repr=False)
     _folders: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def shown(self, name: str) -> str:
         """Return how a file is called in messages: relative to the project."""
         return self.prefix + name
 
-    def read(self, name: str) -> Source:
+    def read(self, name: str) -> SourceText:
         """Return a file that is listed; links to files are followed, but not out of the folder.
 
         Raises UnreadableError, or ProjectErrors if it is not text.
@@ -83,9 +83,9 @@ class Home:
         if size > MAX_BYTES:
             raise UnreadableError(_too_large(size))
         shown = self.shown(name)
-        return Source(shown, decode(data, shown))
+        return SourceText(shown, decode(data, shown))
 
-    def take(self, name: str) -> Source:
+    def take(self, name: str) -> SourceText:
         """Return a file that another one names, read once, with its line ends made one.
 
         Raises as `read` does, and UnreadableError of a file that is not inside: links may not lead
@@ -96,7 +96,7 @@ class Home:
                 raise UnreadableError(OUTSIDE)
             found = self.read(name)
             text = found.text.replace("\r\n", "\n").replace("\r", "\n")
-            self._sources[name] = found if text == found.text else Source(found.file, text)
+            self._sources[name] = found if text == found.text else SourceText(found.file, text)
         return self._sources[name]
 
     def has(self, name: str) -> bool:
@@ -123,8 +123,8 @@ def inside(path: str) -> str | None:
     return None if shortest.startswith("../") or shortest in ("..", ".") else shortest
 
 
-def _unreadable(error: OSError) -> Rule:
-    return Rule(
+def _unreadable(error: OSError) -> YamlRule:
+    return YamlRule(
         "unreadable-file",
         f"the file cannot be read: {error.strerror or error}",
         "every definition counts: what cannot be read would be missing",
@@ -132,8 +132,8 @@ def _unreadable(error: OSError) -> Rule:
     )
 
 
-def _too_large(size: int) -> Rule:
-    return Rule(
+def _too_large(size: int) -> YamlRule:
+    return YamlRule(
         "too-large",
         f"the file has {size} bytes, the most is {MAX_BYTES}",
         "a manifest is text that people read; this looks like data",
@@ -141,7 +141,7 @@ def _too_large(size: int) -> Rule:
     )
 
 
-OUTSIDE = Rule(
+OUTSIDE = YamlRule(
     "outside-project",
     "the file is not inside the project",
     "a project must work on every machine that it is copied to, and read nothing else of it",

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from odfbuild.errors import ProjectErrors, SourceSpan
-from odfbuild.planner.declared import Declared, PathSteps, Spans
+from odfbuild.planner.declared import Declared, PathSpans, PathSteps
 from odfbuild.project.files import Home, UnreadableError
 from odfbuild.project.yaml import read_source
-from odfbuild.project.yaml.places import Places
+from odfbuild.project.yaml.places import PlaceFinder
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class FoundAgain:
     file: str
     document: int
     name: SourceSpan
-    _places: Spans | None = field(default=None, compare=False, repr=False)
+    _places: PathSpans | None = field(default=None, compare=False, repr=False)
 
     def value(self, path: PathSteps) -> SourceSpan:
         if tuple(path) == ("content", "name"):
@@ -37,13 +37,13 @@ class FoundAgain:
         found = self.places()
         return self.name if found is None else found.inside(path, text, offset, length)
 
-    def places(self) -> Places | None:
+    def places(self) -> PlaceFinder | None:
         """Return the places as they are read now; None if there is no such document any more."""
         if self._places is None:
             self._places = self._read()
-        return self._places if isinstance(self._places, Places) else None
+        return self._places if isinstance(self._places, PlaceFinder) else None
 
-    def _read(self) -> Places | None:
+    def _read(self) -> PlaceFinder | None:
         try:
             source = self.home.read(self.file.removeprefix(self.home.prefix))
             documents = read_source(source)
@@ -53,9 +53,9 @@ class FoundAgain:
         return next(found, None)
 
 
-def places_of(declared: Declared) -> Places | None:
+def places_of(declared: Declared) -> PlaceFinder | None:
     """Return the places of a definition that was read from a file, None if they are gone."""
     places = declared.places
     if isinstance(places, FoundAgain):
         return places.places()
-    return places if isinstance(places, Places) else None
+    return places if isinstance(places, PlaceFinder) else None

@@ -104,7 +104,7 @@ class ForeignRepositoryError(GitError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GitResult:
     """How a command ended and what it printed; `cut` when that was more than it may be."""
 
     code: int
@@ -232,7 +232,7 @@ def run(
     given: bytes = b"",
     most: int = _MOST,
     timeout: float = TIMEOUT,
-) -> Answer:
+) -> GitResult:
     """Run git in a folder with nobody to ask; it and all that it starts end with it.
 
     Raises NoGitError, GitTimeoutError.
@@ -266,7 +266,7 @@ def run(
                 _end(process)
                 raise
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - 64 * 1024))
-        return Answer(process.returncode, out, errors.read(), cut)
+        return GitResult(process.returncode, out, errors.read(), cut)
 
 
 def searched() -> str:
@@ -290,7 +290,7 @@ def _output(pipe: IO[bytes], most: int, until: float) -> tuple[bytes, bool]:
 
 def _run(
     folder: Path, arguments: Sequence[str], *, given: bytes = b"", most: int = _MOST
-) -> Answer:
+) -> GitResult:
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     settings = [word for each in _SETTINGS for word in ("-c", each)]
     return run(
@@ -316,7 +316,7 @@ def _read(folder: Path, *arguments: str, given: bytes = b"", most: int = _MOST) 
     return answer.out
 
 
-def _failed(command: str, answer: Answer) -> GitError:
+def _failed(command: str, answer: GitResult) -> GitError:
     if "not a git repository" in answer.message:
         return NoRepositoryError(
             what=f"git {command} failed: {answer.message}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from odfbuild.errors import ProjectError
 from odfbuild.project.config.packages import is_path
-from odfbuild.project.git import Answer, GitError, run, searched
+from odfbuild.project.git import GitError, GitResult, run, searched
 from odfbuild.project.git.tree import (
     MAX_BYTES,
     MAX_FILES,
@@ -181,7 +181,7 @@ def _is_part(path: str) -> bool:
     return belongs(path) or any(part in (".", "..") for part in path.split("/"))
 
 
-def _run(arguments: Sequence[str], folder: Path, given: bytes, most: int) -> Answer:
+def _run(arguments: Sequence[str], folder: Path, given: bytes, most: int) -> GitResult:
     """Run git as the user would: with the user's keys, proxies and certificates."""
     env = {name: text for name, text in os.environ.items() if not _NOT_OURS.fullmatch(name)}
     try:

@@ -23,7 +23,7 @@ _FILE, _EXECUTABLE = "100644", "100755"
 _PARTIAL = r"^(extensions\.partialclone|remote\..*\.(promisor|partialclonefilter))$"
 
 
-class MissingObjectError(GitError):
+class MissingGitObjectError(GitError):
     """Objects of a commit are not in the repository, or are damaged."""
 
     code = "git-missing"
@@ -161,9 +161,9 @@ def _contents(
         at = start + size + 1
 
 
-def _missing(tree: WorkTree, id: str, where: str) -> MissingObjectError:
+def _missing(tree: WorkTree, id: str, where: str) -> MissingGitObjectError:
     partial = tree.settings(_PARTIAL)
-    return MissingObjectError(
+    return MissingGitObjectError(
         what=f"the repository lacks the object {id}, or cannot read it: {where}",
         why="nothing is fetched to read a revision: the repository would say from where and how"
         + (f"; it is a partial clone ({ascii(partial[0])[1:-1]})" if partial else ""),

@@ -154,7 +154,7 @@ def parse_lock(text: str) -> Lock:
     documents = read_documents(head, LOCK_FILE)
     if len(documents) != 1:
         raise ProjectErrors([_refused("it is not one mapping")])
-    reading = _Reading(documents[0])
+    reading = _LockReader(documents[0])
     lock = reading.lock()
     if reading.found:
         raise ProjectErrors(reading.found)
@@ -196,7 +196,7 @@ def _present(value: LockedPackage | LockedSchema, keys: tuple[str, ...]) -> dict
     return {key: entry for key, entry in entries if entry not in (None, ())}
 
 
-class _Reading:
+class _LockReader:
     """Takes a lock out of a document and collects what is wrong."""
 
     def __init__(self, document: Document) -> None:

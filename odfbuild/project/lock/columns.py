@@ -71,7 +71,7 @@ def type_text(of: DataType) -> str:
 
 def read_columns(lines: Iterable[str]) -> DataSchema:
     """Return the schema that lines stand for; raises ColumnLineError."""
-    return DataSchema(tuple(_Reader(line).column() for line in lines))
+    return DataSchema(tuple(_LineReader(line).column() for line in lines))
 
 
 def plain_schema(schema: DataSchema) -> DataSchema:
@@ -143,7 +143,7 @@ def _in_units(unit: TimeUnit) -> str:
 # --- reading ---------------------------------------------------------------------------------
 
 
-class _Reader:
+class _LineReader:
     """One line and how far it has been read."""
 
     def __init__(self, line: str) -> None:

@@ -15,7 +15,7 @@ from odfbuild.project.files import Home, inside
 from odfbuild.project.template.include import include_from
 from odfbuild.project.template.rendered import Piece, RenderedSource
 from odfbuild.project.yaml import Include
-from odfbuild.project.yaml.places import Source
+from odfbuild.project.yaml.places import SourceText
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -42,7 +42,7 @@ class Templates:
     _compiled: "dict[str, Template | ProjectErrors]" = field(default_factory=dict)
 
     def render(
-        self, source: Source, names: Mapping[str, object], instance: str | None
+        self, source: SourceText, names: Mapping[str, object], instance: str | None
     ) -> RenderedSource:
         """Return the output of a template, with further names for it alone.
 
@@ -55,12 +55,12 @@ class Templates:
     def include(self, holder: str, names: Mapping[str, object], instance: str | None) -> Include:
         """Return what takes in the files that a definition names, rendering those to render."""
 
-        def rendered(name: str) -> Source:
+        def rendered(name: str) -> SourceText:
             return self.render(self.home.take(name), names, instance)
 
         return include_from(self.home, holder, rendered)
 
-    def _run(self, source: Source, names: Mapping[str, object], instance: str | None) -> str:
+    def _run(self, source: SourceText, names: Mapping[str, object], instance: str | None) -> str:
         from odfbuild.project.template.bounds import LimitError
         from odfbuild.project.template.environment import MAX_OUTPUT
 
@@ -81,7 +81,7 @@ class Templates:
             raise _problem(error, environment, source.file, instance) from None
         return "".join(parts)
 
-    def _compile(self, source: Source, environment: "TemplateEnvironment") -> "Template":
+    def _compile(self, source: SourceText, environment: "TemplateEnvironment") -> "Template":
         found = self._compiled.get(source.file)
         if found is None:
             try:
@@ -93,7 +93,7 @@ class Templates:
             raise found
         return found
 
-    def _trace(self, source: Source, names: Mapping[str, object]) -> tuple[Piece, ...]:
+    def _trace(self, source: SourceText, names: Mapping[str, object]) -> tuple[Piece, ...]:
         """Run a template once more; nothing if it fails this time: functions may be anything."""
         from odfbuild.project.template.trace import TracingEnvironment, trace
 
@@ -116,7 +116,7 @@ class Templates:
 
         return Loader(self._find, self._importable)
 
-    def _find(self, name: str) -> Source | None:
+    def _find(self, name: str) -> SourceText | None:
         """Return a file to import: a package's by its name in front, else one of the macros."""
         if not name.endswith(_ENDING) or inside(name) != name:
             return None
@@ -140,7 +140,7 @@ class Templates:
         ]
 
 
-def _compile(environment: "TemplateEnvironment", source: Source) -> "Template":
+def _compile(environment: "TemplateEnvironment", source: SourceText) -> "Template":
     from jinja2 import Template
 
     code = environment.compile(environment.add(source), source.file, source.file)

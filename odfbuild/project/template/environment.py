@@ -26,8 +26,8 @@ from odfbuild.project.template.bounds import (
     check_size,
     weigh,
 )
-from odfbuild.project.template.names import Names, UnprintableError, plain, shown
-from odfbuild.project.yaml.places import Source
+from odfbuild.project.template.names import TemplateNames, UnprintableError, plain, shown
+from odfbuild.project.yaml.places import SourceText
 
 MAX_OUTPUT = 16 * 1024 * 1024
 MAX_STEPS = 1_000_000
@@ -38,7 +38,7 @@ _BEGINS = ("variable_begin", "block_begin")
 _ENDS = ("variable_end", "block_end")
 
 
-class AbsentError(UndefinedError):
+class UndefinedNameError(UndefinedError):
     """A name is not defined; `owner` is what it was looked for in, `missing` of a plain name."""
 
     def __init__(self, message: str, owner: object, name: object) -> None:
@@ -53,7 +53,7 @@ class AbsentError(UndefinedError):
 class Loader(BaseLoader):
     """Finds what templates import: `find` returns a file by its name, None if there is none."""
 
-    def __init__(self, find: Callable[[str], Source | None], names: Callable[[], list[str]]):
+    def __init__(self, find: Callable[[str], SourceText | None], names: Callable[[], list[str]]):
         self._find = find
         self.names = names
 
@@ -71,7 +71,7 @@ class Loader(BaseLoader):
 class TemplateText:
     """The text of a template with its line ends made one, and where its tags begin and end."""
 
-    source: Source
+    source: SourceText
     tags: list[tuple[int, int]] = field(default_factory=list)
 
     def tag(self, offset: int) -> tuple[int, int] | None:
@@ -93,7 +93,7 @@ class _Absent(StrictUndefined):
     ) -> None:
         super().__init__(hint, obj, name, exc)
         if exc is UndefinedError:
-            raised: Any = lambda message: AbsentError(message, obj, name)  # noqa: E731
+            raised: Any = lambda message: UndefinedNameError(message, obj, name)  # noqa: E731
             self._undefined_exception = raised
 
 
@@ -151,10 +151,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.filters = bounded_filters(self.filters, self)
         self.globals.update(names)
 
-    def add(self, source: Source) -> str:
+    def add(self, source: SourceText) -> str:
         """Take in the text of a file, and return it as it is to be compiled."""
         text = source.text.replace("\r\n", "\n").replace("\r", "\n")
-        kept = source if text == source.text else Source(source.file, text)
+        kept = source if text == source.text else SourceText(source.file, text)
         self.texts[source.file] = TemplateText(kept)
         return text
 
@@ -206,7 +206,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return super().call(context, obj, *args, **kwargs)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if isinstance(obj, Names) and attribute in obj:
+        if isinstance(obj, TemplateNames) and attribute in obj:
             return obj[attribute]
         return super().getattr(obj, attribute)
 

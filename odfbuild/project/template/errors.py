@@ -18,12 +18,12 @@ from odfbuild.project.template.bounds import LimitError
 from odfbuild.project.template.environment import (
     MAX_OUTPUT,
     MAX_STEPS,
-    AbsentError,
     Loader,
     TemplateEnvironment,
     TemplateText,
+    UndefinedNameError,
 )
-from odfbuild.project.template.names import Names, UnprintableError, absent_of, label_of
+from odfbuild.project.template.names import TemplateNames, UnprintableError, absent_of, label_of
 from odfbuild.project.template.python import PythonError
 from odfbuild.redaction import excerpt
 from odfbuild.suggest import Suggestions, did_you_mean
@@ -182,7 +182,7 @@ def _span(text: TemplateText, start: int, end: int) -> SourceSpan:
 
 
 def _named(error: Exception) -> str | None:
-    if isinstance(error, AbsentError):
+    if isinstance(error, UndefinedNameError):
         return str(error.name)
     return error.called if isinstance(error, PythonError) else None
 
@@ -195,7 +195,7 @@ def _start(environment: TemplateEnvironment, frame: _Frame) -> str:
 
 def _told(error: Exception, frames: list[_Frame], environment: TemplateEnvironment) -> Diagnostic:
     match error:
-        case AbsentError():
+        case UndefinedNameError():
             return _absent(error, frames[-1].names if frames else ())
         case TemplateNotFound():
             return _not_found(error, environment)
@@ -256,7 +256,7 @@ def _unprintable(kind: str) -> Diagnostic:
     )
 
 
-def _absent(error: AbsentError, known: tuple[str, ...]) -> Diagnostic:
+def _absent(error: UndefinedNameError, known: tuple[str, ...]) -> Diagnostic:
     name, owner = str(error.name), error.owner
     if error.is_plain and "does not export" in str(error):
         return _undefined(
@@ -267,7 +267,7 @@ def _absent(error: AbsentError, known: tuple[str, ...]) -> Diagnostic:
     if isinstance(owner, TemplateModule):
         macros = [each for each in vars(owner) if not each.startswith("_")]
         return _undefined(f"the imported file has no '{name}'", _STRICT, _offer(name, macros))
-    if isinstance(owner, Names):
+    if isinstance(owner, TemplateNames):
         return _absent_in(owner, name)
     if isinstance(owner, Mapping):
         return _undefined(f"no '{name}' in this mapping", _STRICT, _offer(name, map(str, owner)))
@@ -302,7 +302,7 @@ _KINDS = {
 }
 
 
-def _absent_in(owner: Names, name: str) -> Diagnostic:
+def _absent_in(owner: TemplateNames, name: str) -> Diagnostic:
     label = label_of(owner)
     if name in absent_of(owner):
         return _undefined(

@@ -11,11 +11,11 @@ from itertools import product
 from math import prod
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
-from odfbuild.project.config.generators import Generator
+from odfbuild.project.config.generators import GeneratorEntry
 from odfbuild.project.config.variables import printed
-from odfbuild.project.template.names import Names
+from odfbuild.project.template.names import TemplateNames
 from odfbuild.project.yaml import Value, read_source
-from odfbuild.project.yaml.places import Source
+from odfbuild.project.yaml.places import SourceText
 from odfbuild.suggest import did_you_mean
 
 _WHY = "each row makes one dataset, known by that value wherever in the file the row stands"
@@ -30,7 +30,7 @@ class Row:
     span: SourceSpan
 
 
-def read_rows(source: Source, key: str) -> tuple[Row, ...]:
+def read_rows(source: SourceText, key: str) -> tuple[Row, ...]:
     """Return the rows of a file in their order; values of a CSV file are all texts.
 
     Raises ProjectErrors with everything that is wrong with them.
@@ -49,7 +49,7 @@ def read_rows(source: Source, key: str) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _csv_rows(source: Source, key: str, found: list[Diagnostic]) -> Iterator[Row]:
+def _csv_rows(source: SourceText, key: str, found: list[Diagnostic]) -> Iterator[Row]:
     lines = csv.reader(StringIO(source.text, newline=""), strict=True)
     try:
         columns = next(lines, [])
@@ -74,7 +74,9 @@ def _csv_rows(source: Source, key: str, found: list[Diagnostic]) -> Iterator[Row
         found.append(_problem(span, what, "its rows cannot be told apart", fix))
 
 
-def _check_columns(source: Source, columns: list[str], key: str, found: list[Diagnostic]) -> None:
+def _check_columns(
+    source: SourceText, columns: list[str], key: str, found: list[Diagnostic]
+) -> None:
     span = _line(source, 0)
     for at, name in enumerate(columns):
         if name in columns[:at]:
@@ -85,7 +87,7 @@ def _check_columns(source: Source, columns: list[str], key: str, found: list[Dia
         found.append(_problem(span, f"there is no column '{key}'", _WHY, fix))
 
 
-def _yaml_rows(source: Source, key: str, found: list[Diagnostic]) -> Iterator[Row]:
+def _yaml_rows(source: SourceText, key: str, found: list[Diagnostic]) -> Iterator[Row]:
     documents = read_source(source)
     if len(documents) != 1 or not isinstance(documents[0].value, list):
         span = documents[0].places.value(()) if documents else _line(source, 0)
@@ -113,7 +115,7 @@ def _has_key(
     return True
 
 
-def _line(source: Source, row: int) -> SourceSpan:
+def _line(source: SourceText, row: int) -> SourceSpan:
     start, line = source.line_at(row)
     return source.span(start, start + max(1, len(line)))
 
@@ -134,7 +136,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class NameText(Source):
+class NameText(SourceText):
     """The name that a generator gives, as a template whose places are in the project file."""
 
     within: Callable[[int, int], SourceSpan] | None = None
@@ -144,7 +146,7 @@ class NameText(Source):
         return self.within(start, end - start)
 
 
-def name_of(generator: Generator) -> NameText | None:
+def name_of(generator: GeneratorEntry) -> NameText | None:
     """Return the name that a generator gives to its datasets, to be rendered for each item."""
     text, path = generator.dataset_name, ("generate", generator.name, "name")
     if text is None:
@@ -156,7 +158,7 @@ def name_of(generator: Generator) -> NameText | None:
     )
 
 
-def expand(generator: Generator, read: Callable[[str], Source]) -> tuple[Item, ...]:
+def expand(generator: GeneratorEntry, read: Callable[[str], SourceText]) -> tuple[Item, ...]:
     """Return the items of a generator; `read` gives the file that its rows are in.
 
     Raises ProjectErrors with what is wrong with them.
@@ -176,12 +178,14 @@ def expand(generator: Generator, read: Callable[[str], Source]) -> tuple[Item, .
 
 
 def _item(name: str, key: str, value: Value) -> Item:
-    return Item(f"{name}={key}", {"each": Names("each", {"key": key, "value": value})})
+    return Item(f"{name}={key}", {"each": TemplateNames("each", {"key": key, "value": value})})
 
 
 def _row(name: str, key: str, values: Mapping[str, Value]) -> Item:
-    row = Names("row", values)
-    return Item(f"{name}={key}", {"each": Names("each", {"key": key, "value": row}), "row": row})
+    row = TemplateNames("row", values)
+    return Item(
+        f"{name}={key}", {"each": TemplateNames("each", {"key": key, "value": row}), "row": row}
+    )
 
 
 def _combinations(
@@ -194,10 +198,16 @@ def _combinations(
         if any(each.items() <= texts.items() for each in left_out):
             continue
         key = ", ".join(f"{axis}={text}" for axis, text in texts.items())
-        yield Item(key, {**axes, "each": Names("each", {"key": key, "value": Names("each", axes)})})
+        yield Item(
+            key,
+            {
+                **axes,
+                "each": TemplateNames("each", {"key": key, "value": TemplateNames("each", axes)}),
+            },
+        )
 
 
-def _check_number(generator: Generator, key: str, number: int) -> None:
+def _check_number(generator: GeneratorEntry, key: str, number: int) -> None:
     if number > MAX_ITEMS:
         found = Diagnostic(
             code="generate-items",

@@ -6,15 +6,15 @@ from posixpath import normpath
 
 from odfbuild.project.files import OUTSIDE, Home, UnreadableError, inside
 from odfbuild.project.yaml import Include, RefusedIncludeError
-from odfbuild.project.yaml.places import Source
-from odfbuild.project.yaml.rules import Rule
+from odfbuild.project.yaml.places import SourceText
+from odfbuild.project.yaml.rules import YamlRule
 from odfbuild.suggest import did_you_mean
 
 _PLAIN = ".sql"
 _TEMPLATE = ".sql.j2"
 
 
-def include_from(home: Home, holder: str, render: Callable[[str], Source]) -> Include:
+def include_from(home: Home, holder: str, render: Callable[[str], SourceText]) -> Include:
     """Return what takes in the files that a definition names, by paths relative to its own.
 
     They are .sql files of the folders that hold queries and definitions; `render` runs those that
@@ -22,7 +22,7 @@ def include_from(home: Home, holder: str, render: Callable[[str], Source]) -> In
     """
     folder = PurePosixPath(holder).parent
 
-    def include(path: str) -> Source:
+    def include(path: str) -> SourceText:
         name = _name(home, folder, path)
         try:
             return render(name) if name.endswith(_TEMPLATE) else home.take(name)
@@ -56,17 +56,17 @@ def _is_watched(home: Home, name: str) -> bool:
     )
 
 
-def _not_there(home: Home, folder: PurePosixPath, name: str) -> Rule:
+def _not_there(home: Home, folder: PurePosixPath, name: str) -> YamlRule:
     beside = (home.root / name).parent
     files = (each for each in beside.iterdir() if each.is_file()) if beside.is_dir() else ()
     names = sorted(each.name for each in files)
     queries = [each for each in names if each.endswith((_PLAIN, _TEMPLATE))]
     guess = did_you_mean(PurePosixPath(name).name, queries)
     where = f"paths are relative to the file that names them, which is in {folder}/"
-    return Rule("include", f"there is no file '{name}'", where, guess or "correct the path")
+    return YamlRule("include", f"there is no file '{name}'", where, guess or "correct the path")
 
 
-_NO_PATH = Rule(
+_NO_PATH = YamlRule(
     "include",
     "!include names no file",
     "the value is the text of a file",
@@ -74,8 +74,8 @@ _NO_PATH = Rule(
 )
 
 
-def _not_sql(path: str) -> Rule:
-    return Rule(
+def _not_sql(path: str) -> YamlRule:
+    return YamlRule(
         "include",
         f"'{path}' is not a query",
         "values are taken from .sql files, and from .sql.j2 files after templating",
@@ -83,8 +83,8 @@ def _not_sql(path: str) -> Rule:
     )
 
 
-def _elsewhere(home: Home) -> Rule:
-    return Rule(
+def _elsewhere(home: Home) -> YamlRule:
+    return YamlRule(
         "include",
         "queries are not taken from this folder",
         f"changes are looked for in {', '.join(f'{each}/' for each in (home.sql, *home.datasets))}"

@@ -14,7 +14,7 @@ class UnprintableError(Exception):
         self.value = value
 
 
-class Names(Mapping[str, object]):
+class TemplateNames(Mapping[str, object]):
     """Values by name, under one name of their own, such as `vars`.
 
     In templates `row.items` is the value `items`, if there is one, and never a method that hides
@@ -43,7 +43,7 @@ class Names(Mapping[str, object]):
         return len(self._values)
 
 
-class LazyNames(Names):
+class LazyNames(TemplateNames):
     """Names whose values are made when they are first asked for."""
 
     __slots__ = ("_made", "_make")
@@ -61,12 +61,12 @@ class LazyNames(Names):
         return self._made[name]
 
 
-def label_of(names: Names) -> str:
+def label_of(names: TemplateNames) -> str:
     """Return what some names are called together, such as `vars`."""
     return names._label
 
 
-def absent_of(names: Names) -> tuple[str, ...]:
+def absent_of(names: TemplateNames) -> tuple[str, ...]:
     """Return the names that would be known if a value had been given for them."""
     return names._absent
 

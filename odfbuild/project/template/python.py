@@ -11,8 +11,8 @@ from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
 
-from odfbuild.project.template.names import Names, UnprintableError, plain
-from odfbuild.project.yaml.places import Source
+from odfbuild.project.template.names import TemplateNames, UnprintableError, plain
+from odfbuild.project.yaml.places import SourceText
 
 
 class PythonError(Exception):
@@ -26,7 +26,7 @@ class PythonError(Exception):
         self.line = _line_in(file, error)
 
 
-def functions(name: str, source: Source) -> Names:
+def functions(name: str, source: SourceText) -> TemplateNames:
     """Return the public functions of a module, which runs for that; PythonError if it fails."""
     module = ModuleType(name)
     try:
@@ -39,7 +39,7 @@ def functions(name: str, source: Source) -> Names:
         for each, value in vars(module).items()
         if _is_offered(each, value, name)
     }
-    return Names(f"py.{name}", found)
+    return TemplateNames(f"py.{name}", found)
 
 
 def _is_offered(name: str, value: object, module: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from odfbuild.errors import SourceSpan
-from odfbuild.project.yaml.places import Source
+from odfbuild.project.yaml.places import SourceText
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Piece:
     """
 
     text: str
-    source: Source
+    source: SourceText
     start: int
     end: int
     literal: bool
@@ -39,7 +39,7 @@ class LineOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderedSource(Source):
+class RenderedSource(SourceText):
     """The output of a template: its places are places in the template.
 
     `trace` runs the template once more and gives the pieces of its output.
@@ -75,7 +75,7 @@ class RenderedSource(Source):
 class Rendering:
     """One file of definitions after templating; plain files are as they are."""
 
-    source: Source
+    source: SourceText
 
     @property
     def file(self) -> str:

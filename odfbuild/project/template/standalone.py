@@ -12,7 +12,7 @@ from odfbuild.project.config.variables import printed
 from odfbuild.project.files.places import places_of
 from odfbuild.project.template.rendered import LineOrigin, Rendering
 from odfbuild.project.yaml import resolve_plain
-from odfbuild.project.yaml.places import Source, Spot
+from odfbuild.project.yaml.places import SourceText, Spot
 
 _TAG = "!include"
 _MARKS = ("---", "...")
@@ -35,7 +35,7 @@ class _Edit:
     start: int
     stop: int
     text: str
-    included: Source | None = None
+    included: SourceText | None = None
     own_line: bool = False
     inline: bool = False
 
@@ -81,7 +81,7 @@ def _rows(text: str, document: int) -> tuple[int, int]:
     return (starts[document] if document else 0), stop
 
 
-def _edits(root: Spot, name: str, source: Source) -> dict[int, list[_Edit]]:
+def _edits(root: Spot, name: str, source: SourceText) -> dict[int, list[_Edit]]:
     """Return what has to be put into the lines of a document, by row."""
     edits: dict[int, list[_Edit]] = {}
     # an alias repeats the very spot of its anchor
@@ -135,7 +135,7 @@ def _edited(line: str, edits: list[_Edit], origin: LineOrigin, namer: LineOrigin
     yield Line(line, origin)
 
 
-def _literal(before: str, included: Source, origin: LineOrigin) -> Iterator[Line]:
+def _literal(before: str, included: SourceText, origin: LineOrigin) -> Iterator[Line]:
     """Yield a text as a literal block below its key."""
     text = included.text
     yield Line(before + ("|" if text.endswith("\n") else "|-"), origin)

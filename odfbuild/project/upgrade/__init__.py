@@ -21,10 +21,10 @@ from odfbuild.project.upgrade.walk import Walk
 from odfbuild.project.yaml import Document, read_documents
 from odfbuild.project.yaml.layout import (
     ClashError,
-    Edit,
-    Move,
-    Page,
+    DocumentEdits,
     Steps,
+    TextEdit,
+    TextMove,
     UnusualLayoutError,
     apply_edits,
 )
@@ -33,7 +33,7 @@ _SHAPED = ("id", "source", "vocab", "apiVersion")
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
+class FieldRewrite:
     """One thing that is written differently today, and where it stood."""
 
     what: str
@@ -41,28 +41,28 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrade:
+class ManifestUpgrade:
     """The text of today, what was rewritten, and what could not be.
 
     `lost` is kept as comments or left as it is; what is `refused` is not touched at all.
     """
 
     text: str
-    edits: tuple[Edit, ...]
-    moves: tuple[Move, ...]
-    rewrites: tuple[Rewrite, ...]
+    edits: tuple[TextEdit, ...]
+    moves: tuple[TextMove, ...]
+    rewrites: tuple[FieldRewrite, ...]
     lost: tuple[Diagnostic, ...]
     refused: tuple[Diagnostic, ...]
 
 
-def upgrade(text: str, file: str) -> Upgrade:
+def upgrade(text: str, file: str) -> ManifestUpgrade:
     """Return a file in the form of today; ProjectErrors when it is no YAML.
 
     Documents that are no manifests are passed over.
     """
-    edits: list[Edit] = []
-    moves: list[Move] = []
-    rewrites: list[Rewrite] = []
+    edits: list[TextEdit] = []
+    moves: list[TextMove] = []
+    rewrites: list[FieldRewrite] = []
     lost: list[Diagnostic] = []
     refused: list[Diagnostic] = []
     for document in read_documents(text, file):
@@ -74,9 +74,9 @@ def upgrade(text: str, file: str) -> Upgrade:
         moves += page.moves
         lost += [loss.found for loss in page.losses]
         rewrites += [
-            Rewrite(each.what, page.source.span(each.start, each.end)) for each in page.changes
+            FieldRewrite(each.what, page.source.span(each.start, each.end)) for each in page.changes
         ]
-    return Upgrade(
+    return ManifestUpgrade(
         text=apply_edits(text, edits, moves),
         edits=tuple(edits),
         moves=tuple(moves),
@@ -100,13 +100,13 @@ def legacy_paths(document: Document) -> frozenset[Steps]:
     return frozenset({(), *paths} if shaped else paths)
 
 
-def _by_place(rewrite: Rewrite) -> tuple[int, int]:
+def _by_place(rewrite: FieldRewrite) -> tuple[int, int]:
     return rewrite.span.line, rewrite.span.column
 
 
-def _rewritten(document: Document) -> tuple[Page, Diagnostic | None]:
+def _rewritten(document: Document) -> tuple[DocumentEdits, Diagnostic | None]:
     """Return the edits of one document, or why there are none although it is of old."""
-    page = Page(document.places.source)
+    page = DocumentEdits(document.places.source)
     try:
         problem = _rewrite(document.value, document, page)
         if page.edits:
@@ -119,7 +119,7 @@ def _rewritten(document: Document) -> tuple[Page, Diagnostic | None]:
     return page, problem
 
 
-def _rewrite(value: Any, document: Document, page: Page) -> Diagnostic | None:
+def _rewrite(value: Any, document: Document, page: DocumentEdits) -> Diagnostic | None:
     root = document.places.root
     if not isinstance(value, dict) or root.keys is None:
         return None
@@ -144,7 +144,7 @@ def _is_snapshot(kind: str, value: Mapping[str, Any]) -> bool:
     return kind in ("none", "datasetsnapshot", "root", "derivative") and is_definition(value)
 
 
-def _snapshot(value: Mapping[str, Any], document: Document, page: Page) -> None:
+def _snapshot(value: Mapping[str, Any], document: Document, page: DocumentEdits) -> None:
     root = document.places.root
     wraps = open_manifest(value, root, page)
     path: Steps = () if wraps else ("content",)
@@ -159,7 +159,7 @@ def _snapshot(value: Mapping[str, Any], document: Document, page: Page) -> None:
         close_content(value, root, page)
 
 
-def _old_block(page: Page, document: Document) -> Diagnostic:
+def _old_block(page: DocumentEdits, document: Document) -> Diagnostic:
     start = document.places.root.start
     return Diagnostic(
         code="legacy-block",
@@ -170,7 +170,7 @@ def _old_block(page: Page, document: Document) -> Diagnostic:
     )
 
 
-def _unusual(page: Page, at: int) -> Diagnostic:
+def _unusual(page: DocumentEdits, at: int) -> Diagnostic:
     return Diagnostic(
         code="legacy-layout",
         what="this manifest of an older specification is laid out in a way that is not rewritten",

@@ -7,7 +7,7 @@ from typing import Any
 from odfbuild.odf.events import SetPollingSource, SetTransform, SetVocab
 from odfbuild.odf.record import Record
 from odfbuild.project.upgrade.words import SOURCES
-from odfbuild.project.yaml.layout import Entry, Page, Steps
+from odfbuild.project.yaml.layout import DocumentEdits, MappingEntry, Steps
 from odfbuild.project.yaml.places import Spot
 
 _KIND = "DatasetSnapshot"
@@ -18,7 +18,7 @@ class Event:
     """An entry of a 0.18 content that stands for an event: what it becomes, and where it is."""
 
     cls: type[Record]
-    entry: Entry
+    entry: MappingEntry
     path: Steps
     value: Any
 
@@ -32,7 +32,7 @@ def is_definition(fields: object) -> bool:
     )
 
 
-def open_manifest(value: Mapping[str, Any], root: Spot, page: Page) -> bool:
+def open_manifest(value: Mapping[str, Any], root: Spot, page: DocumentEdits) -> bool:
     """Give a manifest `kind`, `version` and the opening of `content`; tell whether that is new."""
     wraps = "content" not in value
     first = page.entry(root, fields_of(value)[0])
@@ -63,7 +63,7 @@ def _has_kind(value: Mapping[str, Any]) -> bool:
     return str(value.get("kind")).lower() == _KIND.lower()
 
 
-def _respell_kind(value: Mapping[str, Any], root: Spot, page: Page) -> None:
+def _respell_kind(value: Mapping[str, Any], root: Spot, page: DocumentEdits) -> None:
     kind = value.get("kind")
     if _has_kind(value) and kind != _KIND:
         spot = page.entry(root, "kind").value
@@ -71,7 +71,7 @@ def _respell_kind(value: Mapping[str, Any], root: Spot, page: Page) -> None:
         page.change(("kind",), spot.start, spot.end, f"`{kind}` is written `{_KIND}`")
 
 
-def _api_version(value: Mapping[str, Any], root: Spot, page: Page) -> None:
+def _api_version(value: Mapping[str, Any], root: Spot, page: DocumentEdits) -> None:
     """Turn `apiVersion` into `version`."""
     if "apiVersion" not in value:
         return
@@ -87,7 +87,13 @@ def _api_version(value: Mapping[str, Any], root: Spot, page: Page) -> None:
 
 
 def _insert_entry(
-    page: Page, mapping: Spot, before: Entry, key: str, word: str, *, below: bool = False
+    page: DocumentEdits,
+    mapping: Spot,
+    before: MappingEntry,
+    key: str,
+    word: str,
+    *,
+    below: bool = False,
 ) -> None:
     """Write a new entry of a mapping in front of another; `below` what may be shifted itself."""
     if page.is_flow(mapping):
@@ -100,7 +106,7 @@ def _insert_entry(
     page.insert(before.start, f"{key}: {word}{page.new_line(column) if below else top}")
 
 
-def _open_content(page: Page, root: Spot, first: Entry) -> None:
+def _open_content(page: DocumentEdits, root: Spot, first: MappingEntry) -> None:
     if page.is_flow(root):
         page.insert(first.start, page.in_style_of("content", first.start) + ": {")
         return
@@ -110,7 +116,7 @@ def _open_content(page: Page, root: Spot, first: Entry) -> None:
     page.insert(first.start, f"content:{page.newline}{indent}")
 
 
-def close_content(value: Mapping[str, Any], root: Spot, page: Page) -> None:
+def close_content(value: Mapping[str, Any], root: Spot, page: DocumentEdits) -> None:
     """Indent what `content` holds now, and move what does not belong into it before it."""
     entries, inside = page.entries(root), fields_of(value)
     first = page.entry(root, inside[0])
@@ -133,7 +139,7 @@ def close_content(value: Mapping[str, Any], root: Spot, page: Page) -> None:
     page.shift(at, root.end, 2)
 
 
-def _cut(page: Page, entries: list[Entry], entry: Entry) -> None:
+def _cut(page: DocumentEdits, entries: list[MappingEntry], entry: MappingEntry) -> None:
     """Remove the gap before an entry of a flow mapping, whose text is moved elsewhere."""
     before = entries[entries.index(entry) - 1]
     if "#" in page.text[before.end : entry.start]:
@@ -141,7 +147,9 @@ def _cut(page: Page, entries: list[Entry], entry: Entry) -> None:
     page.replace(before.end, entry.start, "")
 
 
-def shape_content(value: Mapping[str, Any], spot: Spot, path: Steps, page: Page) -> list[Event]:
+def shape_content(
+    value: Mapping[str, Any], spot: Spot, path: Steps, page: DocumentEdits
+) -> list[Event]:
     """Give the content of a 0.18 snapshot `name`, `kind` and `metadata`; return its events."""
     if "id" in value and "name" not in value:
         entry = page.entry(spot, "id")
@@ -164,7 +172,7 @@ def shape_content(value: Mapping[str, Any], spot: Spot, path: Steps, page: Page)
     return events
 
 
-def _say_source(page: Page, source: Event) -> None:
+def _say_source(page: DocumentEdits, source: Event) -> None:
     kind = page.entry(source.entry.value, "kind")
     page.value_start(kind)
     word = source.cls.__name__
@@ -174,7 +182,7 @@ def _say_source(page: Page, source: Event) -> None:
     )
 
 
-def _events(value: Mapping[str, Any], spot: Spot, path: Steps, page: Page) -> list[Event]:
+def _events(value: Mapping[str, Any], spot: Spot, path: Steps, page: DocumentEdits) -> list[Event]:
     """Return `source` and `vocab` in the order they are written."""
     found = []
     for entry in (page.entry(spot, key) for key in value):
@@ -196,7 +204,7 @@ def _events(value: Mapping[str, Any], spot: Spot, path: Steps, page: Page) -> li
     return found
 
 
-def _flow_events(page: Page, entries: list[Entry], events: list[Event]) -> None:
+def _flow_events(page: DocumentEdits, entries: list[MappingEntry], events: list[Event]) -> None:
     first, *others = events
     page.rename(first.entry, "metadata")
     page.insert(first.entry.value.start, "[")
@@ -211,7 +219,7 @@ def _flow_events(page: Page, entries: list[Entry], events: list[Event]) -> None:
     page.insert(first.entry.end, "]")
 
 
-def _insert_kind(page: Page, event: Event) -> None:
+def _insert_kind(page: DocumentEdits, event: Event) -> None:
     """Write the kind into a vocabulary that stands in braces."""
     entry, name = event.entry, event.cls.__name__
     kind = f"{page.in_style_of('kind', entry.start)}: {page.in_style_of(name, entry.start)}"
@@ -223,7 +231,7 @@ def _insert_kind(page: Page, event: Event) -> None:
         page.refuse(entry.start)
 
 
-def _block_events(page: Page, spot: Spot, events: list[Event]) -> None:
+def _block_events(page: DocumentEdits, spot: Spot, events: list[Event]) -> None:
     """Make a list of entries, one below the other, each indented as its fields were."""
     own = page.column(events[0].entry.start)
     columns = [page.column(e.entry.value.start) for e in events if _is_block(page, e)]
@@ -241,11 +249,11 @@ def _block_events(page: Page, spot: Spot, events: list[Event]) -> None:
         _gather(page, spot, *events)
 
 
-def _is_block(page: Page, event: Event) -> bool:
+def _is_block(page: DocumentEdits, event: Event) -> bool:
     return bool(event.value) and not page.is_flow(event.entry.value)
 
 
-def _flow_item(page: Page, event: Event, dash: int, *, first: bool) -> None:
+def _flow_item(page: DocumentEdits, event: Event, dash: int, *, first: bool) -> None:
     """`source: {...}` -> `- {...}`, below `metadata:` if it is the first."""
     entry = event.entry
     if "#" in page.text[entry.key_end : entry.value.start]:
@@ -255,7 +263,9 @@ def _flow_item(page: Page, event: Event, dash: int, *, first: bool) -> None:
     page.replace(entry.start, entry.value.start, f"{_before(page, entry, dash, first=first)}- ")
 
 
-def _vocabulary_item(page: Page, event: Event, column: int, end: int, *, first: bool) -> None:
+def _vocabulary_item(
+    page: DocumentEdits, event: Event, column: int, end: int, *, first: bool
+) -> None:
     """`vocab:` -> `- kind: SetVocab`, below `metadata:` if it is the first."""
     entry, value = event.entry, event.entry.value
     before = _before(page, entry, column - 2, first=first)
@@ -266,13 +276,13 @@ def _vocabulary_item(page: Page, event: Event, column: int, end: int, *, first: 
         page.replace(value.start, value.end, "")
 
 
-def _before(page: Page, entry: Entry, dash: int, *, first: bool) -> str:
+def _before(page: DocumentEdits, entry: MappingEntry, dash: int, *, first: bool) -> str:
     """Return what stands between the place of a key and the dash of its item."""
     own = page.column(entry.start)
     return f"metadata:{page.new_line(dash)}" if first else " " * (dash - own)
 
 
-def _source_item(page: Page, event: Event, column: int, end: int, *, first: bool) -> None:
+def _source_item(page: DocumentEdits, event: Event, column: int, end: int, *, first: bool) -> None:
     """Set a dash before the first field of a source; its key becomes `metadata`, or goes."""
     entry, value = event.entry, event.entry.value
     if first:
@@ -287,7 +297,7 @@ def _source_item(page: Page, event: Event, column: int, end: int, *, first: bool
     page.shift(page.below(line), end, by)
 
 
-def _drop_key(page: Page, entry: Entry) -> None:
+def _drop_key(page: DocumentEdits, entry: MappingEntry) -> None:
     """Remove a key that has its value below it, but not a comment beside it."""
     colon = page.colon_end(entry)
     line, below = page.line(entry.start), page.below(colon)
@@ -297,7 +307,7 @@ def _drop_key(page: Page, entry: Entry) -> None:
         page.remove_line(line)
 
 
-def _gather(page: Page, spot: Spot, first: Event, second: Event) -> None:
+def _gather(page: DocumentEdits, spot: Spot, first: Event, second: Event) -> None:
     """Move the second event below the first one if other entries stand between them."""
     keys = list(spot.keys or ())
     if keys.index(second.entry.key) == keys.index(first.entry.key) + 1:

@@ -15,7 +15,7 @@ from odfbuild.odf.record import Record
 from odfbuild.odf.wire.layout import TABLES, UNIONS
 from odfbuild.odf.wire.slots import Slot
 from odfbuild.project.upgrade.words import LEFT_OUT, RENAMED_KINDS, renamed
-from odfbuild.project.yaml.layout import Page, Steps
+from odfbuild.project.yaml.layout import DocumentEdits, Steps
 from odfbuild.project.yaml.places import Spot
 
 _METHOD = "did:odf:"
@@ -69,7 +69,7 @@ class Walk:
     A value that several aliases repeat is edited once.
     """
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: DocumentEdits) -> None:
         self.page = page
         self.seen: set[tuple[int, int]] = set()
 

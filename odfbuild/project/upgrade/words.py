@@ -13,7 +13,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.record import Record
 
 
-class Gone(NamedTuple):
+class RemovedField(NamedTuple):
     """Why a field has no equal today, and what comes nearest."""
 
     why: str
@@ -35,16 +35,16 @@ RENAMED_FIELDS: Final[Mapping[type[Record], tuple[tuple[str, str], ...]]] = {
 }
 """Old name and new name; one is skipped when what it would lead to is there, or not needed yet."""
 
-_OPERATIONS = Gone(
+_OPERATIONS = RemovedField(
     "changes are told by the operation type column now, as numbers with both values of a change "
     '(ODF 0.34.1, "MergeStrategy::Snapshot")',
     "read that column; operationTypeColumn in SetVocab renames it",
 )
-_TRIM = Gone("values are read as they are written", "use trim() in a preprocess query")
-_WORDS = Gone("only nullValue is told apart from other text", "use a preprocess query")
-_LINES = Gone("one record is one line", "change the file in a prepare step")
+_TRIM = RemovedField("values are read as they are written", "use trim() in a preprocess query")
+_WORDS = RemovedField("only nullValue is told apart from other text", "use a preprocess query")
+_LINES = RemovedField("one record is one line", "change the file in a prepare step")
 
-LEFT_OUT: Final[Mapping[type[Record], Mapping[str, Gone]]] = {
+LEFT_OUT: Final[Mapping[type[Record], Mapping[str, RemovedField]]] = {
     MergeStrategySnapshot: {
         "observationColumn": _OPERATIONS,
         "obsvColumn": _OPERATIONS,
@@ -53,8 +53,10 @@ LEFT_OUT: Final[Mapping[type[Record], Mapping[str, Gone]]] = {
         "obsvRemoved": _OPERATIONS,
     },
     ReadStepCsv: {
-        "comment": Gone("no line is skipped", "filter such lines in a prepare or preprocess step"),
-        "enforceSchema": Gone(
+        "comment": RemovedField(
+            "no line is skipped", "filter such lines in a prepare or preprocess step"
+        ),
+        "enforceSchema": RemovedField(
             "a declared schema is always applied, column by column",
             "see to it that the schema has the order of the columns",
         ),
@@ -64,14 +66,14 @@ LEFT_OUT: Final[Mapping[type[Record], Mapping[str, Gone]]] = {
         "nanValue": _WORDS,
         "positiveInf": _WORDS,
         "negativeInf": _WORDS,
-        "multiLine": Gone(
+        "multiLine": RemovedField(
             "the specification no longer has it as an option",
             "check that records are read as expected",
         ),
     },
     ReadStepNdJson: {
         "multiLine": _LINES,
-        "primitivesAsString": Gone(
+        "primitivesAsString": RemovedField(
             "types come from the schema alone", "declare the columns as STRING in the schema"
         ),
     },

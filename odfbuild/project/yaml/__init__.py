@@ -22,7 +22,7 @@ from yaml.events import (
 
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.project.yaml.errors import not_text, syntax_problem
-from odfbuild.project.yaml.places import Places, Source, Spot
+from odfbuild.project.yaml.places import PlaceFinder, SourceText, Spot
 from odfbuild.project.yaml.rules import (
     ALIAS_KEY,
     COLLECTION_KEY,
@@ -37,7 +37,7 @@ from odfbuild.project.yaml.rules import (
     TOO_DEEP,
     TOO_MANY_ALIASED,
     UNKNOWN_ALIAS,
-    Rule,
+    YamlRule,
 )
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
@@ -67,13 +67,13 @@ class Document:
 
     index: int
     value: Value
-    places: Places
+    places: PlaceFinder
 
 
 class RefusedIncludeError(Exception):
     """A file cannot be taken in; the rule says why."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: YamlRule) -> None:
         super().__init__(rule.what)
         self.rule = rule
 
@@ -81,7 +81,7 @@ class RefusedIncludeError(Exception):
 class Include(Protocol):
     """Gives the file that a value is included from."""
 
-    def __call__(self, path: str) -> Source:
+    def __call__(self, path: str) -> SourceText:
         """Return a file by its path as written; RefusedIncludeError or ProjectErrors if not."""
 
 
@@ -95,15 +95,15 @@ def decode(data: bytes, file: str) -> str:
 
 def read_documents(text: str, file: str) -> tuple[Document, ...]:
     """Return the documents of a file; ProjectErrors with everything that is wrong in it."""
-    return read_source(Source(file, text))
+    return read_source(SourceText(file, text))
 
 
-def read_source(source: Source, include: Include | None = None) -> tuple[Document, ...]:
+def read_source(source: SourceText, include: Include | None = None) -> tuple[Document, ...]:
     """Return the documents of a text, as read_documents does.
 
     With `include`, the tag !include before a path stands for the text of that file.
     """
-    reader = _Reader(source, include)
+    reader = _ValueBuilder(source, include)
     try:
         reader.read()
     except _StopReading:
@@ -185,10 +185,10 @@ class _Anchored:
     height: int
 
 
-class _Reader:
+class _ValueBuilder:
     """Builds values from parser events with a stack of its own: no input can exhaust Python's."""
 
-    def __init__(self, source: Source, include: Include | None) -> None:
+    def __init__(self, source: SourceText, include: Include | None) -> None:
         self.source = source
         self.include = include
         self.documents: list[Document] = []
@@ -216,7 +216,7 @@ class _Reader:
 
     def _scalar(self, event: Any) -> None:
         start, end = event.start_mark.index, event.end_mark.index
-        included: Source | None = None
+        included: SourceText | None = None
         if event.tag is not None or event.anchor is not None:
             allowed = None if self.include is None else INCLUDE
             start = min(self._behind_properties(start, allowed), end)
@@ -238,7 +238,7 @@ class _Reader:
             self.anchors[event.anchor] = _Anchored(value, spot, 1, 1)
         self._put(value, spot, 1, 1)
 
-    def _included(self, include: Include, path: str, start: int, end: int) -> Source | None:
+    def _included(self, include: Include, path: str, start: int, end: int) -> SourceText | None:
         """Return the file that a value is included from; None if it is refused."""
         try:
             return include(path)
@@ -291,7 +291,9 @@ class _Reader:
     def _put(self, value: Value, spot: Spot, size: int, height: int) -> None:
         """Give a finished value to what holds it: as key, as a mapping's value, or as an item."""
         if not self.stack:
-            self.documents.append(Document(len(self.documents), value, Places(self.source, spot)))
+            self.documents.append(
+                Document(len(self.documents), value, PlaceFinder(self.source, spot))
+            )
             return
         holder = self.stack[-1]
         if isinstance(holder, _OpenList):
@@ -335,11 +337,11 @@ class _Reader:
             at = found.end()
         return at
 
-    def _refuse_key(self, holder: _OpenMapping, rule: Rule, start: int, end: int) -> None:
+    def _refuse_key(self, holder: _OpenMapping, rule: YamlRule, start: int, end: int) -> None:
         self._refuse(rule, start, end)
         holder.key = _BAD_KEY
 
-    def _refuse(self, rule: Rule, start: int, end: int) -> None:
+    def _refuse(self, rule: YamlRule, start: int, end: int) -> None:
         text = self.source.text[start:end].strip()
         self.found.append(
             Diagnostic(
@@ -351,7 +353,7 @@ class _Reader:
             )
         )
 
-    def _stop(self, rule: Rule, start: int, end: int) -> NoReturn:
+    def _stop(self, rule: YamlRule, start: int, end: int) -> NoReturn:
         self._refuse(rule, start, end)
         raise _StopReading
 

@@ -18,8 +18,14 @@ from odfbuild.errors import ProjectError, ProjectErrors, SourceSpan
 from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.project.yaml import Document, Value, decode, read_source
 from odfbuild.project.yaml.comments import comments_of
-from odfbuild.project.yaml.layout import ClashError, Page, Steps, UnusualLayoutError, apply_edits
-from odfbuild.project.yaml.places import Source, Spot
+from odfbuild.project.yaml.layout import (
+    ClashError,
+    DocumentEdits,
+    Steps,
+    UnusualLayoutError,
+    apply_edits,
+)
+from odfbuild.project.yaml.places import SourceText, Spot
 
 _OF_FLOW = frozenset(",[]{}")
 
@@ -80,10 +86,10 @@ _COMMA_BEHIND = re.compile(r"[ \t]*,[ \t]*")
 _COMMA_BEFORE = re.compile(r"[ \t]*,[ \t]*\Z")
 
 
-class EditPage(Page):
+class EditPage(DocumentEdits):
     """A text that values are put into and taken out of; `taken_out` are ranges of the old text."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         super().__init__(source)
         self.taken_out: list[tuple[int, int]] = []
 
@@ -305,7 +311,7 @@ def edited_bytes(data: bytes, file: str, changes: Sequence[Change]) -> bytes:
 
 def read_as_written(text: str, file: str) -> tuple[Document, ...]:
     """Return the documents of a file in which !include stands for itself."""
-    return read_source(Source(file, text), lambda path: Source(path, f"!include {path}"))
+    return read_source(SourceText(file, text), lambda path: SourceText(path, f"!include {path}"))
 
 
 def _write(page: EditPage, document: Document, change: Change) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from odfbuild.errors import Diagnostic
-from odfbuild.project.yaml.places import Source
+from odfbuild.project.yaml.places import SourceText
 
 _UNREADABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
@@ -110,7 +110,7 @@ _TAB = _Hint("tab", "a tab in the indentation or before a value", "indent with s
 _OTHER = _Hint("", "this is not YAML", "correct the line, or put the text in quotes")
 
 
-def syntax_problem(source: Source, error: yaml.YAMLError | UnicodeEncodeError) -> Diagnostic:
+def syntax_problem(source: SourceText, error: yaml.YAMLError | UnicodeEncodeError) -> Diagnostic:
     """Return what the parser found, at its place, in words for people who do not know parsers."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _unreadable(source)
@@ -132,7 +132,7 @@ def syntax_problem(source: Source, error: yaml.YAMLError | UnicodeEncodeError) -
 def not_text(data: bytes, file: str, at: int) -> Diagnostic:
     """Return the finding for bytes that are not UTF-8, at the first bad one."""
     before = data[:at].decode("utf-8-sig")
-    source = Source(file, before + "\ufffd")
+    source = SourceText(file, before + "\ufffd")
     return Diagnostic(
         code="yaml-encoding",
         what=f"the byte 0x{data[at]:02x} is not UTF-8 text",
@@ -142,12 +142,12 @@ def not_text(data: bytes, file: str, at: int) -> Diagnostic:
     )
 
 
-def _offset(source: Source, mark: Any) -> int:
+def _offset(source: SourceText, mark: Any) -> int:
     """Return the offset of a mark; of one behind all text, the end of the text."""
     return 0 if mark is None else min(mark.index, len(source.text.rstrip()))
 
 
-def _hint(source: Source, at: int, problem: str) -> _Hint:
+def _hint(source: SourceText, at: int, problem: str) -> _Hint:
     sign = source.text[at : at + 1]
     if sign == "\t" or "tab character" in problem:
         return _TAB
@@ -163,7 +163,7 @@ def _context(error: yaml.MarkedYAMLError, mark: Any) -> str:
     return f" {error.context} that starts in line {begun.line + 1}"
 
 
-def _unreadable(source: Source) -> Diagnostic:
+def _unreadable(source: SourceText) -> Diagnostic:
     found = _UNREADABLE.search(source.text)
     at = found.start() if found else 0
     shown = f"U+{ord(source.text[at]):04X}" if found else "of this file"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.project.yaml.places import Source, Spot
+from odfbuild.project.yaml.places import SourceText, Spot
 
 
 class ClashError(Exception):
@@ -17,7 +17,7 @@ class ClashError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class TextEdit:
     """Replace the half-open range by a text; an empty range inserts."""
 
     start: int
@@ -26,7 +26,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class TextMove:
     """Take a range out, with the edits inside of it, and put it elsewhere, between two texts."""
 
     start: int
@@ -36,7 +36,7 @@ class Move:
     after: str = ""
 
 
-def apply_edits(text: str, edits: Sequence[Edit], moves: Sequence[Move] = ()) -> str:
+def apply_edits(text: str, edits: Sequence[TextEdit], moves: Sequence[TextMove] = ()) -> str:
     """Return the text with all edits made; those at one place in their order, moved text first.
 
     Raises ClashError when two of them overlap.
@@ -45,29 +45,29 @@ def apply_edits(text: str, edits: Sequence[Edit], moves: Sequence[Move] = ()) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _TextStep:
     """`rank` orders what happens at one place: text moved in, text moved out, edits."""
 
     start: int
     end: int
     rank: int
     text: str = ""
-    moved: Move | None = None
+    moved: TextMove | None = None
 
 
-def _steps(edits: Sequence[Edit], moves: Sequence[Move]) -> Iterator[_Step]:
+def _steps(edits: Sequence[TextEdit], moves: Sequence[TextMove]) -> Iterator[_TextStep]:
     for move in moves:
-        yield _Step(move.to, move.to, 0, moved=move)
-        yield _Step(move.start, move.end, 1)
+        yield _TextStep(move.to, move.to, 0, moved=move)
+        yield _TextStep(move.start, move.end, 1)
     for edit in edits:
-        yield _Step(edit.start, edit.end, 2, edit.text)
+        yield _TextStep(edit.start, edit.end, 2, edit.text)
 
 
-def _place(step: _Step) -> tuple[int, int, bool]:
+def _place(step: _TextStep) -> tuple[int, int, bool]:
     return step.start, step.rank, step.end > step.start
 
 
-def _render(text: str, start: int, end: int, steps: list[_Step]) -> str:
+def _render(text: str, start: int, end: int, steps: list[_TextStep]) -> str:
     parts: list[str] = []
     at, gone = start, start
     for step in steps:
@@ -84,7 +84,7 @@ def _render(text: str, start: int, end: int, steps: list[_Step]) -> str:
     return "".join(parts)
 
 
-def _moved(text: str, move: Move, steps: list[_Step]) -> str:
+def _moved(text: str, move: TextMove, steps: list[_TextStep]) -> str:
     inside = [
         step for step in steps
         if move.start <= step.start
@@ -105,7 +105,7 @@ _LEAD = re.compile(r"(?:[ \t]|- )*")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LayoutChange:
     """What was rewritten, at a path of the old document; `needed` unless it was valid as well."""
 
     path: Steps
@@ -132,7 +132,7 @@ class UnusualLayoutError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MappingEntry:
     """A key and its value in a mapping; `end` is where the text of the value ends."""
 
     key: str
@@ -142,31 +142,31 @@ class Entry:
     end: int
 
 
-class Page:
+class DocumentEdits:
     """Collects the edits of one document.
 
     New lines are indented like the old line that they are written into, wherever that goes: a mark
     in them is replaced at the end, when it is known how far each line is shifted.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.text = source.text
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
-        self._edits: list[Edit] = []
-        self.moves: list[Move] = []
-        self.changes: list[Change] = []
+        self._edits: list[TextEdit] = []
+        self.moves: list[TextMove] = []
+        self.changes: list[LayoutChange] = []
         self.losses: list[Loss] = []
-        self._indents: list[Edit] = []
+        self._indents: list[TextEdit] = []
         self._removed: set[int] = set()
         self._shifted: list[tuple[int, int, int]] = []
 
     @property
-    def edits(self) -> tuple[Edit, ...]:
+    def edits(self) -> tuple[TextEdit, ...]:
         """The edits made so far: indentation before all else that is inserted at a place."""
         return (*self._indents, *map(self._placed, self._edits))
 
-    def _placed(self, edit: Edit) -> Edit:
+    def _placed(self, edit: TextEdit) -> TextEdit:
         if _MARK not in edit.text:
             return edit
         shift = " " * sum(by for start, end, by in self._shifted if start <= edit.start < end)
@@ -174,7 +174,7 @@ class Page:
 
     def change(self, path: Steps, start: int, end: int, what: str, *, needed: bool = True) -> None:
         """Say what is changed, and where."""
-        self.changes.append(Change(path, start, end, what, needed))
+        self.changes.append(LayoutChange(path, start, end, what, needed))
 
     def lose(
         self, path: Steps, start: int, end: int, what: str, why: str, fix: str, *, code: str
@@ -187,13 +187,13 @@ class Page:
         self.losses.append(Loss(path, found))
 
     def replace(self, start: int, end: int, text: str) -> None:
-        self._edits.append(Edit(start, end, text))
+        self._edits.append(TextEdit(start, end, text))
 
     def insert(self, at: int, text: str) -> None:
-        self._edits.append(Edit(at, at, text))
+        self._edits.append(TextEdit(at, at, text))
 
     def move(self, start: int, end: int, to: int, before: str = "", after: str = "") -> None:
-        self.moves.append(Move(start=start, end=end, to=to, before=before, after=after))
+        self.moves.append(TextMove(start=start, end=end, to=to, before=before, after=after))
 
     def is_flow(self, spot: Spot) -> bool:
         """Tell whether a mapping or a list is written in braces or brackets."""
@@ -216,17 +216,17 @@ class Page:
         """Return a line break and the indentation of a new line, which follows its old one."""
         return self.newline + _MARK + " " * column
 
-    def entry(self, mapping: Spot, key: str) -> Entry:
+    def entry(self, mapping: Spot, key: str) -> MappingEntry:
         """Return an entry of a mapping."""
         assert mapping.keys is not None  # noqa: S101 - it has this key
         start, end, value = mapping.keys[key]
-        return Entry(key, start, end, value, self.end_of(end, value))
+        return MappingEntry(key, start, end, value, self.end_of(end, value))
 
-    def entries(self, mapping: Spot) -> list[Entry]:
+    def entries(self, mapping: Spot) -> list[MappingEntry]:
         """Return all entries of a mapping in their order."""
         return [self.entry(mapping, key) for key in mapping.keys or ()]
 
-    def value_start(self, entry: Entry) -> int:
+    def value_start(self, entry: MappingEntry) -> int:
         """Return where a value starts that has no anchor and is no alias; refuse others."""
         found = _BETWEEN.match(self.text, entry.key_end)
         empty = entry.value.start == entry.value.end
@@ -234,7 +234,7 @@ class Page:
             self.refuse(entry.start)
         return entry.value.start
 
-    def colon_end(self, entry: Entry) -> int:
+    def colon_end(self, entry: MappingEntry) -> int:
         """Return the place behind the colon of an entry."""
         return self.text.index(":", entry.key_end) + 1
 
@@ -246,7 +246,7 @@ class Page:
         sign = self.text[at : at + 1]
         return f"{sign}{word}{sign}" if sign in ("'", '"') else word
 
-    def rename(self, entry: Entry, key: str) -> None:
+    def rename(self, entry: MappingEntry, key: str) -> None:
         """Give an entry another key."""
         self.replace(entry.start, entry.key_end, self.in_style_of(key, entry.start))
 
@@ -267,14 +267,14 @@ class Page:
         at = start
         while by > 0 and at < end:
             if at not in self._removed and not _BLANK.match(self.text, at):
-                self._indents.append(Edit(at, at, " " * by))
+                self._indents.append(TextEdit(at, at, " " * by))
             at = self.below(at)
 
     def follow(self, start: int, end: int, by: int) -> None:
         """Indent the new lines that are written into a range by some columns more."""
         self._shifted.append((start, end, by))
 
-    def whole_lines(self, entry: Entry) -> tuple[int, int]:
+    def whole_lines(self, entry: MappingEntry) -> tuple[int, int]:
         """Return the lines of an entry of a block mapping; refuse if it shares the first one."""
         start = self.line(entry.start)
         if self.text[start : entry.start].strip(" "):
@@ -298,7 +298,7 @@ class Page:
                 self.insert(at + min(column, self._indent(at)), "# ")
             at = self.below(at)
 
-    def _leave_out_of_flow(self, entry: Entry, reason: str) -> None:
+    def _leave_out_of_flow(self, entry: MappingEntry, reason: str) -> None:
         comma = _TO_COMMA.match(self.text, entry.end)
         end = comma.end() if comma else entry.end
         lines = [reason, *(line.strip() for line in self.text[entry.start : end].splitlines())]

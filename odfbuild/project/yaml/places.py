@@ -25,11 +25,11 @@ class Spot:
     end: int
     items: "list[Spot] | None" = None
     keys: "dict[str, tuple[int, int, Spot]] | None" = None
-    included: "Source | None" = None
+    included: "SourceText | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """The text of one file, by whose offsets places are kept."""
 
     file: str
@@ -72,10 +72,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PlaceFinder:
     """Finds the place of a value or a key by its path from the top of one document."""
 
-    source: Source
+    source: SourceText
     root: Spot
 
     def value(self, path: KeyPath) -> SourceSpan:
@@ -130,7 +130,7 @@ def _below(spot: Spot, step: str | int) -> Spot | None:
     return spot.items[step] if spot.items is not None and step < len(spot.items) else None
 
 
-def _written_at(source: Source, spot: Spot, text: str, offset: int) -> int | None:
+def _written_at(source: SourceText, spot: Spot, text: str, offset: int) -> int | None:
     raw = source.text[spot.start : spot.end]
     if raw == text:
         return spot.start + offset
@@ -139,7 +139,7 @@ def _written_at(source: Source, spot: Spot, text: str, offset: int) -> int | Non
     return _in_literal_block(source, spot, text, offset) if raw.startswith("|") else None
 
 
-def _in_literal_block(source: Source, spot: Spot, text: str, offset: int) -> int | None:
+def _in_literal_block(source: SourceText, spot: Spot, text: str, offset: int) -> int | None:
     """A literal block's n-th line is the n-th line below its header, indented."""
     before = text[:offset]
     column = offset - (before.rfind("\n") + 1)

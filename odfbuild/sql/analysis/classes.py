@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.accumulators import accumulators
-from odfbuild.sql.analysis.keys.keyed import Parts
+from odfbuild.sql.analysis.keys.keyed import QueryParts
 from odfbuild.sql.query_class import QueryClass
 from odfbuild.sql.text.shape import QueryShape
 from odfbuild.sql.text.statement import SqlTextError
@@ -38,7 +38,7 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
     if not shapes:
         return QueryClass("whole", "there is no query")
     versions = dict(steps[0].temporal)
-    part = Parts(dict(_named(shapes)), inputs, versions).query(shapes[-1][1])
+    part = QueryParts(dict(_named(shapes)), inputs, versions).query(shapes[-1][1])
     if part.group is not None and accumulators(steps, inputs) is not None:
         return QueryClass("state", part.because)
     return QueryClass(part.name, part.because)

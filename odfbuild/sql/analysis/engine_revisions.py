@@ -15,7 +15,7 @@ from enum import Enum
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import loses_zeros
 from odfbuild.sql.analysis.keys.group_names import is_misread
-from odfbuild.sql.analysis.keys.keyed import Parts
+from odfbuild.sql.analysis.keys.keyed import QueryParts
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.temporal import tables_of
@@ -24,7 +24,7 @@ _REVISION = re.compile(r"\+odfbuild\.(\d+)")
 _MENDED = 2
 
 
-class Cause(Enum):
+class RevisionFault(Enum):
     """What an earlier revision did to the rows of a query."""
 
     COLUMNS = "took columns of its query for others"
@@ -33,7 +33,7 @@ class Cause(Enum):
 
 def affected(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None], version: str | None
-) -> Cause | None:
+) -> RevisionFault | None:
     """Return why steps of a query may have left other rows than it gives in full; None if not.
 
     `inputs` are the columns of the inputs as far as they are known, `version` is that of the
@@ -51,12 +51,12 @@ def affected(
         return None
     named = {name: shape for name, shape in shapes if name is not None}
     if versioned - named.keys():
-        return Cause.VERSIONS
-    parts = Parts(named, inputs, dict(steps[0].temporal))
+        return RevisionFault.VERSIONS
+    parts = QueryParts(named, inputs, dict(steps[0].temporal))
     part = parts.query(shapes[-1][1])
     if part.name == "linear":
         return None
     misread = part.group is not None and (
         is_misread(part.group) or loses_zeros(part.group, shapes, inputs)
     )
-    return Cause.COLUMNS if misread or parts.asked & parts.redefined else None
+    return RevisionFault.COLUMNS if misread or parts.asked & parts.redefined else None

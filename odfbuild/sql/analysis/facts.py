@@ -22,10 +22,10 @@ from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import DataSchema, DataTypeList, DataTypeMap, DataTypeStruct
 from odfbuild.odf.schema.types import inner
 from odfbuild.sql.columns.structs import GENERATORS
-from odfbuild.sql.findings import Finding, Reason, words
+from odfbuild.sql.findings import QueryFinding, Reason, words
 from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
 from odfbuild.sql.text.parse import skeleton
-from odfbuild.sql.text.shape import Call, Generator, Group, Join, Place, Select, SetQuery
+from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep
 
@@ -55,7 +55,7 @@ class QueryFacts:
     names_op: bool
     fans_out: bool
     ordered: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[QueryFinding, ...]
 
     @property
     def kind(self) -> str:
@@ -71,7 +71,7 @@ class QueryFacts:
         """Return why a transform may be refused: the event log is only read row by row."""
         return tuple(r for r in Reason if r is not Reason.NOT_LINEAR or self.names_op)
 
-    def about(self, *reasons: Reason) -> tuple[Finding, ...]:
+    def about(self, *reasons: Reason) -> tuple[QueryFinding, ...]:
         """Return the findings of some reasons, in the order of the text."""
         return tuple(f for f in self.findings if f.reason in reasons)
 
@@ -87,7 +87,9 @@ def examine(
         try:
             statement = step.statement
         except SqlTextError as error:
-            findings.append(Finding(Reason.SYNTAX, str(error), number, error.place, error.code))
+            findings.append(
+                QueryFinding(Reason.SYNTAX, str(error), number, error.place, error.code)
+            )
         else:
             statements.append(statement)
             findings.extend(_statement_findings(number, statement, known))
@@ -114,39 +116,41 @@ def diagnostics(
     return tuple(_diagnostic(facts, f) for f in facts.findings if f.reason in reasons)
 
 
-def _step_findings(steps: Sequence[QueryStep]) -> Iterator[Finding]:
+def _step_findings(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
     """Check the aliases of the steps (ODF 0.34.1, "TransformSql")."""
-    nowhere = Place(0, 1, 1, 1)
+    nowhere = TextPlace(0, 1, 1, 1)
     if not steps:
-        yield Finding(Reason.STEPS, "there is no query", 0, nowhere)
+        yield QueryFinding(Reason.STEPS, "there is no query", 0, nowhere)
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
         if last and step.alias is not None:
-            yield Finding(Reason.STEPS, "the last step has an alias", number, nowhere)
+            yield QueryFinding(Reason.STEPS, "the last step has an alias", number, nowhere)
         if not last and not step.alias:
-            yield Finding(Reason.STEPS, "a step before the last has no alias", number, nowhere)
+            yield QueryFinding(Reason.STEPS, "a step before the last has no alias", number, nowhere)
 
 
 def _statement_findings(
     number: int, statement: Statement, known: Sequence[str]
-) -> Iterator[Finding]:
+) -> Iterator[QueryFinding]:
     for table in statement.tables:
         if table.text not in known:
             near = difflib.get_close_matches(table.text, known, n=1)
             hint = near[0] if near else ""
-            yield Finding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
+            yield QueryFinding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
         elif table.qualifier is not None:
             hint = table.text
-            yield Finding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
+            yield QueryFinding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
     for bar in statement.bars:
-        yield Finding(Reason.NOT_LINEAR, bar.text, number, bar.place)
+        yield QueryFinding(Reason.NOT_LINEAR, bar.text, number, bar.place)
     found = list(_call_findings(number, statement))
     yield from found
     if statement.bars or any(each.reason is Reason.NOT_LINEAR for each in found):
         yield from order_findings(number, statement)
 
 
-def order_findings(number: int, query: Statement, sums: Sums | None = None) -> Iterator[Finding]:
+def order_findings(
+    number: int, query: Statement, sums: Sums | None = None
+) -> Iterator[QueryFinding]:
     """Yield what keeps a step that looks at several rows from being computed in portions.
 
     That is what depends on the order of rows, with `sums` also by types, and time out of place.
@@ -155,14 +159,14 @@ def order_findings(number: int, query: Statement, sums: Sums | None = None) -> I
     from odfbuild.sql.analysis.windows import loose_windows, odd_months
 
     for each in unordered(query, sums):
-        yield Finding(Reason.ORDER, each.what.text, number, each.what.place, each.fix)
+        yield QueryFinding(Reason.ORDER, each.what.text, number, each.what.place, each.fix)
     for window in loose_windows(query):
-        yield Finding(Reason.LOOSE_WINDOW, window.text, number, window.place)
+        yield QueryFinding(Reason.LOOSE_WINDOW, window.text, number, window.place)
     for window in odd_months(query):
-        yield Finding(Reason.WINDOW_LENGTH, window.text, number, window.place)
+        yield QueryFinding(Reason.WINDOW_LENGTH, window.text, number, window.place)
 
 
-def _version_findings(number: int, step: QueryStep) -> Iterator[Finding]:
+def _version_findings(number: int, step: QueryStep) -> Iterator[QueryFinding]:
     if "system_time" not in step.text.lower():
         return
     from odfbuild.sql.analysis.temporal import join_problems
@@ -170,7 +174,7 @@ def _version_findings(number: int, step: QueryStep) -> Iterator[Finding]:
     yield from join_problems(number, step.statement, step.temporal)
 
 
-def _table_findings(steps: Sequence[QueryStep], known: Collection[str]) -> Iterator[Finding]:
+def _table_findings(steps: Sequence[QueryStep], known: Collection[str]) -> Iterator[QueryFinding]:
     keys = steps[0].temporal if steps else ()
     if not keys:
         return
@@ -179,24 +183,24 @@ def _table_findings(steps: Sequence[QueryStep], known: Collection[str]) -> Itera
     yield from table_problems(keys, known, len(steps))
 
 
-def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
+def _call_findings(number: int, statement: Statement) -> Iterator[QueryFinding]:
     for call in statement.calls:
         name = f"{call.text}()"
         if call.text in MANY_ROWS:
-            yield Finding(Reason.NOT_LINEAR, f"the aggregate {name}", number, call.place)
+            yield QueryFinding(Reason.NOT_LINEAR, f"the aggregate {name}", number, call.place)
         elif call.text in WINDOWS:
-            yield Finding(Reason.NOT_LINEAR, f"the window {name}", number, call.place)
+            yield QueryFinding(Reason.NOT_LINEAR, f"the window {name}", number, call.place)
         elif (reason := FORBIDDEN.get(call.text)) is not None:
-            yield Finding(reason, name, number, call.place)
+            yield QueryFinding(reason, name, number, call.place)
     for call in statement.empty_calls:
         if call.text in {"unix_timestamp", "to_unix_timestamp"}:
-            yield Finding(Reason.NOT_DETERMINISTIC, f"{call.text}()", number, call.place)
+            yield QueryFinding(Reason.NOT_DETERMINISTIC, f"{call.text}()", number, call.place)
     for word in statement.words:
         undated = Reason.NOT_DETERMINISTIC if word.text.startswith("'") else None
         if (reason := FORBIDDEN_WORDS.get(word.text, undated)) is not None:
             is_quoted = statement.text[word.place.start] == "`"
             hint = _OF_COLUMN.format(word.text) if is_quoted else ""
-            yield Finding(reason, word.text, number, word.place, hint)
+            yield QueryFinding(reason, word.text, number, word.place, hint)
 
 
 def is_row_by_row(statement: Statement) -> bool:
@@ -219,7 +223,7 @@ def _fans_out(statement: Statement) -> bool:
     return statement.unites or any(call.text in SEVERAL_ROWS for call in statement.calls)
 
 
-def _diagnostic(facts: QueryFacts, found: Finding) -> Diagnostic:
+def _diagnostic(facts: QueryFacts, found: QueryFinding) -> Diagnostic:
     step = f" of step {found.step + 1}" if len(facts.steps) > 1 else ""
     where = f"line {found.place.line}, column {found.place.column}{step}"
     what, why, fix = words(found)
@@ -367,9 +371,9 @@ def _own(value: object) -> Iterator[str]:
             yield from ["limit"] * value.limited
         case Join():
             yield "join"
-        case Group():
+        case GroupBy():
             yield "group"
-        case Generator():
+        case RowGenerator():
             yield "explode"
         case Call():
             yield from ["window"] * (value.over is not None)

@@ -24,12 +24,12 @@ from odfbuild.sql.analysis.select_lists import (
     is_made_of,
     without_direction,
 )
-from odfbuild.sql.analysis.sums import Added, Sums, cast_to
+from odfbuild.sql.analysis.sums import Summand, Sums, cast_to
 from odfbuild.sql.analysis.variance import MOMENTS, PAIRED_MOMENTS, moment, paired_moment
 from odfbuild.sql.forbidden import MANY_ROWS
 from odfbuild.sql.text.edits import SHARED, CarriedText, Edits, Parts
-from odfbuild.sql.text.shape import Name, Place
-from odfbuild.sql.text.spans import Over, Span, Spans, Spoken
+from odfbuild.sql.text.shape import Name, TextPlace
+from odfbuild.sql.text.spans import QuerySpans, Span, Spoken, WindowSpan
 from odfbuild.sql.text.statement import Statement
 
 
@@ -59,7 +59,7 @@ class _Ordering:
 
     def __init__(self, query: Statement, sums: Sums | None) -> None:
         self.text, self.sums = query.text, sums
-        self.spans = Spans(query.text, query.tokens)
+        self.spans = QuerySpans(query.text, query.tokens)
         self.edits = Edits(query.text)
         self.problems: list[Unordered] = []
         self.named: dict[range, str] = {}  # what QUALIFY calls the rows of its SELECT
@@ -90,13 +90,13 @@ class _Ordering:
                 self._extend(call, over, known)
             self._aggregate(call, known)
 
-    def _known(self, call: Spoken, over: Over | None) -> Over | None:
+    def _known(self, call: Spoken, over: WindowSpan | None) -> WindowSpan | None:
         """Return a window as it is written, also where a name stands for it."""
         if over is None or over.name is None:
             return over
         return self.spans.window(self.spans.named(over), self.spans.select(call.at))
 
-    def _position(self, call: Spoken, over: Over, known: Over | None) -> None:
+    def _position(self, call: Spoken, over: WindowSpan, known: WindowSpan | None) -> None:
         """Order the rows of a window in full, where that changes no frame."""
         frame = "" if known is None else known.frame
         if call.name in _FRAMED and not frame.startswith("ROWS") and not _is_all(frame):
@@ -107,7 +107,7 @@ class _Ordering:
                 return
         self._extend(call, over, known)
 
-    def _of_peers(self, call: Spoken, known: Over | None, *, first: bool) -> None:
+    def _of_peers(self, call: Spoken, known: WindowSpan | None, *, first: bool) -> None:
         """Take the first or last row of a frame that ends with all rows of equal rank.
 
         Of these the greatest one counts, or the least where the order descends.
@@ -161,7 +161,7 @@ class _Ordering:
             at = (call.end, call.end)
             self.edits.add(at, (f" AS `{name}`",), call.at)
 
-    def _extend(self, call: Spoken, over: Over | None, known: Over | None) -> None:
+    def _extend(self, call: Spoken, over: WindowSpan | None, known: WindowSpan | None) -> None:
         """Put all values behind the ORDER BY of a window."""
         what = f"{call.name}() over rows"
         if over is None or known is None or known.based:
@@ -226,7 +226,7 @@ class _Ordering:
             self._refuse(call, f"{call.name}() over groups", fix)
         return keys
 
-    def _aggregate(self, call: Spoken, over: Over | None) -> None:
+    def _aggregate(self, call: Spoken, over: WindowSpan | None) -> None:
         if call.name in _LISTS | _TEXTS and over is not None and (over.end or over.based):
             fix = "collect struct(t, x) over an unordered window, which are sorted by value"
             self._refuse(call, f"{call.name}() in an ordered window", fix)
@@ -268,25 +268,25 @@ class _Ordering:
         elif len(call.arguments) == 2 and self._of(call.arguments[1]).lower() != "true":
             self._refuse(call, "mode(), of two that are as frequent,", "write mode(x, true)")
 
-    def _sum(self, call: Spoken, over: Over | None) -> None:
+    def _sum(self, call: Spoken, over: WindowSpan | None) -> None:
         if len(call.arguments) != 1 or self.sums is None:
             return
         argument = call.arguments[0]
-        added = self.sums.added.get(call.start, Added.UNKNOWN)
-        if added is Added.UNKNOWN:
+        added = self.sums.added.get(call.start, Summand.UNKNOWN)
+        if added is Summand.UNKNOWN:
             added = cast_to(self._of(argument))
         pivoted = self.spans.in_pivot(call.at)
         where = " in a window" if over is not None else " in a PIVOT" * pivoted
-        if added is Added.UNKNOWN or (added is Added.FLOATING and where):
-            where *= added is Added.FLOATING
+        if added is Summand.UNKNOWN or (added is Summand.FLOATING and where):
+            where *= added is Summand.FLOATING
             fix = f"add up exact numbers: {call.name}(cast({self._of(argument)} as decimal(38, 6)))"
             self._refuse(call, f"{call.name}() of {added.value}{where}", fix)
-        elif added is Added.FLOATING:
+        elif added is Summand.FLOATING:
             self._fold(call, argument)
-        elif added is Added.INTEGER and call.name != "sum":
+        elif added is Summand.INTEGER and call.name != "sum":
             self._exact_average(call, argument)
 
-    def _moment(self, call: Spoken, over: Over | None) -> None:
+    def _moment(self, call: Spoken, over: WindowSpan | None) -> None:
         """Work out a statistic of floating-point numbers from the least to the greatest."""
         where = "window" if over is not None else "PIVOT" * self.spans.in_pivot(call.at)
         if where:
@@ -315,13 +315,13 @@ class _Ordering:
         if self.sums is None or len(call.arguments) != 2:
             return False
         argument = self._of(call.arguments[_AVERAGES[call.name]])
-        added = self.sums.added.get(call.start, Added.UNKNOWN)
-        if added is Added.UNKNOWN:
+        added = self.sums.added.get(call.start, Summand.UNKNOWN)
+        if added is Summand.UNKNOWN:
             added = cast_to(argument)
-        if added is Added.UNKNOWN:
+        if added is Summand.UNKNOWN:
             fix = f"say its type: cast({argument} as double), or as decimal(38, 6)"
             self._refuse(call, f"{call.name}() of {added.value}", fix)
-        return added is Added.EXACT
+        return added is Summand.EXACT
 
     def _average(self, call: Spoken) -> None:
         """Average the exact values of pairs as `avg` does, which gives an exact number."""
@@ -413,7 +413,7 @@ class _Ordering:
 
     def _refuse_at(self, at: int, what: str, fix: str) -> None:
         token = self.spans.tokens[at]
-        place = Place.of(self.text, token.start, token.end + 1 - token.start)
+        place = TextPlace.of(self.text, token.start, token.end + 1 - token.start)
         self.problems.append(Unordered(Name(what, place), fix))
 
 

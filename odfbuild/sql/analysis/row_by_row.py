@@ -15,7 +15,7 @@ from odfbuild.sql.columns.functions import (
     WINDOWED,
 )
 from odfbuild.sql.columns.structs import GENERATORS
-from odfbuild.sql.text.shape import Call, Expr, Group, Literal, Select, Subquery, Unknown, walk
+from odfbuild.sql.text.shape import Call, Expr, GroupBy, Literal, Select, Subquery, Unknown, walk
 
 _MORE = {"struct", "named_struct", "extract", "date_part", "datepart", "round", "mod", "pmod"}
 _ALLOWED = (SCALARS.keys() | UNTYPED | CASTS.keys() | _MORE) - WINDOWED
@@ -78,7 +78,7 @@ def is_aggregate(expr: Expr) -> bool:
     return isinstance(expr, Call) and expr.name in AGGREGATES and expr.over is None
 
 
-def keys_of(group: Group, select: Select) -> list[Expr]:
+def keys_of(group: GroupBy, select: Select) -> list[Expr]:
     """Return the keys of a group as expressions of what is read, never as places or aliases."""
     if group.all:
         values = [output.value for output in select.outputs]

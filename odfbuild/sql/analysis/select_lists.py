@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from odfbuild.sql.forbidden import SEVERAL_ROWS
-from odfbuild.sql.text.spans import Span, Spans
+from odfbuild.sql.text.spans import QuerySpans, Span
 
 _ALL = "ALL"
 _SETS = frozenset({"ROLLUP", "CUBE", "GROUPING_SETS"})
@@ -18,7 +18,7 @@ _SEVERAL = re.compile(rf"\b(?:{'|'.join(sorted(SEVERAL_ROWS))})\b", re.IGNORECAS
 """Words of what gives several columns, or one or two, as `explode` of an array or a map."""
 
 
-def count(spans: Spans, select: range, stars: Mapping[int, tuple[str, ...]]) -> int | None:
+def count(spans: QuerySpans, select: range, stars: Mapping[int, tuple[str, ...]]) -> int | None:
     """Return how many columns a SELECT gives; None if that cannot be told."""
     if spans.of_select(select, "SELECT") is None:
         inner = next((n for n in select if spans.kinds[n] != "ALL"), None)
@@ -41,7 +41,7 @@ def count(spans: Spans, select: range, stars: Mapping[int, tuple[str, ...]]) -> 
     return found or None
 
 
-def descends(spans: Spans, key: Span) -> bool | None:
+def descends(spans: QuerySpans, key: Span) -> bool | None:
     """Tell in which direction a key of an order goes; None where nulls do not go as usual."""
     found = _DIRECTION.search(spans.text[slice(*key)])
     down = found is not None and (found["way"] or "").upper() == "DESC"
@@ -49,13 +49,13 @@ def descends(spans: Spans, key: Span) -> bool | None:
     return down if nulls is None or nulls.upper() == ("LAST" if down else "FIRST") else None
 
 
-def without_direction(spans: Spans, key: Span) -> Span:
+def without_direction(spans: QuerySpans, key: Span) -> Span:
     """Return a key of an order without ASC, DESC and what it says of nulls."""
     found = _DIRECTION.search(spans.text[slice(*key)])
     return key if found is None else (key[0], key[0] + found.start())
 
 
-def group_keys(spans: Spans, select: range) -> tuple[str | Span, ...] | None:
+def group_keys(spans: QuerySpans, select: range) -> tuple[str | Span, ...] | None:
     """Return what tells the groups of a SELECT apart: its keys, and of which set they are.
 
     None where a key cannot be told: GROUP BY ALL, a place in a list that has a star before it.
@@ -71,7 +71,7 @@ def group_keys(spans: Spans, select: range) -> tuple[str | Span, ...] | None:
     return tuple([*keys, "grouping_id()"] if _has_sets(spans, group) else keys)
 
 
-def is_made_of(spans: Spans, value: Span, keys: Sequence[Span]) -> bool:
+def is_made_of(spans: QuerySpans, value: Span, keys: Sequence[Span]) -> bool:
     """Tell whether a value is one of the keys of a group, or names nothing but such.
 
     That is as good as can be told of words alone; an engine has to see it, too.
@@ -94,15 +94,15 @@ def is_made_of(spans: Spans, value: Span, keys: Sequence[Span]) -> bool:
     return named
 
 
-def _words(spans: Spans, span: Span) -> list[int]:
+def _words(spans: QuerySpans, span: Span) -> list[int]:
     return [n for n, token in enumerate(spans.tokens) if span[0] <= token.start < span[1]]
 
 
-def _has_sets(spans: Spans, keys: Sequence[Span]) -> bool:
+def _has_sets(spans: QuerySpans, keys: Sequence[Span]) -> bool:
     return any(spans.kinds[n] in _SETS for key in keys for n in _words(spans, key))
 
 
-def _flat(spans: Spans, keys: Sequence[Span]) -> Iterator[Span]:
+def _flat(spans: QuerySpans, keys: Sequence[Span]) -> Iterator[Span]:
     """Yield the keys that stand in ROLLUP, CUBE, GROUPING SETS and in parentheses, too."""
     for key in keys:
         words = _words(spans, key)
@@ -120,7 +120,7 @@ def _flat(spans: Spans, keys: Sequence[Span]) -> Iterator[Span]:
             yield key
 
 
-def _item(spans: Spans, select: range, number: int) -> Span | None:
+def _item(spans: QuerySpans, select: range, number: int) -> Span | None:
     """Return an item of a SELECT list without its name; None where that cannot be told."""
     items = spans.items(select)[:number]
     if len(items) < number or any(_STAR.fullmatch(spans.text[slice(*each)]) for each in items):

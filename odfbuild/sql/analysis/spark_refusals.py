@@ -12,7 +12,7 @@ from typing import TypeAlias
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, some
 from odfbuild.sql.columns.functions import WINDOWED
 from odfbuild.sql.columns.structs import GENERATORS
-from odfbuild.sql.findings import Finding, Reason
+from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.shape import (
     Call,
     Column,
@@ -20,14 +20,14 @@ from odfbuild.sql.text.shape import (
     Expr,
     From,
     Lambda,
-    Opaque,
-    Place,
+    OpaqueRelation,
     QueryShape,
     Select,
     SetQuery,
     Source,
     StarExpr,
     Subquery,
+    TextPlace,
     Unknown,
     children,
     walk,
@@ -36,15 +36,15 @@ from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.tokens import unfilled
 
-Found: TypeAlias = tuple[Reason, str, Place]
+Found: TypeAlias = tuple[Reason, str, TextPlace]
 
 
-def misuses(steps: Sequence[QueryStep]) -> Iterator[Finding]:
+def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
     """Yield what no engine can carry out; nothing of a text that cannot be read."""
     for number, step in enumerate(steps):
         with suppress(SqlTextError):
             for reason, text, place in list(_of_query(step.statement)):
-                yield Finding(reason, text, number, place)
+                yield QueryFinding(reason, text, number, place)
 
 
 def _of_query(statement: Statement) -> Iterator[Found]:
@@ -75,7 +75,7 @@ def _inside(source: From) -> Iterator[Select | SetQuery]:
 
 
 def _of_source(source: Source | None) -> Iterator[Select | SetQuery]:
-    if isinstance(source, Opaque):
+    if isinstance(source, OpaqueRelation):
         yield from _of_source(source.inside)
     elif isinstance(source, Derived) and not source.lateral:
         if isinstance(source.query, From):
@@ -172,7 +172,7 @@ def _is_one(expr: Expr) -> bool:
     return not (isinstance(expr, Call) and expr.name in GENERATORS)
 
 
-def _first_place(query: QueryShape) -> Place | None:
+def _first_place(query: QueryShape) -> TextPlace | None:
     while isinstance(query, SetQuery):
         query = query.left
     if isinstance(query, Unknown) or not query.outputs:

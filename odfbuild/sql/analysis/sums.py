@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.odf.events import DataSchema, DataTypeDecimal, DataTypeNull
-from odfbuild.sql.columns import Tables
-from odfbuild.sql.columns.output import Rows
+from odfbuild.sql.columns import NamedRelations
+from odfbuild.sql.columns.output import RelationColumns
 from odfbuild.sql.columns.relations import Relations
-from odfbuild.sql.columns.scope import Scope
+from odfbuild.sql.columns.scope import NameScope
 from odfbuild.sql.columns.types import Value
 from odfbuild.sql.text.shape import Call, StarExpr
 from odfbuild.sql.text.steps import QueryStep
@@ -32,7 +32,7 @@ from odfbuild.sql.text.types import (
 )
 
 
-class Added(Enum):
+class Summand(Enum):
     """What kind of values is added up."""
 
     INTEGER = "integers"
@@ -48,7 +48,7 @@ class Sums:
     `stars` are the names of the columns that its stars show, where these are known.
     """
 
-    added: Mapping[int, Added]
+    added: Mapping[int, Summand]
     stars: Mapping[int, tuple[str, ...]]
 
 
@@ -69,8 +69,8 @@ def sums_of(
 
     Raises SqlTextError.
     """
-    tables = Tables(inputs)
-    reader = _Reader(tables)
+    tables = NamedRelations(inputs)
+    reader = _SumReader(tables)
     found: list[Sums] = []
     for step in steps:
         reader.found, reader.stars = {}, {}
@@ -81,21 +81,21 @@ def sums_of(
     return tuple(found)
 
 
-def cast_to(text: str) -> Added:
+def cast_to(text: str) -> Summand:
     """Return what a text says itself of its type: `cast(... as decimal(38, 6))`."""
     found = _CAST.fullmatch(text.strip())
     if found is None or found["other"]:
-        return Added.UNKNOWN
-    return Added.EXACT if found["exact"] else Added.INTEGER
+        return Summand.UNKNOWN
+    return Summand.EXACT if found["exact"] else Summand.INTEGER
 
 
-class _Reader(Relations):
-    def __init__(self, tables: Tables) -> None:
+class _SumReader(Relations):
+    def __init__(self, tables: NamedRelations) -> None:
         super().__init__(tables.rows)
-        self.found: dict[int, Added] = {}
+        self.found: dict[int, Summand] = {}
         self.stars: dict[int, tuple[str, ...]] = {}
 
-    def expanded(self, star: StarExpr, scope: Scope) -> Rows | None:
+    def expanded(self, star: StarExpr, scope: NameScope) -> RelationColumns | None:
         rows = super().expanded(star, scope)
         if star.place is not None and rows is not None and not rows.open:
             names = tuple(each.name for each in rows.columns)
@@ -104,20 +104,20 @@ class _Reader(Relations):
                 self.stars[star.place.start] = ()
         return rows
 
-    def aggregate(self, expr: Call, scope: Scope) -> Value:
+    def aggregate(self, expr: Call, scope: NameScope) -> Value:
         at = _ADDED.get(expr.name)
         number = 2 if expr.name.startswith("regr_") else 1
         if at is not None and expr.place is not None and len(expr.args) == number:
             added = _added(self.sourced(expr.args[at], scope)[0].kind)
             known = self.found.setdefault(expr.place.start, added)
             if known is not added:
-                self.found[expr.place.start] = Added.UNKNOWN
+                self.found[expr.place.start] = Summand.UNKNOWN
         return super().aggregate(expr, scope)
 
 
-def _added(kind: SqlType | None) -> Added:
+def _added(kind: SqlType | None) -> Summand:
     if isinstance(kind, DataTypeDecimal | DataTypeNull | Interval):
-        return Added.EXACT
+        return Summand.EXACT
     if kind in {BYTE, SHORT, INT, BIGINT}:
-        return Added.INTEGER
-    return Added.FLOATING if kind in {FLOAT, DOUBLE, STRING} else Added.UNKNOWN
+        return Summand.INTEGER
+    return Summand.FLOATING if kind in {FLOAT, DOUBLE, STRING} else Summand.UNKNOWN

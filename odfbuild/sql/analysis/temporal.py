@@ -10,21 +10,21 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from odfbuild.sql.findings import Finding, Reason
+from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.shape import (
     Column,
     Derived,
     From,
-    Generator,
     Join,
     NamedTable,
-    Opaque,
+    OpaqueRelation,
     Operation,
-    Place,
     QueryShape,
+    RowGenerator,
     Select,
     Source,
     Subquery,
+    TextPlace,
     Unknown,
     walk,
 )
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from odfbuild.sql.text.steps import QueryStep
 
 
-_Problem: TypeAlias = tuple[str, Place, str]  # what is wrong, where, and what to do
+_Problem: TypeAlias = tuple[str, TextPlace, str]  # what is wrong, where, and what to do
 _KINDS = frozenset({"JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN"})
-_NOWHERE = Place(0, 1, 1, 1)
+_NOWHERE = TextPlace(0, 1, 1, 1)
 _EXAMPLE = "JOIN b FOR SYSTEM_TIME AS OF a.event_time AS b ON b.key = a.key"
 
 
-def join_problems(number: int, query: Statement, keys: Keys) -> Iterator[Finding]:
+def join_problems(number: int, query: Statement, keys: Keys) -> Iterator[QueryFinding]:
     """Yield what is wrong with the joins with versions in a step."""
     asked = as_of_joins(query)
     if not asked:
@@ -58,10 +58,10 @@ def join_problems(number: int, query: Statement, keys: Keys) -> Iterator[Finding
         problem = problem or (_key(each, declared, join) if at in tables else _common(each))
         if problem is not None:
             what, place, fix = problem
-            yield Finding(Reason.TEMPORAL, what, number, place, fix)
+            yield QueryFinding(Reason.TEMPORAL, what, number, place, fix)
 
 
-def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[Finding]:
+def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[QueryFinding]:
     """Yield what is wrong with `temporalTables`; the number of a finding counts on from the steps.
 
     `known` are the inputs and the aliases of the steps.
@@ -72,20 +72,20 @@ def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[F
             near = difflib.get_close_matches(name, known, n=1)
             fix = f"did you mean '{near[0]}'?" if near else "name an input or an earlier step"
             what = f"the temporal table '{name}' is neither an input nor a step of the query"
-            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
+            yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
         elif name in seen:
             what = f"the temporal table '{name}' is declared twice"
-            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, "leave one of them out")
+            yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, "leave one of them out")
         elif not key:
             what = f"the temporal table '{name}' has an empty primary key"
             fix = "name the columns that tell whose versions rows are"
-            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
+            yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
         seen.add(name)
 
 
 def column_problems(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema], times: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[QueryFinding]:
     """Yield primary keys that inputs lack, and times of inputs that are not their event times.
 
     `inputs` have the columns that a query sees, `times` the event times of each.
@@ -95,13 +95,13 @@ def column_problems(
         for column in missing(name, key, inputs):
             what = f"the temporal table '{name}' has no column '{column}' for its primary key"
             fix = _near(column, [field.name for field in inputs[name].fields])
-            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
+            yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
     for number, step in enumerate(steps):
         asked = {each.table.place.start: each for each in as_of_joins(step.statement)}
         for at, left, _ in _versioned(step.statement.shape) if asked else ():
             problem = _wrong_time(asked[at], left, times) if at in asked else None
             if problem is not None:
-                yield Finding(Reason.TEMPORAL, problem[0], number, problem[1], problem[2])
+                yield QueryFinding(Reason.TEMPORAL, problem[0], number, problem[1], problem[2])
 
 
 def _near(name: str, known: Sequence[str]) -> str:
@@ -207,7 +207,7 @@ def _froms(query: QueryShape) -> Iterator[From]:
 def _inside(source: From) -> Iterator[From]:
     yield source
     for each in (source.source, *(join.source for join in source.joins)):
-        inner = each.inside if isinstance(each, Opaque) else each
+        inner = each.inside if isinstance(each, OpaqueRelation) else each
         if isinstance(inner, Derived):
             query = inner.query
             yield from _inside(query) if isinstance(query, From) else _froms(query)
@@ -221,7 +221,7 @@ def _named(left: Sequence[Source]) -> Iterator[tuple[str | None, Source]]:
                 yield each.alias or each.name, each
             case Derived(query=From() as inner, alias=None):
                 yield from _named((inner.source, *(join.source for join in inner.joins)))
-            case Derived() | Generator():
+            case Derived() | RowGenerator():
                 yield each.alias, each
-            case Opaque(inside=Derived() | NamedTable() as inside):
+            case OpaqueRelation(inside=Derived() | NamedTable() as inside):
                 yield from _named((inside,))

@@ -8,13 +8,13 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.facts import order_findings
 from odfbuild.sql.analysis.sums import sums_of
 from odfbuild.sql.analysis.temporal import column_problems
-from odfbuild.sql.findings import Finding
+from odfbuild.sql.findings import QueryFinding
 from odfbuild.sql.text.steps import QueryStep
 
 
 def typed_findings(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema], times: Mapping[str, str]
-) -> tuple[Finding, ...]:
+) -> tuple[QueryFinding, ...]:
     """Return what keeps a query from being computed in portions.
 
     `inputs` have the columns that a query sees, `times` the event times of each.  Raises

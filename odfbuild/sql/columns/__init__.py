@@ -15,12 +15,12 @@ from odfbuild.sql.columns.output import (
     Attribute,
     ColumnRef,
     OpenPart,
-    Rows,
+    RelationColumns,
     input_rows,
     unknown_rows,
 )
 from odfbuild.sql.columns.relations import Relations
-from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.temporal import as_of_joins, missing
@@ -42,7 +42,7 @@ class OutputColumn:
     name: str
     type: DataType | None
     sources: frozenset[ColumnRef]
-    place: tuple[int, Place] | None
+    place: tuple[int, TextPlace] | None
     copied: bool = False
     unstorable: str | None = None
 
@@ -64,7 +64,7 @@ class QueryColumns:
     shaping: frozenset[ColumnRef]
     star_inputs: frozenset[str]
     unknown: str | None
-    places: Mapping[ColumnRef, tuple[int, Place]] = field(default_factory=dict)
+    places: Mapping[ColumnRef, tuple[int, TextPlace]] = field(default_factory=dict)
     unknown_columns: tuple[UnknownColumn, ...] = ()
     unknown_functions: tuple[UnknownFunction, ...] = ()
     wrong_constants: tuple[WrongConstant, ...] = ()
@@ -76,9 +76,9 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     Inputs have the columns that the query sees: for a query that names the operation column also
     the system columns.
     """
-    tables = Tables(inputs)
+    tables = NamedRelations(inputs)
     reader = Relations(tables.rows)
-    rows = Rows([])
+    rows = RelationColumns([])
     for number, step in enumerate(steps):
         reader.step = number
         try:
@@ -117,14 +117,14 @@ def _keys_of_versions(
             reader.shaping |= {ColumnRef(name, column) for column in key if column not in absent}
 
 
-class Tables:
+class NamedRelations:
     """The relations that steps can read by name; `steps` grows with each step that is read."""
 
     def __init__(self, inputs: Mapping[str, DataSchema | None]) -> None:
         self.inputs = inputs
-        self.steps: dict[str, Rows] = {}
+        self.steps: dict[str, RelationColumns] = {}
 
-    def rows(self, name: str, qualifier: str) -> Rows:
+    def rows(self, name: str, qualifier: str) -> RelationColumns:
         step = self.steps.get(name)
         if step is not None:
             return step.named(qualifier)
@@ -133,7 +133,7 @@ class Tables:
         return input_rows(name, self.inputs[name], qualifier)
 
 
-def _outputs(rows: Rows) -> tuple[tuple[OutputColumn, ...] | None, str | None]:
+def _outputs(rows: RelationColumns) -> tuple[tuple[OutputColumn, ...] | None, str | None]:
     if rows.open:
         return None, _reason(rows.open)
     return tuple(_output(each) for each in rows.columns), None

@@ -19,8 +19,8 @@ from odfbuild.sql.text.shape import Expr, Literal, Operation
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """What fails, and the way on."""
+class ConstantFailure:
+    """What fails, and the way forward."""
 
     what: str
     fix: str
@@ -62,7 +62,7 @@ _NAMES: Final[Mapping[DataType, str]] = {
 }
 
 
-def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure | None:
+def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
     """Return why a call fails for one of its constants; None if that is not certain.
 
     `values` are the types of its arguments.
@@ -73,13 +73,15 @@ def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure
         return _times(name, args, values)
     if name in _SCHEMAS and args and not isinstance(args[0], Literal):
         what = f"{name}() takes a constant, and tells the columns of that one text"
-        return Failure(what, "write an example of the text, or name the columns in from_json()")
+        return ConstantFailure(
+            what, "write an example of the text, or name the columns in from_json()"
+        )
     if name in _FROM_ONE:
         return _first(name, args, values)
     if name in _DIVIDING and len(args) == 2 and _is_zero(args[1]):
         return _by_zero(f"{name}()")
     if name == "sequence" and len(args) == 3 and _is_zero(args[2]):
-        return Failure("sequence() has a step of 0", "give it another step")
+        return ConstantFailure("sequence() has a step of 0", "give it another step")
     return None
 
 
@@ -98,21 +100,21 @@ def _is_zero(expr: Expr) -> bool:
     return _number(expr) == 0
 
 
-def _by_zero(what: str) -> Failure:
+def _by_zero(what: str) -> ConstantFailure:
     fix = "divide by something else, or write try_divide() for null in its place"
-    return Failure(f"{what} divides by 0", fix)
+    return ConstantFailure(f"{what} divides by 0", fix)
 
 
-def _first(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure | None:
+def _first(name: str, args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
     at = _FROM_ONE[name]
     if len(args) <= at or not _is_zero(args[at]):
         return None
     if name == "element_at" and not isinstance(values[0].kind, DataTypeList):
         return None  # 0 may be a key of a map
-    return Failure(f"{name}() counts from 1, and is asked for 0", "write 1 for the first")
+    return ConstantFailure(f"{name}() counts from 1, and is asked for 0", "write 1 for the first")
 
 
-def cast_failure(value: Expr, to: DataType | None) -> Failure | None:
+def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     """Return why a constant text cannot become a value of a type; None if that is not certain."""
     text = _text(value)
     if text is None:
@@ -131,7 +133,7 @@ def cast_failure(value: Expr, to: DataType | None) -> Failure | None:
     if not fails:
         return None
     kind = next((name for each, name in _NAMES.items() if each == to), "DECIMAL")
-    return Failure(
+    return ConstantFailure(
         f"'{text}' is no {kind}", f"correct the text, or write try_cast('...' as {kind}) for null"
     )
 
@@ -151,32 +153,34 @@ def _is_date(text: str) -> bool:
 # Patterns of times
 
 
-def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure | None:
+def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
     text = _text(args[1])
     if text is None or (name in _PARSING and values[0].kind != types.STRING):
         return None
     plain = re.sub(r"'[^']*'", "", text)
     if "'" in plain:
-        return Failure(f'the pattern "{text}" has a \' without an end', "write '' for one '")
+        return ConstantFailure(
+            f'the pattern "{text}" has a \' without an end', "write '' for one '"
+        )
     wrong = _WEEKS | _NO_LETTERS | (_NOT_PARSED if name in _PARSING else frozenset())
     letter = next((each for each in plain if each in wrong), None)
     if letter is None:
         return None
     meant = {"Y": "y is the year", "T": "put quotes around it, 'T'"}
     fix = meant.get(letter, "y is the year, M the month, d the day, H the hour, m the minute")
-    return Failure(f'"{letter}" is no letter of a pattern of times, as in "{text}"', fix)
+    return ConstantFailure(f'"{letter}" is no letter of a pattern of times, as in "{text}"', fix)
 
 
 # Regular expressions
 
 
-def _pattern(name: str, args: Sequence[Expr]) -> Failure | None:
+def _pattern(name: str, args: Sequence[Expr]) -> ConstantFailure | None:
     text = _text(args[1])
     if text is None:
         return None
     found = groups_of(text)
     if isinstance(found, str):
-        return Failure(
+        return ConstantFailure(
             f'the regular expression "{text}" {found}',
             r"correct it: \\( in a query is a parenthesis that is meant as one",
         )
@@ -186,7 +190,7 @@ def _pattern(name: str, args: Sequence[Expr]) -> Failure | None:
     if asked is None or 0 <= asked <= found:
         return None
     has = f"{found} groups" if found != 1 else "1 group"
-    return Failure(
+    return ConstantFailure(
         f'{name}() is asked for group {asked}, and "{text}" has {has if found else "none"}',
         "put parentheses around what is to come out, or ask for 0, all of it",
     )
@@ -259,7 +263,7 @@ class _Scan:
         return False
 
 
-def operator_failure(op: str, args: Sequence[Expr]) -> Failure | None:
+def operator_failure(op: str, args: Sequence[Expr]) -> ConstantFailure | None:
     """Return why an operator fails for a constant; None if that is not certain."""
     if op == "rlike":
         return _pattern(op, args)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
-from odfbuild.sql.columns.constants import Failure, cast_failure, failure, operator_failure
+from odfbuild.sql.columns.constants import ConstantFailure, cast_failure, failure, operator_failure
 from odfbuild.sql.columns.functions import AGGREGATES, RANKINGS, SCALARS, WINDOW_PARTS, WINDOWED
-from odfbuild.sql.columns.output import Attribute, ColumnRef, Rows
-from odfbuild.sql.columns.scope import Ambiguous, Found, Missing, Scope, fields_of
+from odfbuild.sql.columns.output import Attribute, ColumnRef, RelationColumns
+from odfbuild.sql.columns.scope import Ambiguous, Missing, NameScope, Resolution, fields_of
 from odfbuild.sql.columns.structs import field_of, item_of
 from odfbuild.sql.columns.types import (
     UNKNOWN,
@@ -41,12 +41,12 @@ from odfbuild.sql.text.shape import (
     Lambda,
     Literal,
     Operation,
-    Over,
-    Place,
     QueryShape,
     StarExpr,
     Subquery,
+    TextPlace,
     Unknown,
+    WindowShape,
 )
 from odfbuild.sql.text.types import BOOLEAN, STRING, unwrapped
 
@@ -65,7 +65,7 @@ class UnknownColumn:
 
     name: str
     step: int
-    place: Place | None
+    place: TextPlace | None
     near: str | None
     ambiguous: bool = False
 
@@ -76,36 +76,36 @@ class UnknownFunction:
 
     name: str
     step: int
-    place: Place | None
+    place: TextPlace | None
 
 
 @dataclass(frozen=True, slots=True)
 class WrongConstant:
-    """A constant with which the engine fails over the first row: what fails, and the way on."""
+    """A constant with which the engine fails over the first row: what fails, and how to fix it."""
 
     what: str
     fix: str
     step: int
-    place: Place | None
+    place: TextPlace | None
 
 
-class Expressions(ABC):
+class ExpressionReader(ABC):
     """Reads expressions; what it gathers is shared by all queries of a transform."""
 
     def __init__(self) -> None:
         self.into: set[ColumnRef] = set()
         self.shaping: set[ColumnRef] = set()
-        self.places: dict[ColumnRef, tuple[int, Place]] = {}
+        self.places: dict[ColumnRef, tuple[int, TextPlace]] = {}
         self.unknown_columns: list[UnknownColumn] = []
         self.unknown_functions: list[UnknownFunction] = []
         self.wrong_constants: list[WrongConstant] = []
         self.step = 0
 
     @abstractmethod
-    def subquery(self, query: QueryShape, outer: Scope) -> Rows:
+    def subquery(self, query: QueryShape, outer: NameScope) -> RelationColumns:
         """Return what a query inside an expression gives."""
 
-    def sourced(self, expr: Expr, scope: Scope) -> tuple[Value, frozenset[ColumnRef]]:
+    def sourced(self, expr: Expr, scope: NameScope) -> tuple[Value, frozenset[ColumnRef]]:
         """Return what an expression gives, and the columns that it is made of."""
         before, self.into = self.into, set()
         try:
@@ -113,43 +113,43 @@ class Expressions(ABC):
         finally:
             self.into = before
 
-    def shape(self, exprs: Sequence[Expr], scope: Scope) -> None:
+    def shape(self, exprs: Sequence[Expr], scope: NameScope) -> None:
         """Read expressions that decide on rows; their columns shape the result."""
         before, self.into = self.into, self.shaping
         for expr in exprs:
             self.value(expr, scope)
         self.into = before
 
-    def value(self, expr: Expr, scope: Scope) -> Value:
+    def value(self, expr: Expr, scope: NameScope) -> Value:
         return _READERS[type(expr)](self, expr, scope)
 
-    def values(self, exprs: Sequence[Expr], scope: Scope) -> list[Value]:
+    def values(self, exprs: Sequence[Expr], scope: NameScope) -> list[Value]:
         return [self.value(expr, scope) for expr in exprs]
 
     # Names
 
-    def column(self, expr: Column, scope: Scope) -> Value:
+    def column(self, expr: Column, scope: NameScope) -> Value:
         found = scope.resolve(expr.parts)
-        if isinstance(found, Found):
+        if isinstance(found, Resolution):
             self.use(found.sources, expr.place)
             return found.value
         self._missing(expr, found)
         return UNKNOWN
 
-    def use(self, sources: frozenset[ColumnRef], place: Place | None) -> None:
+    def use(self, sources: frozenset[ColumnRef], place: TextPlace | None) -> None:
         """Take note of columns that are used."""
         self.into |= sources
         if place is not None:
             for ref in sources:
                 self.places.setdefault(ref, (self.step, place))
 
-    def note_failure(self, failure: Failure | None, place: Place | None) -> None:
+    def note_failure(self, failure: ConstantFailure | None, place: TextPlace | None) -> None:
         """Take note of a constant with which the engine fails."""
         if failure is not None:
             found = WrongConstant(failure.what, failure.fix, self.step, place)
             self.wrong_constants.append(found)
 
-    def placed(self, place: Place | None) -> tuple[int, Place] | None:
+    def placed(self, place: TextPlace | None) -> tuple[int, TextPlace] | None:
         """Return a place with the number of the step that it is in."""
         return None if place is None else (self.step, place)
 
@@ -164,14 +164,14 @@ class Expressions(ABC):
             UnknownColumn(name, self.step, expr.place, near or None, ambiguous)
         )
 
-    def star(self, expr: StarExpr, scope: Scope) -> Value:
+    def star(self, expr: StarExpr, scope: NameScope) -> Value:
         """Read a star as an argument: all that it stands for is used."""
         found = self.expanded(expr, scope)
         for each in () if found is None else found.columns:
             self.use(each.sources, expr.place)
         return UNKNOWN
 
-    def expanded(self, expr: StarExpr, scope: Scope) -> Rows | None:
+    def expanded(self, expr: StarExpr, scope: NameScope) -> RelationColumns | None:
         """Return what a star stands for; None if nothing is known of it."""
         spots = dict(zip(expr.excluded, expr.spots, strict=True))
         for each in scope.rows.columns:
@@ -181,15 +181,15 @@ class Expressions(ABC):
         found = scope.rows.starred(expr)
         return self._fields(expr, scope) if found is None else found
 
-    def _note(self, sources: frozenset[ColumnRef], place: Place | None) -> None:
+    def _note(self, sources: frozenset[ColumnRef], place: TextPlace | None) -> None:
         if place is not None:
             for ref in sources:
                 self.places.setdefault(ref, (self.step, place))
 
-    def _fields(self, expr: StarExpr, scope: Scope) -> Rows | None:
+    def _fields(self, expr: StarExpr, scope: NameScope) -> RelationColumns | None:
         """Return the fields of a struct that a star takes apart."""
         found = scope.resolve(expr.qualifier)
-        if not isinstance(found, Found):
+        if not isinstance(found, Resolution):
             self._missing(Column(expr.qualifier, expr.place), found)
             return None
         self._note(found.sources, expr.place)
@@ -200,10 +200,10 @@ class Expressions(ABC):
 
     # Values
 
-    def literal(self, expr: Literal, _: Scope) -> Value:
+    def literal(self, expr: Literal, _: NameScope) -> Value:
         return literal(expr.kind, expr.text)
 
-    def cast(self, expr: Cast, scope: Scope) -> Value:
+    def cast(self, expr: Cast, scope: NameScope) -> Value:
         value = self.value(expr.value, scope)
         if expr.literal and expr.type is not None:
             return Value(expr.type, False)
@@ -211,17 +211,17 @@ class Expressions(ABC):
             self.note_failure(cast_failure(expr.value, expr.type), None)
         return cast(value, expr.type, safe=expr.safe)
 
-    def field(self, expr: Field, scope: Scope) -> Value:
+    def field(self, expr: Field, scope: NameScope) -> Value:
         return field_of(self.value(expr.value, scope), expr.name) or UNKNOWN
 
-    def element(self, expr: Element, scope: Scope) -> Value:
+    def element(self, expr: Element, scope: NameScope) -> Value:
         self.value(expr.index, scope)
         inner = self.value(expr.value, scope)
         if isinstance(inner.kind, DataTypeStruct) and isinstance(expr.index, Literal):
             return field_of(inner, expr.index.text) or UNKNOWN
         return item_of(inner)
 
-    def case(self, expr: Case, scope: Scope) -> Value:
+    def case(self, expr: Case, scope: NameScope) -> Value:
         if expr.operand is not None:
             self.value(expr.operand, scope)
         results = []
@@ -232,7 +232,7 @@ class Expressions(ABC):
             return common(results).or_null()
         return common([*results, self.value(expr.default, scope)])
 
-    def operation(self, expr: Operation, scope: Scope) -> Value:
+    def operation(self, expr: Operation, scope: NameScope) -> Value:
         args = self.values(expr.args, scope)
         op = expr.op
         self.note_failure(operator_failure(op, expr.args), None)
@@ -258,7 +258,7 @@ class Expressions(ABC):
             return args[0]
         return Value(BOOLEAN, op not in _SURE and not _sure(op, args))
 
-    def inner(self, expr: Subquery, scope: Scope) -> Value:
+    def inner(self, expr: Subquery, scope: NameScope) -> Value:
         """Read a subquery: what it selects comes out, or decides on an IN."""
         rows = self.subquery(expr.query, scope)
         for each in rows.columns:
@@ -271,21 +271,21 @@ class Expressions(ABC):
             return Value(BOOLEAN, True)
         return rows.columns[0].value.or_null() if len(rows.columns) == 1 else UNKNOWN
 
-    def unknown(self, expr: Unknown, scope: Scope) -> Value:
+    def unknown(self, expr: Unknown, scope: NameScope) -> Value:
         self.values(expr.args, scope)
         return UNKNOWN
 
-    def function(self, expr: Lambda, scope: Scope, of: Sequence[Value] = ()) -> Value:
+    def function(self, expr: Lambda, scope: NameScope, of: Sequence[Value] = ()) -> Value:
         """Read the body of `x -> ...`, with what is known of its arguments."""
         known = [*of, *[UNKNOWN] * len(expr.names)]
         bound = {
             name: Attribute(name, value, frozenset())
             for name, value in zip(expr.names, known, strict=False)
         }
-        return self.value(expr.body, Scope(Rows([]), scope, variables=bound))
+        return self.value(expr.body, NameScope(RelationColumns([]), scope, variables=bound))
 
     @abstractmethod
-    def call(self, expr: Call, scope: Scope) -> Value:
+    def call(self, expr: Call, scope: NameScope) -> Value:
         """Return what a call gives."""
 
 
@@ -318,18 +318,18 @@ def _sure(op: str, args: Sequence[Value]) -> bool:
 
 
 _READERS: dict[type, Callable[..., Value]] = {
-    Column: Expressions.column,
-    Literal: Expressions.literal,
-    Cast: Expressions.cast,
+    Column: ExpressionReader.column,
+    Literal: ExpressionReader.literal,
+    Cast: ExpressionReader.cast,
     Call: lambda reader, expr, scope: reader.call(expr, scope),
-    Operation: Expressions.operation,
-    Case: Expressions.case,
-    Field: Expressions.field,
-    Element: Expressions.element,
-    Lambda: Expressions.function,
-    StarExpr: Expressions.star,
-    Subquery: Expressions.inner,
-    Unknown: Expressions.unknown,
+    Operation: ExpressionReader.operation,
+    Case: ExpressionReader.case,
+    Field: ExpressionReader.field,
+    Element: ExpressionReader.element,
+    Lambda: ExpressionReader.function,
+    StarExpr: ExpressionReader.star,
+    Subquery: ExpressionReader.inner,
+    Unknown: ExpressionReader.unknown,
 }
 
 CASTS: dict[str, DataType] = {
@@ -352,10 +352,10 @@ _ORDERED_SETS = {"mode", "percentile_cont", "percentile_disc"}  # they give what
 _SECONDS = {"second", "seconds", "sec", "secs", "s"}
 
 
-class Calls(Expressions):
+class Calls(ExpressionReader):
     """Reads calls; a function that is not known has no type, but its arguments still count."""
 
-    def call(self, expr: Call, scope: Scope) -> Value:
+    def call(self, expr: Call, scope: NameScope) -> Value:
         if expr.name in _ORDERED_SETS:
             expr = replace(expr, args=(*expr.order, *expr.args), order=())
         if expr.where is not None or expr.order:
@@ -379,15 +379,15 @@ class Calls(Expressions):
             self.note_failure(cast_failure(expr.args[0], to), expr.place)
         return cast(args[0], to) if to is not None and len(args) == 1 else UNKNOWN
 
-    def over(self, over: Over, scope: Scope) -> None:
+    def over(self, over: WindowShape, scope: NameScope) -> None:
         self.shape([*over.partition, *over.order], scope)
 
-    def aggregate(self, expr: Call, scope: Scope) -> Value:
+    def aggregate(self, expr: Call, scope: NameScope) -> Value:
         """Return what an aggregate gives; `count(*)` uses no column."""
         plain = [e for e in expr.args if not (isinstance(e, StarExpr) and not e.qualifier)]
         return AGGREGATES[expr.name](self.values(plain, scope))
 
-    def struct(self, expr: Call, scope: Scope) -> Value:
+    def struct(self, expr: Call, scope: NameScope) -> Value:
         members: list[tuple[str, Value]] = []
         names = expr.names or (None,) * len(expr.args)
         known = True
@@ -403,14 +403,14 @@ class Calls(Expressions):
                 members.append((name or own, self.value(arg, scope)))
         return _struct(members) if known else UNKNOWN
 
-    def named_struct(self, expr: Call, scope: Scope) -> Value:
+    def named_struct(self, expr: Call, scope: NameScope) -> Value:
         values = self.values(expr.args[1::2], scope)
         names = [e.text for e in expr.args[::2] if isinstance(e, Literal) and e.kind == "string"]
         if len(names) != len(values):
             return UNKNOWN
         return _struct(list(zip(names, values, strict=True)))
 
-    def extract(self, expr: Call, scope: Scope) -> Value:
+    def extract(self, expr: Call, scope: NameScope) -> Value:
         unit, of = expr.args[0], self.value(expr.args[-1], scope)
         if not isinstance(unit, Literal) or isinstance(of.kind, types.Interval):
             return UNKNOWN
@@ -418,7 +418,7 @@ class Calls(Expressions):
         sure = not of.nullable and of.kind in {types.DATE, types.TIMESTAMP}
         return Value(DataTypeDecimal(8, 6) if second else types.INT, not sure)
 
-    def round(self, expr: Call, scope: Scope) -> Value:
+    def round(self, expr: Call, scope: NameScope) -> Value:
         args = self.values(expr.args, scope)
         if len(args) == 1 and expr.name in SCALARS and expr.name != "bround":
             return SCALARS[expr.name](args)
@@ -427,14 +427,14 @@ class Calls(Expressions):
             return UNKNOWN
         return rounded(args[0], to)
 
-    def modulo(self, expr: Call, scope: Scope) -> Value:
+    def modulo(self, expr: Call, scope: NameScope) -> Value:
         args = self.values(expr.args, scope)
         if len(args) != 2:
             return UNKNOWN
         self.note_failure(failure(expr.name, expr.args, args), expr.place)
         return arithmetic("%", args[0], args[1], [fit(each) for each in expr.args])
 
-    def higher(self, expr: Call, scope: Scope) -> Value:
+    def higher(self, expr: Call, scope: NameScope) -> Value:
         """Read a call with functions among its arguments, of the items of its first one."""
         functions = [arg for arg in expr.args if isinstance(arg, Lambda)]
         args = self.values([a for a in expr.args if not isinstance(a, Lambda)], scope)
@@ -461,7 +461,7 @@ _HIGHER = _OF_ITEMS | {
     *("aggregate", "reduce", "zip_with", "transform_values", "transform_keys", "map_filter"),
     "map_zip_with",
 }
-_Special = Callable[[Calls, Call, Scope], Value]
+_Special = Callable[[Calls, Call, NameScope], Value]
 _SPECIAL: dict[str, _Special] = {
     "struct": Calls.struct,
     "named_struct": Calls.named_struct,

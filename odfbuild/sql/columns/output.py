@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.columns.types import Value, wider
-from odfbuild.sql.text.shape import Place, StarExpr
+from odfbuild.sql.text.shape import StarExpr, TextPlace
 from odfbuild.sql.text.types import as_read, unwrapped
 
 Token: TypeAlias = int
@@ -39,7 +39,7 @@ class Attribute(NamedTuple):
     value: Value
     sources: frozenset[ColumnRef]
     qualifier: str | None = None
-    place: tuple[int, Place] | None = None
+    place: tuple[int, TextPlace] | None = None
     copied: bool = False
     token: Token | None = None
 
@@ -74,7 +74,7 @@ class OpenPart(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rows:
+class RelationColumns:
     """The columns that a relation gives, in order.
 
     `hidden` can be named with a qualifier only (the other sides of USING); `bases` are the inputs
@@ -88,7 +88,7 @@ class Rows:
     _index: dict[str, list[Attribute]] | None = None
     _indexed: int = 0
 
-    def named(self, qualifier: str | None, names: tuple[str, ...] = ()) -> Rows:
+    def named(self, qualifier: str | None, names: tuple[str, ...] = ()) -> RelationColumns:
         """Return the same columns as those of a relation with an alias and a column list."""
         fits = not self.open and len(names) == len(self.columns)
         listed = names if fits else tuple(each.name for each in self.columns)
@@ -98,17 +98,19 @@ class Rows:
         ]
         opened = [each._replace(qualifier=qualifier) for each in self.open]
         if names and not fits:
-            return Rows([], open=[OpenPart(qualifier, self.inputs)])
-        return Rows(columns, open=opened)
+            return RelationColumns([], open=[OpenPart(qualifier, self.inputs)])
+        return RelationColumns(columns, open=opened)
 
-    def nulled(self) -> Rows:
+    def nulled(self) -> RelationColumns:
         """Return the same columns, each of which may be null."""
         columns = [each.nulled() for each in self.columns]
-        return Rows(columns, [each.nulled() for each in self.hidden], self.open, self.bases)
+        return RelationColumns(
+            columns, [each.nulled() for each in self.hidden], self.open, self.bases
+        )
 
-    def beside(self, other: Rows) -> Rows:
+    def beside(self, other: RelationColumns) -> RelationColumns:
         """Return the columns of both."""
-        return Rows(
+        return RelationColumns(
             self.columns + other.columns,
             self.hidden + other.hidden,
             self.open + other.open,
@@ -121,7 +123,7 @@ class Rows:
         known = frozenset(ref.input for each in self.columns for ref in each.sources)
         return known.union(*(part.inputs for part in self.open))
 
-    def merged(self, other: Rows, keys: Sequence[str], kind: str) -> Rows:
+    def merged(self, other: RelationColumns, keys: Sequence[str], kind: str) -> RelationColumns:
         """Return the columns of a join by columns of the same names, which come first and once."""
         made = [_key_column(key, self, other, kind) for key in keys]
         both = self.beside(other)
@@ -130,7 +132,7 @@ class Rows:
         hidden = [*both.hidden, *(each for each in twins if each not in made)]
         merged = frozenset(keys)
         opened = [each._replace(merged=each.merged | merged) for each in both.open]
-        return Rows([*made, *rest], hidden, opened, both.bases)
+        return RelationColumns([*made, *rest], hidden, opened, both.bases)
 
     def relation(self, qualifier: str) -> list[Attribute] | None:
         """Return the known columns of one relation; None if there is no such relation."""
@@ -138,14 +140,14 @@ class Rows:
         known = own or qualifier in self.bases
         return own if known or any(o.qualifier == qualifier for o in self.open) else None
 
-    def starred(self, star: StarExpr) -> Rows | None:
+    def starred(self, star: StarExpr) -> RelationColumns | None:
         """Return what a star stands for; None if it is no star of this, or of a relation in it."""
         name = star.qualifier[0] if star.qualifier else None
         found = self.columns if name is None else self.relation(name)
         if found is None or len(star.qualifier) > 1:
             return None
         columns = [each for each in found if not _excludes(star, each)]
-        return Rows(
+        return RelationColumns(
             [_starred(star, each) for each in columns],
             open=[_opened(star, each) for each in self.open if name in {None, each.qualifier}],
         )
@@ -191,21 +193,23 @@ class Rows:
         return self._index.get(name, [])
 
 
-def input_rows(name: str, schema: DataSchema | None, qualifier: str) -> Rows:
+def input_rows(name: str, schema: DataSchema | None, qualifier: str) -> RelationColumns:
     """Return the columns of an input that is read under a name, as far as they are known."""
     if schema is None:
-        return Rows([], open=[OpenPart(qualifier, frozenset({name}))], bases={qualifier: name})
+        return RelationColumns(
+            [], open=[OpenPart(qualifier, frozenset({name}))], bases={qualifier: name}
+        )
     columns = []
     for each in schema.fields:
         kind, nullable = unwrapped(each.type)
         value, sources = Value(as_read(kind), nullable), frozenset({ColumnRef(name, each.name)})
         columns.append(Attribute(each.name, value, sources, qualifier, copied=True))
-    return Rows(columns, bases={qualifier: name})
+    return RelationColumns(columns, bases={qualifier: name})
 
 
-def unknown_rows(inputs: frozenset[str] = frozenset()) -> Rows:
+def unknown_rows(inputs: frozenset[str] = frozenset()) -> RelationColumns:
     """Return columns of which nothing is known but the inputs that they may come from."""
-    return Rows([], open=[OpenPart(None, inputs)])
+    return RelationColumns([], open=[OpenPart(None, inputs)])
 
 
 def _excludes(star: StarExpr, column: Attribute) -> bool:
@@ -231,7 +235,7 @@ def _opened(star: StarExpr, part: OpenPart) -> OpenPart:
     )
 
 
-def _key_column(key: str, left: Rows, right: Rows, kind: str) -> Attribute:
+def _key_column(key: str, left: RelationColumns, right: RelationColumns, kind: str) -> Attribute:
     """Return the column of USING: of one side, or of an outer join's whichever is there."""
     ours, theirs = _first(key, left), _first(key, right)
     chosen = theirs if kind == "right" else ours
@@ -243,7 +247,7 @@ def _key_column(key: str, left: Rows, right: Rows, kind: str) -> Attribute:
     return Attribute(key, Value(known), sources)
 
 
-def _first(name: str, rows: Rows) -> Attribute | None:
+def _first(name: str, rows: RelationColumns) -> Attribute | None:
     """Return a column of a relation, which may be one of those that are not known."""
     known = next((each for each in rows.columns if each.name == name), None)
     if known is not None or not rows.open:

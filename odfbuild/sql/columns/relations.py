@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from odfbuild.sql.columns.expressions import Calls, output_name
 from odfbuild.sql.columns.functions import AGGREGATES
-from odfbuild.sql.columns.output import Attribute, OpenPart, Rows, unknown_rows
-from odfbuild.sql.columns.scope import Found, Scope
+from odfbuild.sql.columns.output import Attribute, OpenPart, RelationColumns, unknown_rows
+from odfbuild.sql.columns.scope import NameScope, Resolution
 from odfbuild.sql.columns.structs import GENERATORS, generated
 from odfbuild.sql.columns.types import UNKNOWN, Value, cast, wider
 from odfbuild.sql.text.shape import (
@@ -17,17 +17,17 @@ from odfbuild.sql.text.shape import (
     Derived,
     Expr,
     From,
-    Generator,
-    Group,
+    GroupBy,
     Inline,
     Join,
     Literal,
     NamedTable,
-    Opaque,
-    Output,
+    OpaqueRelation,
     Pivot,
     QueryShape,
+    RowGenerator,
     Select,
+    SelectItem,
     SetQuery,
     Source,
     StarExpr,
@@ -36,7 +36,7 @@ from odfbuild.sql.text.shape import (
 )
 from odfbuild.sql.text.types import Interval
 
-Tables: TypeAlias = Mapping[str, Rows]
+Tables: TypeAlias = Mapping[str, RelationColumns]
 
 
 class Relations(Calls):
@@ -45,14 +45,14 @@ class Relations(Calls):
     `opaque` are the forms that were met and are not understood.
     """
 
-    def __init__(self, table: Callable[[str, str], Rows]) -> None:
+    def __init__(self, table: Callable[[str, str], RelationColumns]) -> None:
         super().__init__()
         self.table = table
         self.star_inputs: set[str] = set()
         self.opaque: list[str] = []
         self.common: Tables = {}
 
-    def query(self, query: QueryShape, outer: Scope | None = None) -> Rows:
+    def query(self, query: QueryShape, outer: NameScope | None = None) -> RelationColumns:
         """Return the columns that a query gives."""
         if isinstance(query, Unknown):
             self.opaque.append(query.why)
@@ -67,10 +67,12 @@ class Relations(Calls):
         finally:
             self.common = before
 
-    def subquery(self, query: QueryShape, outer: Scope) -> Rows:
+    def subquery(self, query: QueryShape, outer: NameScope) -> RelationColumns:
         return self.query(query, outer)
 
-    def _common(self, name: str, query: Select | SetQuery, outer: Scope | None) -> Rows:
+    def _common(
+        self, name: str, query: Select | SetQuery, outer: NameScope | None
+    ) -> RelationColumns:
         part = next(each for each in query.with_ if each.name == name)
         if query.recursive:
             self.opaque.append("WITH RECURSIVE")
@@ -80,9 +82,9 @@ class Relations(Calls):
 
     # SELECT
 
-    def _select(self, select: Select, outer: Scope | None) -> Rows:
-        rows = Rows([]) if select.source is None else self._from(select.source, outer)
-        scope = Scope(rows, outer)
+    def _select(self, select: Select, outer: NameScope | None) -> RelationColumns:
+        rows = RelationColumns([]) if select.source is None else self._from(select.source, outer)
+        scope = NameScope(rows, outer)
         if select.where is not None:
             self.shape([select.where], scope)
         if select.group is not None:
@@ -96,9 +98,9 @@ class Relations(Calls):
         self.opaque += [each.text for each in select.foreign]
         return given
 
-    def _outputs(self, outputs: Sequence[Output], scope: Scope) -> Rows:
+    def _outputs(self, outputs: Sequence[SelectItem], scope: NameScope) -> RelationColumns:
         """Read the items of a SELECT list; each can name the ones before it."""
-        given = Rows([])
+        given = RelationColumns([])
         for output in outputs:
             value = output.value
             if isinstance(value, StarExpr):
@@ -115,7 +117,7 @@ class Relations(Calls):
                     scope.aliases.setdefault(name, column)
         return given
 
-    def _expand(self, star: StarExpr, scope: Scope, given: Rows) -> None:
+    def _expand(self, star: StarExpr, scope: NameScope, given: RelationColumns) -> None:
         before, self.into = self.into, set()
         found = self.expanded(star, scope)
         inside, self.into = frozenset(ref.input for ref in self.into), before
@@ -132,12 +134,16 @@ class Relations(Calls):
         given.open += found.open
         self.star_inputs |= {each for part in found.open for each in part.inputs}
 
-    def _generated(self, output: Output, call: Call, scope: Scope, given: Rows) -> None:
+    def _generated(
+        self, output: SelectItem, call: Call, scope: NameScope, given: RelationColumns
+    ) -> None:
         rows = self._rows_of(call, output.aliases, scope, outer=False)
         given.columns += [e._replace(place=self.placed(output.place)) for e in rows.columns]
         given.open += rows.open
 
-    def _rows_of(self, call: Call, names: Sequence[str], scope: Scope, *, outer: bool) -> Rows:
+    def _rows_of(
+        self, call: Call, names: Sequence[str], scope: NameScope, *, outer: bool
+    ) -> RelationColumns:
         """Return what a generator gives; its arguments decide on rows too."""
         before, self.into = self.into, set()
         args = self.values(call.args, scope)
@@ -146,18 +152,24 @@ class Relations(Calls):
         columns = generated(call, args, names, outer=outer)
         made = [Attribute(name, value, sources) for name, value in columns]
         inputs = frozenset(ref.input for ref in sources)
-        return Rows(made) if made else Rows([], open=[OpenPart(None, inputs, sources)])
+        return (
+            RelationColumns(made)
+            if made
+            else RelationColumns([], open=[OpenPart(None, inputs, sources)])
+        )
 
     # Grouping, and what comes after the SELECT list
 
-    def _windows_of(self, group: Group, scope: Scope) -> None:
+    def _windows_of(self, group: GroupBy, scope: NameScope) -> None:
         """Make event-time windows that are grouped by readable as `window.start`."""
         for key in group.keys:
             if isinstance(key, Call) and key.name in {"window", "session_window"}:
                 value, sources = self.sourced(key, scope)
                 scope.aliases.setdefault(key.name, Attribute(key.name, value, sources))
 
-    def _group(self, group: Group, select: Select, given: Rows, scope: Scope) -> None:
+    def _group(
+        self, group: GroupBy, select: Select, given: RelationColumns, scope: NameScope
+    ) -> None:
         if group.all:
             for output, each in zip(select.outputs, given.columns, strict=False):
                 if not _aggregates(output.value):
@@ -167,7 +179,7 @@ class Relations(Calls):
         if group.sets:
             given.columns[:] = [each.nulled() for each in given.columns]
 
-    def _key(self, key: Expr, given: Rows, scope: Scope) -> None:
+    def _key(self, key: Expr, given: RelationColumns, scope: NameScope) -> None:
         """Read a grouping key: a column, a place in the SELECT list, or the alias of an item."""
         if isinstance(key, Literal) and key.kind == "integer":
             if 0 < int(key.text) <= len(given.columns) and not given.open:
@@ -175,15 +187,15 @@ class Relations(Calls):
         else:
             self.shape([key], scope)
 
-    def _after(self, select: Select, given: Rows, scope: Scope) -> None:
+    def _after(self, select: Select, given: RelationColumns, scope: NameScope) -> None:
         named = {each.name: each for each in given.columns if each.name}
-        after = Scope(scope.rows, scope.outer, {**scope.aliases, **named})
+        after = NameScope(scope.rows, scope.outer, {**scope.aliases, **named})
         if select.having is not None:
             self.shape([select.having], after)
             self._aliases_in(select.having, named)
         if select.qualify is not None:
             self.shape([select.qualify], after)
-        first = Scope(scope.rows, scope.outer, after.aliases, first=True)
+        first = NameScope(scope.rows, scope.outer, after.aliases, first=True)
         self._order(select.order, given, first)
         self.shape(select.spread, first)
         if select.distinct:
@@ -195,7 +207,7 @@ class Relations(Calls):
             if isinstance(each, Column) and each.parts[0] in named:
                 self.shaping |= named[each.parts[0]].sources
 
-    def _order(self, order: Sequence[Expr], given: Rows, scope: Scope) -> None:
+    def _order(self, order: Sequence[Expr], given: RelationColumns, scope: NameScope) -> None:
         for key in order:
             if isinstance(key, Literal) and key.kind == "integer":
                 self._ordinal(int(key.text), given)
@@ -204,13 +216,13 @@ class Relations(Calls):
             else:
                 self.shape([key], scope)
 
-    def _ordinal(self, number: int, given: Rows) -> None:
+    def _ordinal(self, number: int, given: RelationColumns) -> None:
         if 0 < number <= len(given.columns) and not given.open:
             self.shaping |= given.columns[number - 1].sources
 
     # FROM
 
-    def _from(self, source: From, outer: Scope | None) -> Rows:
+    def _from(self, source: From, outer: NameScope | None) -> RelationColumns:
         rows = self._source(source.source, None, outer)
         for join in source.joins:
             rows = self._join(rows, join, outer)
@@ -218,7 +230,9 @@ class Relations(Calls):
             rows = rows.beside(self._source(view, rows, outer))
         return rows
 
-    def _source(self, source: Source, left: Rows | None, outer: Scope | None) -> Rows:
+    def _source(
+        self, source: Source, left: RelationColumns | None, outer: NameScope | None
+    ) -> RelationColumns:
         match source:
             case NamedTable():
                 return self._named(source)
@@ -226,25 +240,27 @@ class Relations(Calls):
                 rows = self._from(inner, outer)
                 return rows if source.alias is None else rows.named(source.alias, source.columns)
             case Derived(query=query) if not isinstance(query, From):
-                around = Scope(left, outer) if source.lateral and left is not None else outer
+                around = NameScope(left, outer) if source.lateral and left is not None else outer
                 return self.query(query, around).named(source.alias, source.columns)
-            case Generator(call=Call() as call) if call.name in GENERATORS:
-                scope = Scope(left or Rows([]), outer)
+            case RowGenerator(call=Call() as call) if call.name in GENERATORS:
+                scope = NameScope(left or RelationColumns([]), outer)
                 names = source.columns
                 return self._rows_of(call, names, scope, outer=source.outer).named(source.alias)
-            case Generator(call=call):
-                self.shape([call], Scope(left or Rows([]), outer))
+            case RowGenerator(call=call):
+                self.shape([call], NameScope(left or RelationColumns([]), outer))
                 self.opaque.append("a table function")
             case Inline(alias=alias, names=names):
-                return Rows([Attribute(each, UNKNOWN, frozenset(), alias) for each in names])
-            case Opaque(why=why, inside=inside):
+                return RelationColumns(
+                    [Attribute(each, UNKNOWN, frozenset(), alias) for each in names]
+                )
+            case OpaqueRelation(why=why, inside=inside):
                 self.opaque.append(why)
-                rows = Rows([]) if inside is None else self._source(inside, left, outer)
+                rows = RelationColumns([]) if inside is None else self._source(inside, left, outer)
                 if isinstance(source, Pivot):
-                    self.shape(source.values, Scope(rows, outer))
+                    self.shape(source.values, NameScope(rows, outer))
         return unknown_rows()
 
-    def _named(self, source: NamedTable) -> Rows:
+    def _named(self, source: NamedTable) -> RelationColumns:
         common = self.common.get(source.name)
         qualifier = source.alias or source.name
         if common is not None:
@@ -252,16 +268,16 @@ class Relations(Calls):
         rows = self.table(source.name, qualifier)
         return rows.named(qualifier, source.columns) if source.columns else rows
 
-    def _join(self, left: Rows, join: Join, outer: Scope | None) -> Rows:
+    def _join(self, left: RelationColumns, join: Join, outer: NameScope | None) -> RelationColumns:
         right = self._source(join.source, left, outer)
         keys = join.using
         if join.natural:
             theirs = {each.name for each in right.columns}
             keys = tuple(each.name for each in left.columns if each.name in theirs)
         if isinstance(join.source, NamedTable) and join.source.time is not None:
-            self.shape([join.source.time], Scope(left, outer))
+            self.shape([join.source.time], NameScope(left, outer))
         if join.on is not None:
-            self.shape([join.on], Scope(left.beside(right), outer))
+            self.shape([join.on], NameScope(left.beside(right), outer))
         if join.natural and (left.open or right.open):
             return unknown_rows(left.inputs | right.inputs)
         if keys:
@@ -277,9 +293,11 @@ class Relations(Calls):
                 return left.nulled().beside(right.nulled())
         return left.beside(right)
 
-    def _using(self, left: Rows, right: Rows, keys: Sequence[str], join: Join) -> Rows:
+    def _using(
+        self, left: RelationColumns, right: RelationColumns, keys: Sequence[str], join: Join
+    ) -> RelationColumns:
         """Join by columns of the same names, which come first and once."""
-        scopes = Scope(left), Scope(right)
+        scopes = NameScope(left), NameScope(right)
         for key in keys:
             for scope in scopes:
                 self.shape([Column((key,))], scope)
@@ -291,7 +309,7 @@ class Relations(Calls):
 
     # UNION, INTERSECT, EXCEPT
 
-    def _set(self, query: SetQuery, outer: Scope | None) -> Rows:
+    def _set(self, query: SetQuery, outer: NameScope | None) -> RelationColumns:
         left, right = self.query(query.left, outer), self.query(query.right, outer)
         self.opaque += [each.text for each in query.foreign]
         given = self._united(query, left, right)
@@ -299,10 +317,16 @@ class Relations(Calls):
             both = (*left.columns, *right.columns)
             self.shaping |= {ref for each in both for ref in each.sources}
         named = {each.name: each for each in given.columns if each.name}
-        self._order(query.order, given, Scope(Rows(given.columns, open=given.open), None, named))
+        self._order(
+            query.order,
+            given,
+            NameScope(RelationColumns(given.columns, open=given.open), None, named),
+        )
         return given
 
-    def _united(self, query: SetQuery, left: Rows, right: Rows) -> Rows:
+    def _united(
+        self, query: SetQuery, left: RelationColumns, right: RelationColumns
+    ) -> RelationColumns:
         theirs = right.columns
         if query.by_name and not (left.open or right.open):
             order = {each.name: each for each in right.columns}
@@ -310,7 +334,7 @@ class Relations(Calls):
         if left.open or right.open or len(left.columns) != len(theirs):
             return unknown_rows(left.inputs | right.inputs)
         pairs = zip(left.columns, theirs, strict=True)
-        return Rows([_both(query.kind, mine, other) for mine, other in pairs])
+        return RelationColumns([_both(query.kind, mine, other) for mine, other in pairs])
 
 
 def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
@@ -325,9 +349,9 @@ def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
     return Attribute(mine.name, Value(widest, nullable), sources, None, mine.place, copied)
 
 
-def _is_copy(expr: Expr, scope: Scope) -> bool:
+def _is_copy(expr: Expr, scope: NameScope) -> bool:
     found = scope.resolve(expr.parts) if isinstance(expr, Column) else None
-    return isinstance(found, Found) and found.copied
+    return isinstance(found, Resolution) and found.copied
 
 
 def _aggregates(expr: Expr) -> bool:

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from odfbuild.odf.events import DataTypeStruct
-from odfbuild.sql.columns.output import Attribute, ColumnRef, Rows
+from odfbuild.sql.columns.output import Attribute, ColumnRef, RelationColumns
 from odfbuild.sql.columns.structs import field_of
 from odfbuild.sql.columns.types import UNKNOWN, Value
 from odfbuild.sql.text.shape import StarExpr
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Resolution:
     """What a name means.  Not `sure`: a relation may have it whose columns are not all known.
 
     `copied` says that it is a column of an input as it is.
@@ -44,30 +44,32 @@ class Ambiguous:
     candidates: tuple[str, ...]
 
 
-def fields_of(star: StarExpr, value: Value, sources: frozenset[ColumnRef]) -> Rows | None:
+def fields_of(
+    star: StarExpr, value: Value, sources: frozenset[ColumnRef]
+) -> RelationColumns | None:
     """Return the fields of a struct that a star takes apart; None if it is not known for one."""
     if not isinstance(value.kind, DataTypeStruct):
         return None
     parts = [(each.name, field_of(value, each.name) or UNKNOWN) for each in value.kind.fields]
-    fields = Rows([Attribute(name, part, sources) for name, part in parts])
+    fields = RelationColumns([Attribute(name, part, sources) for name, part in parts])
     return fields.starred(StarExpr((), star.excluded, star.place))
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     """What names mean at one place; `outer` is the scope around a subquery.
 
     `aliases` are earlier items of the same SELECT list, `first` tells that they go before columns.
     """
 
-    rows: Rows
-    outer: Scope | None = None
+    rows: RelationColumns
+    outer: NameScope | None = None
     aliases: dict[str, Attribute] = field(default_factory=dict)
     variables: dict[str, Attribute] = field(default_factory=dict)
     first: bool = False
     _index: dict[str, list[Attribute]] | None = None
 
-    def resolve(self, parts: tuple[str, ...]) -> Found | Missing | Ambiguous:
+    def resolve(self, parts: tuple[str, ...]) -> Resolution | Missing | Ambiguous:
         """Return what a dotted name means here or around here."""
         found = self._local(parts)
         at = self.outer
@@ -76,7 +78,7 @@ class Scope:
             at = at.outer
         return Missing(self._near(parts)) if found is None else found
 
-    def _local(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
+    def _local(self, parts: tuple[str, ...]) -> Resolution | Ambiguous | None:
         if self.variables and (bound := self.variables.get(parts[0])) is not None:
             return self._within([bound], parts[1:])
         if self.first and (alias := self.aliases.get(parts[0])) is not None:
@@ -87,7 +89,7 @@ class Scope:
             return found if alias is None else _either(found, self._within([alias], parts[1:]))
         return found
 
-    def _column(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
+    def _column(self, parts: tuple[str, ...]) -> Resolution | Ambiguous | None:
         index = self._indexed()
         if len(parts) > 1:
             own = [a for a in index.get(parts[1], ()) if a.qualifier == parts[0]]
@@ -95,19 +97,19 @@ class Scope:
                 return self._within(own, parts[2:])
             for part in self.rows.open:
                 if part.has(parts[1], parts[0]):
-                    return Found(UNKNOWN, part.column(parts[1]))
+                    return Resolution(UNKNOWN, part.column(parts[1]))
         free = [a for a in index.get(parts[0], ()) if a not in self.rows.hidden]
         if free:
             return self._within(free, parts[1:])
         opened = [part for part in self.rows.open if part.has(parts[0])]
         if opened:
             columns = (part.column(parts[0]) for part in opened)
-            return Found(UNKNOWN, frozenset().union(*columns), sure=False)
+            return Resolution(UNKNOWN, frozenset().union(*columns), sure=False)
         return None
 
     def _within(
         self, candidates: list[Attribute], path: tuple[str, ...]
-    ) -> Found | Ambiguous | None:
+    ) -> Resolution | Ambiguous | None:
         if len(candidates) > 1:
             sources = frozenset(ref for each in candidates for ref in each.sources)
             names = (f"{e.qualifier}.{e.name}" if e.qualifier else e.name for e in candidates)
@@ -119,7 +121,7 @@ class Scope:
             if inner is None:
                 return None
             value = inner
-        return Found(value, attribute.sources, copied=attribute.copied and not path)
+        return Resolution(value, attribute.sources, copied=attribute.copied and not path)
 
     def _indexed(self) -> dict[str, list[Attribute]]:
         if self._index is None:
@@ -144,7 +146,7 @@ class Scope:
     def _near_field(self, parts: tuple[str, ...]) -> str | None:
         """Return the nearest field, where all but the last part of a name are known."""
         found = self._local(parts[:-1])
-        kind = found.value.kind if isinstance(found, Found) else None
+        kind = found.value.kind if isinstance(found, Resolution) else None
         if not isinstance(kind, DataTypeStruct):
             return None
         names = [field.name for field in kind.fields]
@@ -152,21 +154,21 @@ class Scope:
         return ".".join((*parts[:-1], near[0])) if near else None
 
     def _names(self) -> Iterator[str]:
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             yield from (each.name for each in scope.rows.columns)
             yield from scope.aliases
             scope = scope.outer
 
 
-def _is_open(found: Found | Ambiguous) -> bool:
-    return isinstance(found, Found) and not found.sure
+def _is_open(found: Resolution | Ambiguous) -> bool:
+    return isinstance(found, Resolution) and not found.sure
 
 
 def _either(
-    open_: Found | Ambiguous | None, other: Found | Ambiguous | None
-) -> Found | Ambiguous | None:
+    open_: Resolution | Ambiguous | None, other: Resolution | Ambiguous | None
+) -> Resolution | Ambiguous | None:
     """Return what a name means that may be one of an open relation, or else another."""
     if open_ is None or other is None:
         return other if open_ is None else open_
-    return Found(UNKNOWN, open_.sources | other.sources, sure=False)
+    return Resolution(UNKNOWN, open_.sources | other.sources, sure=False)

@@ -26,7 +26,7 @@ SHARED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class QueryEdit:
     """A piece to put in place of another; `owner` is the call that it is for.
 
     With `inner` the changes inside of `at` that are for calls from that one on are made nowhere
@@ -45,7 +45,7 @@ class Edit:
         owner = -self.owner if self.closes else self.owner
         return self.at[0], 0 if self.closes else 1, owner, self.at[1]
 
-    def hides(self, other: Edit) -> bool:
+    def hides(self, other: QueryEdit) -> bool:
         """Tell whether another edit is made in copies only."""
         if self.inner is None or other is self:
             return False
@@ -58,12 +58,12 @@ class Edits:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._edits: list[Edit] = []
+        self._edits: list[QueryEdit] = []
 
     def add(
         self, at: Span, parts: Parts, owner: int, *, closes: bool = False, inner: int | None = None
     ) -> None:
-        self._edits.append(Edit(at=at, parts=parts, owner=owner, closes=closes, inner=inner))
+        self._edits.append(QueryEdit(at=at, parts=parts, owner=owner, closes=closes, inner=inner))
 
     def around(self, span: Span, start: str, end: Parts, owner: int) -> None:
         """Put something before and behind a piece."""
@@ -74,7 +74,7 @@ class Edits:
         """Return what to put in which place of the text, in order."""
         return tuple((*each.at, self._text(each)) for each in _free(self._edits))
 
-    def _text(self, edit: Edit) -> str:
+    def _text(self, edit: QueryEdit) -> str:
         pieces = (p if isinstance(p, str) else self._copy(p, edit.owner) for p in edit.parts)
         return "".join(pieces)
 
@@ -93,7 +93,7 @@ class Edits:
         return "".join([*pieces, self.text[at : span[1]]])
 
 
-def _free(edits: Sequence[Edit]) -> Sequence[Edit]:
+def _free(edits: Sequence[QueryEdit]) -> Sequence[QueryEdit]:
     """Return edits in their order, without those that others have in their copies."""
     outer = [each for each in edits if each.inner is not None]
     if outer:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.sql.text.shape import Name, Place
+from odfbuild.sql.text.shape import Name, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Star, Statement, Token
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def read(text: str) -> Statement:
     """Return what the text says.  Raises SqlTextError."""
     try:
-        return _Reader(text).statement()
+        return _StatementReader(text).statement()
     except RecursionError:
-        place = Place(0, 1, 1, 1)
+        place = TextPlace(0, 1, 1, 1)
         raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
 
 
@@ -73,14 +73,14 @@ def _dialect() -> Any:
     return sqlglot.Dialect.get_or_raise("spark")
 
 
-class _Reader:
+class _StatementReader:
     """One pass over tokens and tree; kept as a class only to share both."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         from odfbuild.sql.text.tokens import mended, place_at
 
-        self._at: Callable[[Any], Place] = place_at
+        self._at: Callable[[Any], TextPlace] = place_at
         self.words = self._tokenize()
         self.tokens = mended(_without_semicolons(self.words))
         self._check_start()
@@ -131,14 +131,14 @@ class _Reader:
         try:
             tokens: list[Any] = _dialect().tokenize(self.text)
         except TokenError:
-            place = Place.of(self.text, len(self.text.rstrip()), 1)
+            place = TextPlace.of(self.text, len(self.text.rstrip()), 1)
             message = "the text ends inside a string, a quoted name or a comment"
             raise SqlTextError("syntax-error", message, place) from None
         return tokens
 
     def _check_start(self) -> None:
         if not self.tokens:
-            place = Place(0, 1, 1, 1)
+            place = TextPlace(0, 1, 1, 1)
             raise SqlTextError("syntax-error", "the query is empty", place)
         for before, token in zip(self.tokens, self.tokens[1:], strict=False):
             if before.text == "," and before.token_type.name == "COMMA":
@@ -190,7 +190,7 @@ class _Reader:
         starts = [0, *(n + 1 for n, letter in enumerate(self.text) if letter == "\n")]
         at = starts[min(line, len(starts)) - 1] + max(end - len(near), 0)
         message = f"the text cannot be read at {near!r}" if near else "the text ends too early"
-        return SqlTextError("syntax-error", message, Place.of(self.text, at, len(near)))
+        return SqlTextError("syntax-error", message, TextPlace.of(self.text, at, len(near)))
 
     # The shape: what is row by row, and what is not
 
@@ -264,7 +264,7 @@ class _Reader:
                 continue
             parts = star.args.get("except_") or ()
             yield Star(
-                Place.of(self.text, start, 1),
+                TextPlace.of(self.text, start, 1),
                 qualified is None or _reads(select, qualified.table),
                 exclusion(self.tokens, start),
                 tuple(part.name for part in parts),

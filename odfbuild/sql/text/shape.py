@@ -15,7 +15,7 @@ from odfbuild.odf.events import DataType
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPlace:
     """Where in a text something stands: 0-based start and length, 1-based line and column."""
 
     start: int
@@ -24,7 +24,7 @@ class Place:
     column: int
 
     @classmethod
-    def of(cls, text: str, start: int, length: int) -> Place:
+    def of(cls, text: str, start: int, length: int) -> TextPlace:
         head = text[:start]
         return cls(start, max(length, 1), head.count("\n") + 1, start - head.rfind("\n"))
 
@@ -34,7 +34,7 @@ class Name:
     """A name as written, without its quotes; `qualifier` is what stands before the last dot."""
 
     text: str
-    place: Place
+    place: TextPlace
     qualifier: str | None = None
 
 
@@ -46,7 +46,7 @@ class Column:
     """A name in dots: `a`, `t.a`, `t.s.x`; which part means what depends on the scope."""
 
     parts: tuple[str, ...]
-    place: Place | None = field(default=None, compare=False)
+    place: TextPlace | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class WindowShape:
     """A window: `name` refers to one of the WINDOW clause, `frame` is empty or the frame's kind."""
 
     partition: tuple[Expr, ...] = ()
@@ -101,12 +101,12 @@ class Call:
 
     name: str
     args: tuple[Expr, ...]
-    place: Place | None = field(default=None, compare=False)
+    place: TextPlace | None = field(default=None, compare=False)
     names: tuple[str | None, ...] = ()
     distinct: bool = False
     where: Expr | None = None
     order: tuple[Expr, ...] = ()
-    over: Over | None = None
+    over: WindowShape | None = None
     ignores_nulls: bool = False
 
 
@@ -160,8 +160,8 @@ class StarExpr:
 
     qualifier: tuple[str, ...]
     excluded: tuple[tuple[str, ...], ...]
-    place: Place | None = field(compare=False)
-    spots: tuple[Place | None, ...] = field(default=(), compare=False)
+    place: TextPlace | None = field(compare=False)
+    spots: tuple[TextPlace | None, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class NamedTable:
     name: str
     alias: str | None
     columns: tuple[str, ...]
-    place: Place | None = field(compare=False)
+    place: TextPlace | None = field(compare=False)
     versioned: bool = False
     time: Expr | None = None
 
@@ -226,7 +226,7 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True)
-class Generator:
+class RowGenerator:
     """A function that gives rows: LATERAL VIEW (`view`), LATERAL f(...), or a table function."""
 
     call: Expr
@@ -237,7 +237,7 @@ class Generator:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class OpaqueRelation:
     """A relation changed in a way that is not understood here: PIVOT, TABLESAMPLE, ..."""
 
     why: str
@@ -245,7 +245,7 @@ class Opaque:
 
 
 @dataclass(frozen=True, slots=True)
-class Inline(Opaque):
+class Inline(OpaqueRelation):
     """Rows that stand in the query itself (VALUES): so many `names`, of which no more is known."""
 
     alias: str | None = None
@@ -253,13 +253,13 @@ class Inline(Opaque):
 
 
 @dataclass(frozen=True, slots=True)
-class Pivot(Opaque):
+class Pivot(OpaqueRelation):
     """A relation turned around: of its rows `values` are worked out, one column each or more."""
 
     values: tuple[Expr, ...] = ()
 
 
-Source: TypeAlias = NamedTable | Derived | Generator | Opaque
+Source: TypeAlias = NamedTable | Derived | RowGenerator | OpaqueRelation
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ class From:
 
     source: Source
     joins: tuple[Join, ...] = ()
-    views: tuple[Generator, ...] = ()
+    views: tuple[RowGenerator, ...] = ()
 
 
 # Queries
@@ -295,16 +295,16 @@ class CommonTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class SelectItem:
     """One item of a SELECT list; `aliases` are several for a generator, none for a bare value."""
 
     value: Expr
     aliases: tuple[str, ...]
-    place: Place | None = field(compare=False)
+    place: TextPlace | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupBy:
     """GROUP BY; `sets` tells of ROLLUP, CUBE or GROUPING SETS, whose keys may be null."""
 
     keys: tuple[Expr, ...]
@@ -319,15 +319,15 @@ class Select:
     `foreign` are clauses that are not understood, by name and place; `source` None is no FROM.
     """
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[SelectItem, ...]
     source: From | None
     where: Expr | None = None
-    group: Group | None = None
+    group: GroupBy | None = None
     having: Expr | None = None
     qualify: Expr | None = None
     order: tuple[Expr, ...] = ()
     spread: tuple[Expr, ...] = ()
-    windows: tuple[tuple[str, Over], ...] = ()
+    windows: tuple[tuple[str, WindowShape], ...] = ()
     distinct: bool = False
     limited: bool = False
     with_: tuple[CommonTable, ...] = ()

@@ -37,7 +37,7 @@ _ENDS = _ORDERS | frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over:
+class WindowSpan:
     """The window of a call: written out, or a `name` that stands for one, with its place.
 
     `end` is where more keys of the order may be put, None where there is no order, and `order` are
@@ -58,7 +58,7 @@ class Behind:
     """What stands behind the parentheses of a call; `within` is the inside of WITHIN GROUP."""
 
     within: Span | None = None
-    over: Over | None = None
+    over: WindowSpan | None = None
     ignores_nulls: bool = False
 
 
@@ -80,7 +80,7 @@ class Spoken:
     behind: Behind
 
 
-class Spans:
+class QuerySpans:
     """The words of one text and their parentheses."""
 
     def __init__(self, text: str, tokens: Sequence[Token]) -> None:
@@ -172,7 +172,7 @@ class Spans:
         first += self.kinds[first + 1] == "ALL"
         return tuple(self._parted(first + 1, end, self.around[first]))
 
-    def window(self, name: str, select: range) -> Over | None:
+    def window(self, name: str, select: range) -> WindowSpan | None:
         """Return what the WINDOW clause of a SELECT says of a name, also of one for another."""
         defined = dict(self._defined(select))
         found = defined.get(name)
@@ -180,7 +180,7 @@ class Spans:
             found = defined.get(self.named(found))
         return None if found is None or found.name is not None else found
 
-    def _defined(self, select: range) -> Iterator[tuple[str, Over]]:
+    def _defined(self, select: range) -> Iterator[tuple[str, WindowSpan]]:
         own = (n for n in select if self.kinds[n] == "WINDOW" and self._begins(n, select.start))
         at = next(own, select.stop)
         for number in range(at + 1, select.stop - 2):
@@ -188,7 +188,7 @@ class Spans:
             if first and self.kinds[number + 1] == "ALIAS":
                 yield self.tokens[number].text, self._window(number + 2)[0]
 
-    def named(self, over: Over) -> str:
+    def named(self, over: WindowSpan) -> str:
         """Return the name that stands for a window: of `w`, `(w)` and the same in backticks."""
         return "" if over.name is None else self.text[slice(*over.name)].strip("()` \t\r\n")
 
@@ -240,22 +240,22 @@ class Spans:
         first, second = (*words, "", "")[:2]
         return first, second
 
-    def _window(self, at: int) -> tuple[Over, int]:
+    def _window(self, at: int) -> tuple[WindowSpan, int]:
         if at in self.closing and self.closing[at] == at + 2:
             span = self.span(at, at + 3)
-            return Over(inside=span, end=None, frame="", based=False, name=span), at + 2
+            return WindowSpan(inside=span, end=None, frame="", based=False, name=span), at + 2
         if at in self.closing:
             return self._over(at), self.closing[at]
         span = self.span(at, at + 1)
-        return Over(inside=span, end=None, frame="", based=False, name=span), at
+        return WindowSpan(inside=span, end=None, frame="", based=False, name=span), at
 
-    def _over(self, opened: int) -> Over:
+    def _over(self, opened: int) -> WindowSpan:
         close = self.closing[opened]
         own = [n for n in range(opened + 1, close) if self.around[n] == opened]
         framed = self._frame(own, close)
         ordered = next((n for n in own if self.kinds[n] in _ORDERS), None)
         keys = () if ordered is None else self._parted(ordered + 1, framed, opened)
-        return Over(
+        return WindowSpan(
             inside=(self.tokens[opened].end + 1, self.tokens[close].start),
             end=None if ordered is None else self.tokens[framed - 1].end + 1,
             order=tuple(keys),

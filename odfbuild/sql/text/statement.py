@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from odfbuild.sql.text.shape import Name, Place
+from odfbuild.sql.text.shape import Name, TextPlace
 
 if TYPE_CHECKING:
     from odfbuild.sql.text.shape import QueryShape
@@ -48,15 +48,15 @@ class Token(NamedTuple):
     column: int
 
     @property
-    def place(self) -> Place:
-        return Place(self.start, self.end + 1 - self.start, self.line, self.column)
+    def place(self) -> TextPlace:
+        return TextPlace(self.start, self.end + 1 - self.start, self.line, self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Star:
     """One `*`; `exclusion` spans what stands in the parentheses of its `EXCEPT (...)`."""
 
-    place: Place
+    place: TextPlace
     carries: bool
     exclusion: tuple[int, int] | None
     excluded: tuple[str, ...]
@@ -91,7 +91,7 @@ class Statement:
 class SqlTextError(ValueError):
     """The text is not one readable SELECT statement; `place` is where reading stopped."""
 
-    def __init__(self, code: str, message: str, place: Place) -> None:
+    def __init__(self, code: str, message: str, place: TextPlace) -> None:
         super().__init__(message)
         self.code = code
         self.place = place

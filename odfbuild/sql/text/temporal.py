@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.sql.text.edits import CarriedText
-from odfbuild.sql.text.shape import Name, Place
+from odfbuild.sql.text.shape import Name, TextPlace
 from odfbuild.sql.text.statement import Statement, Token
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class AsOf:
     """
 
     table: Name
-    clause: Place
+    clause: TextPlace
     kind: str
     start: int
     name: tuple[int, int]
@@ -107,7 +107,7 @@ def _read(text: str, tokens: Sequence[Token], at: int) -> AsOf:
     last = tokens[end - 1] if end > at + 4 else tokens[at + 3]
     when = text[tokens[at + 4].start : last.end + 1] if end > at + 4 else ""
     words = tokens[at].place
-    clause = Place(words.start, tokens[at + 3].end + 1 - words.start, words.line, words.column)
+    clause = TextPlace(words.start, tokens[at + 3].end + 1 - words.start, words.line, words.column)
     spot = tokens[at + 4].place if end > at + 4 else clause
     return AsOf(
         table=Name(table.text, table.place),
@@ -115,7 +115,7 @@ def _read(text: str, tokens: Sequence[Token], at: int) -> AsOf:
         kind=kind,
         start=tokens[first].start,
         name=(table.start, last.end + 1),
-        when=Name(when, Place(spot.start, max(len(when), 1), spot.line, spot.column)),
+        when=Name(when, TextPlace(spot.start, max(len(when), 1), spot.line, spot.column)),
         time=time,
         aliased=_has_alias(tokens, end),
         written=text[table.start : table.end + 1],

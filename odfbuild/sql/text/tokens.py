@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import TokenType
 
-from odfbuild.sql.text.shape import Name, Place
+from odfbuild.sql.text.shape import Name, TextPlace
 from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, Token, folded, is_undated
 
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
@@ -24,11 +24,11 @@ _CASTS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
 
-def place_at(token: Any) -> Place:
+def place_at(token: Any) -> TextPlace:
     """Return where a token stands."""
     start: int = token.start
     length: int = token.end + 1 - start
-    return Place(start, length, token.line, token.col - length + 1)
+    return TextPlace(start, length, token.line, token.col - length + 1)
 
 
 def mended(tokens: Sequence[Any]) -> list[Any]:

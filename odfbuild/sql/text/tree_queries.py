@@ -18,25 +18,25 @@ from odfbuild.sql.text.shape import (
     Derived,
     Expr,
     From,
-    Generator,
-    Group,
+    GroupBy,
     Inline,
     Join,
     Name,
     NamedTable,
-    Opaque,
-    Output,
+    OpaqueRelation,
     Pivot,
-    Place,
     QueryShape,
+    RowGenerator,
     Select,
+    SelectItem,
     SetQuery,
     Source,
     StarExpr,
+    TextPlace,
     Unknown,
     walk,
 )
-from odfbuild.sql.text.tree_values import Expressions, place_of
+from odfbuild.sql.text.tree_values import TreeWalk, place_of
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "laterals", "where", "group", "having", "qualify", "order"}
@@ -87,7 +87,7 @@ def gather(tree: Any) -> Gathered:
     )
 
 
-class _Shaper(Expressions):
+class _Shaper(TreeWalk):
     """One walk over the tree; `local` are the common table expressions in scope."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _Shaper(Expressions):
             return self.query(node.this)
         inner = From(Derived(self.query(node.this), None, ()))
         return Select(
-            outputs=(Output(StarExpr((), (), None), (), None),),
+            outputs=(SelectItem(StarExpr((), (), None), (), None),),
             source=inner,
             order=self._order(node),
             limited=bool(node.args.get("limit")),
@@ -184,18 +184,18 @@ class _Shaper(Expressions):
         order = node.args.get("order")
         return () if order is None else self.expressions(order.expressions)
 
-    def _output(self, node: Any) -> Output:
+    def _output(self, node: Any) -> SelectItem:
         if isinstance(node, exp.Alias):
             name = self.named(node)
-            return Output(self.expression(node.this), (name,), place_of(node.args["alias"]))
+            return SelectItem(self.expression(node.this), (name,), place_of(node.args["alias"]))
         if isinstance(node, exp.Aliases):
             value = self.expression(node.this)
             names = node.expressions
-            return Output(value, tuple(n.name for n in names), place_of(names[0]))
+            return SelectItem(value, tuple(n.name for n in names), place_of(names[0]))
         value = self.expression(node)
-        return Output(value, (), _place(value))
+        return SelectItem(value, (), _place(value))
 
-    def _group(self, node: Any) -> Group | None:
+    def _group(self, node: Any) -> GroupBy | None:
         if node is None:
             return None
         keys: list[Expr] = []
@@ -209,7 +209,7 @@ class _Shaper(Expressions):
         for part in ("rollup", "cube", "grouping_sets"):
             for each in node.args.get(part) or ():
                 keys += self._flat(each.expressions if each is not True else ())
-        return Group(tuple(keys), sets, bool(node.args.get("all")))
+        return GroupBy(tuple(keys), sets, bool(node.args.get("all")))
 
     def _flat(self, nodes: Any) -> Iterator[Expr]:
         for each in nodes:
@@ -231,7 +231,7 @@ class _Shaper(Expressions):
                 [
                     each
                     for each in map(self._lateral, node.args.get("laterals") or ())
-                    if isinstance(each, Generator)
+                    if isinstance(each, RowGenerator)
                 ]
             ),
         )
@@ -257,11 +257,11 @@ class _Shaper(Expressions):
             return Derived(From(source, tuple([self._join(each) for each in joins])), None, ())
         return source
 
-    def _changed(self, node: Any, clause: str, source: Source) -> Opaque:
+    def _changed(self, node: Any, clause: str, source: Source) -> OpaqueRelation:
         """Read a relation with a clause behind it that changes its columns or rows."""
         pivots: list[Any] = node.args.get("pivots") or []
         if len(pivots) != 1 or pivots[0].args.get("unpivot"):
-            return Opaque(clause, source)
+            return OpaqueRelation(clause, source)
         named = [e.this if isinstance(e, exp.Alias) else e for e in pivots[0].expressions]
         return Pivot(clause, source, tuple(self.expressions(named)))
 
@@ -270,25 +270,25 @@ class _Shaper(Expressions):
             return self._table(node)
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
             self.relations.add(node.alias_or_name)
-            return Generator(self.expression(node.this), node.alias or None, self._list(node))
+            return RowGenerator(self.expression(node.this), node.alias or None, self._list(node))
         if isinstance(node, exp.Lateral):
             return self._lateral(node)
         if isinstance(node, exp.Subquery):
             return self._derived(node)
         if isinstance(node, exp.Values):
             return self._inline(node)
-        return Opaque(type(node).__name__)
+        return OpaqueRelation(type(node).__name__)
 
-    def _inline(self, node: Any) -> Opaque:
+    def _inline(self, node: Any) -> OpaqueRelation:
         """Read VALUES: rows of as many columns as its first one, each as wide as all others."""
         self.expressions(node.expressions)
         widths = {len(e.expressions) if isinstance(e, exp.Tuple) else 1 for e in node.expressions}
         if len(widths) != 1:
-            return Opaque("VALUES")
+            return OpaqueRelation("VALUES")
         names = tuple(f"col{number}" for number in range(1, widths.pop() + 1))
         listed = self._list(node) or names
         if len(listed) != len(names):
-            return Opaque("VALUES")
+            return OpaqueRelation("VALUES")
         return Inline("VALUES", None, node.alias or None, listed)
 
     def _table(self, node: Any) -> NamedTable:
@@ -296,7 +296,7 @@ class _Shaper(Expressions):
         name = ".".join(part.name for part in parts)
         first, last = place_of(parts[0]), parts[-1].meta
         length = last.get("end", 0) + 1 - first.start
-        place = Place(first.start, length, first.line, first.column)
+        place = TextPlace(first.start, length, first.line, first.column)
         if node.db or name not in self.local:
             self.tables.append(Name(name, place, node.db or None))
         self.relations.add(node.alias_or_name)
@@ -318,7 +318,7 @@ class _Shaper(Expressions):
         joins = tuple([self._join(each) for each in node.args.get("joins") or ()])
         return Derived(From(self._source(inner), joins), node.alias or None, self._list(node))
 
-    def _lateral(self, node: Any) -> Generator | Derived:
+    def _lateral(self, node: Any) -> RowGenerator | Derived:
         alias, inner = node.args.get("alias"), node.this
         name = alias.name if alias else None
         columns = tuple(each.name for each in alias.columns) if alias else ()
@@ -326,7 +326,7 @@ class _Shaper(Expressions):
             return Derived(self.query(inner.this), name, columns, lateral=True)
         call = self.expression(inner)
         view, outer = bool(node.args.get("view")), bool(node.args.get("outer"))
-        return Generator(call, name, columns, outer=outer, view=view)
+        return RowGenerator(call, name, columns, outer=outer, view=view)
 
     def _list(self, node: Any) -> tuple[str, ...]:
         """Return the column list of a relation's alias."""
@@ -340,10 +340,10 @@ class _Shaper(Expressions):
 def _foreign(node: Any, known: frozenset[str]) -> Iterator[Name]:
     for part, value in node.args.items():
         if value and part not in known:
-            yield Name(_CLAUSES.get(part, part.strip("_").upper()), Place(0, 1, 1, 1))
+            yield Name(_CLAUSES.get(part, part.strip("_").upper()), TextPlace(0, 1, 1, 1))
 
 
-def _place(value: Expr) -> Place | None:
+def _place(value: Expr) -> TextPlace | None:
     """Return where an expression begins, as far as it is known."""
     return next(
         (e.place for e in walk(value) if isinstance(e, Column | Call | StarExpr) and e.place), None

@@ -29,12 +29,12 @@ from odfbuild.sql.text.shape import (
     Literal,
     Name,
     Operation,
-    Over,
-    Place,
     QueryShape,
     StarExpr,
     Subquery,
+    TextPlace,
     Unknown,
+    WindowShape,
 )
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.tree_types import data_type
@@ -97,10 +97,10 @@ FORMS: dict[type, str] = {
 _UNIT_FIRST = {
     *("dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"),
 }
-_Reader = Callable[["Expressions", Any], Expr]
+_Reader = Callable[["TreeWalk", Any], Expr]
 
 
-class Expressions(ABC):
+class TreeWalk(ABC):
     """One walk over a tree, with what it gathers."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class Expressions(ABC):
         """Return the name of an alias.  Raises SqlTextError for `a:b`, which looks like one."""
         name = node.args["alias"]
         if not isinstance(name, exp.Identifier):
-            at = next((place_of(i) for i in node.find_all(exp.Identifier)), Place(0, 1, 1, 1))
+            at = next((place_of(i) for i in node.find_all(exp.Identifier)), TextPlace(0, 1, 1, 1))
             raise SqlTextError("syntax-error", "the form a:b is not read here", at)
         self.aliases.append(Name(name.name, place_of(name)))
         return str(name.name)
@@ -252,10 +252,10 @@ class Expressions(ABC):
             return replace(call, over=over)
         return Unknown("OVER", (call, *over.partition, *over.order))
 
-    def over(self, node: Any) -> Over:
+    def over(self, node: Any) -> WindowShape:
         order, spec = node.args.get("order"), node.args.get("spec")
         name = node.args.get("alias")
-        return Over(
+        return WindowShape(
             self.expressions(node.args.get("partition_by")),
             self.expressions(order.expressions if order else None),
             str(spec.args.get("kind") or "").lower() if spec else "",
@@ -360,7 +360,7 @@ class Expressions(ABC):
 
 @lru_cache(maxsize=1)
 def _readers() -> dict[type, _Reader]:
-    own = Expressions
+    own = TreeWalk
     return {
         exp.Column: own.column,
         exp.Identifier: own.identifier,
@@ -406,14 +406,14 @@ def _path(node: Any) -> tuple[str, ...]:
     return tuple(part.name.lower() for part in getattr(node, "parts", [node]))
 
 
-def _place(node: Any) -> Place | None:
+def _place(node: Any) -> TextPlace | None:
     """Return the place of a part of a query, None where the parser kept none."""
     return place_of(node) if "start" in node.meta else None
 
 
-def place_of(node: Any) -> Place:
+def place_of(node: Any) -> TextPlace:
     """Return where an identifier, a call or a star stands."""
     meta = node.meta
     start = meta.get("start", 0)
     length = meta.get("end", 0) + 1 - start
-    return Place(start, length, meta.get("line", 1), meta.get("col", length) - length + 1)
+    return TextPlace(start, length, meta.get("line", 1), meta.get("col", length) - length + 1)

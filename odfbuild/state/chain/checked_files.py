@@ -34,7 +34,7 @@ _TICK: Final = 20_000_000  # ns: two writes that are nearer may leave the same t
 _SPARE: Final = 256  # lines that are outdated before a file is written anew
 
 
-class Mark(NamedTuple):
+class FileMark(NamedTuple):
     """What changes when somebody writes to a file or puts another in its place."""
 
     inode: int
@@ -43,13 +43,13 @@ class Mark(NamedTuple):
     ctime: int
 
 
-def mark_of(path: Path) -> Mark:
+def mark_of(path: Path) -> FileMark:
     """Return the mark of a file as it is now.  Raises FileNotFoundError."""
     found = path.stat()
-    return Mark(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return FileMark(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _own_mark(path: Path) -> Mark:
+def _own_mark(path: Path) -> FileMark:
     """Return the mark of a file of the workspace.
 
     Raises FileNotFoundError, and UnreadableObjectError of a link and of what else is no such file.
@@ -60,14 +60,14 @@ def _own_mark(path: Path) -> Mark:
     return mark_of(path)
 
 
-class _Look(NamedTuple):
+class _DatedMark(NamedTuple):
     """A mark, and when it was looked at: in ns since 1970, before the bytes are read."""
 
-    mark: Mark
+    mark: FileMark
     at: int
 
     @classmethod
-    def at_file(cls, path: Path) -> "_Look":
+    def at_file(cls, path: Path) -> "_DatedMark":
         mark = _own_mark(path)
         return cls(mark, time.time_ns())
 
@@ -82,7 +82,7 @@ class CheckedFiles:
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory
         self._lock = threading.Lock()
-        self._known: dict[str, Mark] | None = None
+        self._known: dict[str, FileMark] | None = None
 
     def unknown(
         self, files: Sequence[tuple[Multihash, Path]]
@@ -108,7 +108,7 @@ class CheckedFiles:
         All are read, several at a time; those that do are known from now on.  Raises
         FileNotFoundError, UnreadableObjectError.
         """
-        looks = [_Look.at_file(path) for _, path in files]
+        looks = [_DatedMark.at_file(path) for _, path in files]
         found, passed = [], []
         try:
             hashes = tuple(hash_files(files))
@@ -127,7 +127,7 @@ class CheckedFiles:
 
         `holds` reads the file to say so.  Raises FileNotFoundError, UnreadableObjectError.
         """
-        look = _Look.at_file(path)
+        look = _DatedMark.at_file(path)
         try:
             passed = holds()
         except OSError as error:
@@ -136,12 +136,12 @@ class CheckedFiles:
             self._add([(name, look.mark)])
         return passed
 
-    def knows(self, name: str, mark: Mark) -> bool:
+    def knows(self, name: str, mark: FileMark) -> bool:
         """Tell whether a file of this name and mark was checked."""
         with self._lock:
             return self._all().get(name) == mark
 
-    def _add(self, found: Sequence[tuple[str, Mark]]) -> None:
+    def _add(self, found: Sequence[tuple[str, FileMark]]) -> None:
         with self._lock:
             known = self._all()
             new = [(name, mark) for name, mark in found if known.get(name) != mark]
@@ -149,7 +149,7 @@ class CheckedFiles:
             if new and self._memory is not None:
                 _append(self._memory, new)
 
-    def _all(self) -> dict[str, Mark]:
+    def _all(self) -> dict[str, FileMark]:
         if self._known is None:
             self._known = {}
             if self._memory is not None and os.environ.get(VERIFY_READS) != "always":
@@ -157,7 +157,7 @@ class CheckedFiles:
         return self._known
 
 
-def _recalled(memory: Path) -> dict[str, Mark]:
+def _recalled(memory: Path) -> dict[str, FileMark]:
     """Return what is remembered; lines that are damaged, or cut off, count for nothing."""
     with suppress(OSError):
         lines = (read_file(memory) or b"").split(b"\n")
@@ -170,22 +170,22 @@ def _recalled(memory: Path) -> dict[str, Mark]:
     return {}
 
 
-def _parsed(lines: Sequence[bytes]) -> Iterator[tuple[str, Mark]]:
+def _parsed(lines: Sequence[bytes]) -> Iterator[tuple[str, FileMark]]:
     for line in lines:
         text, _, check = line.rpartition(b" ")
         with suppress(ValueError):
             if int(check, 16) == zlib.crc32(text):
                 name, *numbers = text.decode("ascii").split(" ")
-                if len(numbers) == len(Mark._fields):
-                    yield name, Mark(*map(int, numbers))
+                if len(numbers) == len(FileMark._fields):
+                    yield name, FileMark(*map(int, numbers))
 
 
-def _line(name: str, mark: Mark) -> bytes:
+def _line(name: str, mark: FileMark) -> bytes:
     text = " ".join((name, *map(str, mark))).encode("ascii")
     return b"%s %08x\n" % (text, zlib.crc32(text))
 
 
-def _append(memory: Path, found: Sequence[tuple[str, Mark]]) -> None:
+def _append(memory: Path, found: Sequence[tuple[str, FileMark]]) -> None:
     """Add lines by one write, so that those of several processes do not mix.
 
     A new line first: what another process could not finish then spoils no line but its own.

@@ -19,7 +19,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class CommitRequest:
     """Events to append together, oldest first, as of one system time, with their files."""
 
     events: tuple[MetadataEvent, ...]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from odfbuild.errors import StateError
 from odfbuild.odf.chain import check_append
-from odfbuild.odf.chain.errors import Profile
+from odfbuild.odf.chain.errors import ChainProfile
 from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddData,
@@ -24,7 +24,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import block_hash, decode_block, decode_link, encode_block
-from odfbuild.state.chain.commit_request import Prepared, StagedFile
+from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, MemoryHeads
 from odfbuild.state.chain.index import Index
@@ -220,10 +220,10 @@ class Dataset:
 
     def commit(
         self,
-        prepared: Prepared,
+        prepared: CommitRequest,
         on: ChainState | None,
         *,
-        profile: Profile = Profile.SPEC,
+        profile: ChainProfile = ChainProfile.SPEC,
         noting: Noting | None = None,
     ) -> ChainState:
         """Append the prepared events to the state that they were made from; return the new one.
@@ -240,11 +240,11 @@ class Dataset:
 
     def rewrite(
         self,
-        prepared: Prepared,
+        prepared: CommitRequest,
         base: Multihash,
         on: ChainState,
         *,
-        profile: Profile = Profile.SPEC,
+        profile: ChainProfile = ChainProfile.SPEC,
         noting: Noting | None = None,
     ) -> ChainState:
         """Put the prepared events after `base`, in the place of what leads from there to `on`.
@@ -297,9 +297,9 @@ class Dataset:
     def _put(
         self,
         state: ChainState | None,
-        prepared: Prepared,
+        prepared: CommitRequest,
         expected: Multihash | None,
-        profile: Profile,
+        profile: ChainProfile,
         noting: Noting | None,
         *,
         rewrites: bool = False,
@@ -321,7 +321,7 @@ class Dataset:
         encoded: Sequence[bytes],
         on: ChainState | None,
         *,
-        profile: Profile = Profile.SPEC,
+        profile: ChainProfile = ChainProfile.SPEC,
     ) -> ChainState:
         """Append blocks made elsewhere, byte for byte, whose data and checkpoints are here already.
 

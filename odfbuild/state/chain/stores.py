@@ -8,7 +8,7 @@ from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.checked_files import CheckedFiles
-from odfbuild.state.chain.commit_request import Prepared, StagedFile
+from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.heads import HeadStore
 from odfbuild.state.chain.objects import (
     CorruptObjectError,
@@ -35,7 +35,7 @@ class Stores:
     checked: CheckedFiles = field(default_factory=CheckedFiles)
 
 
-def check_files(prepared: Prepared, stores: Stores) -> None:
+def check_files(prepared: CommitRequest, stores: Stores) -> None:
     """Refuse events of which the staged files are not what they say."""
     staged: dict[tuple[str, Multihash], StagedFile] = {
         (each.kind, each.hash): each for each in prepared.files

@@ -81,7 +81,7 @@ class PrivateKey:
         return f"PrivateKey of {self.dataset}"
 
 
-class Keys:
+class KeyFolder:
     """The keys in one folder of a workspace, mode 0700, one file of mode 0600 for each dataset."""
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:

@@ -144,25 +144,25 @@ def put_text(path: Path, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandOutput:
     """What a command printed, and how it ended."""
 
     code: int
     text: str
 
 
-def answer(cache: Path, settled: Settled, question: str) -> Answer | None:
+def answer(cache: Path, settled: Settled, question: str) -> CommandOutput | None:
     """Return what was said when this was last asked of what held, if it is kept."""
     try:
         name = _named(settled, question)
         text = checked_text(read_regular(cache / _ANSWERS / name), name) or ""
         code, _, said = text.partition("\n")
-        return Answer(int(code), said)
+        return CommandOutput(int(code), said)
     except (OSError, ValueError):
         return None
 
 
-def keep_answer(cache: Path, settled: Settled, question: str, said: Answer) -> None:
+def keep_answer(cache: Path, settled: Settled, question: str, said: CommandOutput) -> None:
     """Keep what was said of what held, until the next record: that may be of something newer."""
     folder = cache / _ANSWERS
     folder.mkdir(parents=True, exist_ok=True)

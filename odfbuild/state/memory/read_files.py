@@ -36,7 +36,7 @@ _NO_SIZE: Final = -1  # of a name whose file is not known
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPlace:
     """A block of a chain: its hash as text, and its number."""
 
     block: str
@@ -55,19 +55,19 @@ class FileRead:
     size: int
     mtime: int
     digest: str | None
-    at: Place
+    at: BlockPlace
 
 
 @dataclass(frozen=True, slots=True)
 class FilesRead:
     """The files that were read up to a head: the names, where first, and what is known by path."""
 
-    names: Mapping[str, Place] = field(default_factory=dict)
+    names: Mapping[str, BlockPlace] = field(default_factory=dict)
     files: Mapping[str, FileRead] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReadFilesMemory:
     """What was found out by looking; a cache.
 
     `inside` are blocks of readings that a chain has up to `head`, `outside` those that it has not;
@@ -75,10 +75,10 @@ class Seen:
     than when they were read.
     """
 
-    head: Place | None = None
+    head: BlockPlace | None = None
     inside: frozenset[str] = frozenset()
     outside: frozenset[str] = frozenset()
-    names: Mapping[str, Place] = field(default_factory=dict)
+    names: Mapping[str, BlockPlace] = field(default_factory=dict)
     looked: Mapping[str, tuple[int, int, str | None]] = field(default_factory=dict)
 
 
@@ -103,7 +103,7 @@ def _reading(line: str, name: str) -> FileRead | None:
     kinds = (str, int, int, str | None, str, int)
     if not all(map(isinstance, (path, size, mtime, digest, block, number), kinds)):
         return None
-    return FileRead(path, size, mtime, digest, Place(block, number))
+    return FileRead(path, size, mtime, digest, BlockPlace(block, number))
 
 
 def note_readings(root: Path, dataset: DatasetId, readings: Iterable[FileRead]) -> None:
@@ -135,7 +135,7 @@ def note_rewritten(root: Path, dataset: DatasetId, found: FilesRead, state: Chai
     """
     if not state.source_state:
         return
-    at = Place(str(state.head), state.sequence)
+    at = BlockPlace(str(state.head), state.sequence)
     known = {posixpath.basename(path) for path in found.files}
     names = (FileRead(name, _NO_SIZE, 0, None, at) for name in found.names if name not in known)
     files = (replace(each, at=at) for each in found.files.values())
@@ -143,8 +143,8 @@ def note_rewritten(root: Path, dataset: DatasetId, found: FilesRead, state: Chai
 
 
 def files_read(
-    dataset: Dataset, head: Place, readings: Sequence[FileRead], seen: Seen
-) -> tuple[FilesRead, Seen]:
+    dataset: Dataset, head: BlockPlace, readings: Sequence[FileRead], seen: ReadFilesMemory
+) -> tuple[FilesRead, ReadFilesMemory]:
     """Return what a chain has read up to a head, and what was seen of it.
 
     Of several readings of a file, the one in the latest block counts.  Raises the errors of reading
@@ -163,7 +163,9 @@ def files_read(
     return FilesRead(names, files), seen
 
 
-def _seen_at(dataset: Dataset, head: Place, places: set[Place], seen: Seen) -> Seen:
+def _seen_at(
+    dataset: Dataset, head: BlockPlace, places: set[BlockPlace], seen: ReadFilesMemory
+) -> ReadFilesMemory:
     """Return which blocks of readings a chain has; only its new blocks are read, if that tells."""
     if seen.head is not None:
         judged = {seen.head.block} | seen.inside | seen.outside
@@ -181,46 +183,50 @@ def _seen_at(dataset: Dataset, head: Place, places: set[Place], seen: Seen) -> S
 
 
 def _judged(
-    places: set[Place],
+    places: set[BlockPlace],
     stands: set[str] | frozenset[str],
-    seen: Seen,
-    head: Place,
-    names: Mapping[str, Place],
-) -> Seen:
+    seen: ReadFilesMemory,
+    head: BlockPlace,
+    names: Mapping[str, BlockPlace],
+) -> ReadFilesMemory:
     blocks = {each.block for each in places}
-    return Seen(head, frozenset(blocks & stands), frozenset(blocks - stands), names, seen.looked)
+    return ReadFilesMemory(
+        head, frozenset(blocks & stands), frozenset(blocks - stands), names, seen.looked
+    )
 
 
-def _read(blocks: Iterable[tuple[Multihash, MetadataBlock]]) -> tuple[set[str], dict[str, Place]]:
+def _read(
+    blocks: Iterable[tuple[Multihash, MetadataBlock]],
+) -> tuple[set[str], dict[str, BlockPlace]]:
     """Return the hashes of blocks, and the names of files in them with where each is first."""
     hashes: set[str] = set()
-    names: dict[str, Place] = {}
+    names: dict[str, BlockPlace] = {}
     for hash, block in blocks:
         hashes.add(str(hash))
         state = block.event.new_source_state if isinstance(block.event, AddData) else None
         if state is not None and state.kind == _ETAG:
-            names.setdefault(state.value, Place(str(hash), block.sequence_number))
+            names.setdefault(state.value, BlockPlace(str(hash), block.sequence_number))
     return hashes, names
 
 
-def recall_seen(root: Path, dataset: DatasetId) -> Seen:
+def recall_seen(root: Path, dataset: DatasetId) -> ReadFilesMemory:
     """Return what was seen at the last look; nothing of what cannot be read."""
     name = dataset.multibase
     try:
         text = checked_text(read_file(root / "cache" / _FILES / name) or b"", name)
         raw = parse_json(text or "")
-        return Seen(
-            head=Place(*raw["head"]),
+        return ReadFilesMemory(
+            head=BlockPlace(*raw["head"]),
             inside=frozenset(raw["inside"]),
             outside=frozenset(raw["outside"]),
-            names={name: Place(*at) for name, at in raw["names"].items()},
+            names={name: BlockPlace(*at) for name, at in raw["names"].items()},
             looked={path: tuple(each) for path, each in raw["looked"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Seen()
+        return ReadFilesMemory()
 
 
-def keep_seen(root: Path, dataset: DatasetId, seen: Seen) -> None:
+def keep_seen(root: Path, dataset: DatasetId, seen: ReadFilesMemory) -> None:
     """Remember what was seen; else it is looked at again."""
     name, folder = dataset.multibase, root / "cache" / _FILES
     body: dict[str, Any] = {

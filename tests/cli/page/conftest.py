@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chromium import Browser, browsing
 from tests.cli.page.opened import MIDDLE, SMALL, Opened
+from tests.support.process.chromium import Browser, browsing
 
 
 @pytest.fixture(scope="session")

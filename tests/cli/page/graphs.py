@@ -4,7 +4,7 @@ import random
 
 from hypothesis import strategies as st
 
-from odfbuild.cli.page.graph import Box, Column, Edge, Graph, Whole
+from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Whole
 
 __all__ = ["Arcs", "acyclic", "made_up"]
 
@@ -33,7 +33,7 @@ def made_up(count: int, depth: int, columns: int, seed: int = 1) -> Graph:
         inputs = luck.sample(before, min(len(before), luck.randrange(1, 4))) if level[n] else []
         edges += [Edge(each, n, f"in{each % 5}") for each in inputs]
         own = tuple(
-            Column(
+            GraphColumn(
                 f"column_{k}",
                 tuple((names[each], f"column_{luck.randrange(columns)}") for each in inputs[:1])
                 if k % 3

@@ -7,9 +7,9 @@ from typing import Any
 import networkx as nx
 
 from odfbuild.cli.page.document import document
-from odfbuild.cli.page.graph import Box, Column, Edge, Graph, Whole
-from tests.chromium import Browser
+from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Whole
 from tests.cli.page.graphs import made_up
+from tests.support.process.chromium import Browser
 
 __all__ = ["BOXES", "LARGE", "MIDDLE", "SMALL", "Opened", "dataset_graph"]
 
@@ -20,7 +20,7 @@ SMALL = Graph(
     title="Lineage of b",
     about="as made up",
     boxes=[
-        Box(name="a", kind="root", made=Whole((Column("k"), Column("v")), ())),
+        Box(name="a", kind="root", made=Whole((GraphColumn("k"), GraphColumn("v")), ())),
         Box(
             name="b",
             kind="derivative",
@@ -28,9 +28,11 @@ SMALL = Graph(
             query="select k, v from a\nwhere v > 0",
             clauses=("filter",),
             asked_for=True,
-            made=Whole((Column("k", (("a", "k"),)), Column("w", (("a", "v"),))), (("a", "v"),)),
+            made=Whole(
+                (GraphColumn("k", (("a", "k"),)), GraphColumn("w", (("a", "v"),))), (("a", "v"),)
+            ),
         ),
-        Box(name="c", made=Whole((Column("n", (("b", "w"),)),), ())),
+        Box(name="c", made=Whole((GraphColumn("n", (("b", "w"),)),), ())),
         Box(name="d", made=Whole(None, None)),
     ],
     edges=[Edge(0, 1, "source"), Edge(1, 2, "reads"), Edge(1, 3, "other")],

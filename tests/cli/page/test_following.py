@@ -7,9 +7,9 @@ import networkx as nx
 import pytest
 
 from odfbuild.cli.page.graph import Graph
-from tests.chromium import Browser, why_no_chromium
 from tests.cli.page.opened import BOXES, MIDDLE, Opened, dataset_graph
-from tests.cli.within import Within
+from tests.support.process.chromium import Browser, why_no_chromium
+from tests.support.process.within import Within
 
 pytestmark = pytest.mark.skipif(why_no_chromium() is not None, reason=str(why_no_chromium()))
 

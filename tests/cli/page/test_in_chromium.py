@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chromium import Browser, why_no_chromium
 from tests.cli.page.opened import BOXES, MIDDLE, Opened
 from tests.cli.page.test_document import BAD, hostile
+from tests.support.process.chromium import Browser, why_no_chromium
 
 pytestmark = pytest.mark.skipif(why_no_chromium() is not None, reason=str(why_no_chromium()))
 

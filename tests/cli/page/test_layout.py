@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.page.layout import Arrangement, Size, laid_out, rising
+from odfbuild.cli.page.layout import Arrangement, BoxSize, laid_out, rising
 from tests.cli.page.graphs import Arcs, acyclic
 
-sizes = st.builds(Size, st.integers(100, 300), st.integers(40, 400))
+sizes = st.builds(BoxSize, st.integers(100, 300), st.integers(40, 400))
 
 
 @given(acyclic(), st.data())
@@ -45,19 +45,19 @@ def test_edges_go_right_and_through_no_box(arcs: Arcs, data: st.DataObject) -> N
 @given(acyclic())
 def test_the_same_graph_has_the_same_layout(arcs: Arcs) -> None:
     count, edges = arcs
-    boxes = [Size(100, 50)] * count
+    boxes = [BoxSize(100, 50)] * count
     again = laid_out(boxes, Arrangement(count, edges))
     assert laid_out(boxes, Arrangement(count, edges)) == again
 
 
 def test_a_chain_is_a_straight_line() -> None:
-    found = laid_out([Size(100, 50)] * 4, Arrangement(4, [(0, 1), (1, 2), (2, 3)]))
+    found = laid_out([BoxSize(100, 50)] * 4, Arrangement(4, [(0, 1), (1, 2), (2, 3)]))
     assert {y for _, y in found.corners} == {0}
     assert [x for x, _ in found.corners] == sorted({x for x, _ in found.corners})
 
 
 def test_one_box_takes_its_own_room() -> None:
-    assert laid_out([Size(120, 46)], Arrangement(1, [])).size == Size(120, 46)
+    assert laid_out([BoxSize(120, 46)], Arrangement(1, [])).size == BoxSize(120, 46)
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 5)), min_size=1, max_size=12))

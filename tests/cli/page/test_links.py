@@ -1,6 +1,6 @@
 """Links between columns, by numbers."""
 
-from odfbuild.cli.page.graph import Box, Column, Edge, Graph, Ref, Whole
+from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Ref, Whole
 from odfbuild.cli.page.layout import ROWS, UNKNOWN, VALUE, WHOLE, Link, links
 
 
@@ -8,15 +8,15 @@ def graph(*boxes: Box, edges: tuple[tuple[int, int], ...] = ()) -> Graph:
     return Graph(title="", about="", boxes=boxes, edges=[Edge(a, b, "x") for a, b in edges])
 
 
-def box(name: str, *columns: Column, rows: tuple[Ref, ...] = ()) -> Box:
+def box(name: str, *columns: GraphColumn, rows: tuple[Ref, ...] = ()) -> Box:
     return Box(name=name, made=Whole(columns, rows))
 
 
-SOURCE = box("a", Column("K"), Column("v"))
+SOURCE = box("a", GraphColumn("K"), GraphColumn("v"))
 
 
 def test_values_and_rows_lead_from_column_to_column() -> None:
-    out = box("b", Column("x", (("a", "k"), ("A", "v"))), rows=(("a", "v"),))
+    out = box("b", GraphColumn("x", (("a", "k"), ("A", "v"))), rows=(("a", "v"),))
     assert links(graph(SOURCE, out, edges=((0, 1),))) == [
         Link(0, 0, 1, 0, VALUE),
         Link(0, 1, 1, 0, VALUE),
@@ -25,17 +25,17 @@ def test_values_and_rows_lead_from_column_to_column() -> None:
 
 
 def test_a_member_is_the_column_that_it_is_in() -> None:
-    out = box("b", Column("x", (("a", "v.inner"),)))
+    out = box("b", GraphColumn("x", (("a", "v.inner"),)))
     assert links(graph(SOURCE, out, edges=((0, 1),))) == [Link(0, 1, 1, 0, VALUE)]
 
 
 def test_what_is_not_on_the_page_leads_nowhere() -> None:
-    assert links(graph(box("b", Column("x", (("elsewhere", "k"),))))) == []
+    assert links(graph(box("b", GraphColumn("x", (("elsewhere", "k"),))))) == []
 
 
 def test_a_source_without_known_columns_leads_as_a_whole() -> None:
     unknown = Box(name="a", made=Whole(None, ()))
-    out = box("b", Column("x", (("a", "k"),)))
+    out = box("b", GraphColumn("x", (("a", "k"),)))
     assert links(graph(unknown, out, edges=((0, 1),))) == [Link(0, WHOLE, 1, 0, VALUE)]
     assert links(graph(Box(name="a"), out, edges=((0, 1),))) == [Link(0, WHOLE, 1, 0, VALUE)]
 

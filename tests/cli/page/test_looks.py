@@ -6,8 +6,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from tests.chromium import Browser, Page, why_no_chromium
 from tests.cli.page.opened import LARGE, MIDDLE, SMALL, Opened, dataset_graph
+from tests.support.process.chromium import Browser, Page, why_no_chromium
 
 pytestmark = pytest.mark.skipif(why_no_chromium() is not None, reason=str(why_no_chromium()))
 

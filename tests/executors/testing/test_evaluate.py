@@ -16,13 +16,13 @@ from odfbuild.errors import SourceSpan
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.testing.evaluate import Looked, evaluate
 from odfbuild.executors.testing.files import load_tests
-from odfbuild.executors.testing.model import Check, On
+from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.executors.testing.results import Result
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
-from tests.inside import lay_out
+from tests.support.process.inside import lay_out
 
 Row = dict[str, Any]
 
@@ -81,7 +81,7 @@ def view(paths: tuple[Path, ...]) -> DatasetView:
     return DatasetView(paths=paths, schema=from_arrow(SCHEMA), vocab=DatasetVocabulary())
 
 
-def made(folder: Path, text: str) -> tuple[Check, ...]:
+def made(folder: Path, text: str) -> tuple[RowCheck, ...]:
     lay_out(folder, {"tests/data/a.yaml": f"dataset: rows\nchecks:\n{text}"})
     tests = load_tests(folder, unit=False)
     assert tests.found == ()
@@ -93,7 +93,7 @@ def nobody(*_: object) -> Any:
 
 
 def looked(
-    checks: Sequence[Check],
+    checks: Sequence[RowCheck],
     paths: tuple[Path, ...],
     on: On = On.STATE,
     others: Callable[[DatasetAlias], DatasetView | None] = lambda _: None,

@@ -22,7 +22,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.diff import EventChange, KindChangedError, VocabChangedError, diff
 from odfbuild.planner.diff.chain_definitions import imagined
 from odfbuild.planner.evolution.assess import Assessed, assess
 from odfbuild.planner.plan.changes import Assessment, Hit
@@ -131,7 +131,7 @@ class Versions:
             self.current[alias(name)] = replace(state, last_offset=count - 1)
         self.against = chains is None
 
-    def changes(self) -> dict[DatasetAlias, tuple[Change, ...]]:
+    def changes(self) -> dict[DatasetAlias, tuple[EventChange, ...]]:
         """Return the events to append."""
         found = {}
         for each in self.after:

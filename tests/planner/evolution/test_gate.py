@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import Level
 from odfbuild.odf.events import MergeStrategyLedger
-from odfbuild.planner.evolution.gate import DEFAULT, MODES, OFF, STRICT, Allowance, Gate, verdict
+from odfbuild.planner.evolution.gate import (
+    DEFAULT,
+    MODES,
+    OFF,
+    STRICT,
+    Allowance,
+    PlanGate,
+    verdict,
+)
 from odfbuild.planner.evolution.rules.catalogue import catalogue
 from odfbuild.planner.evolution.rules.hits import class_of, hit
 from odfbuild.planner.plan.changes import ChangeClass, Hit, Judged, Verdict
@@ -232,7 +240,7 @@ def test_a_stricter_policy_refuses_no_less(
     ]
     for make in made:
         refused = [
-            {each.code for each in Gate(Policy(today=TODAY, gates=make(s)), mode).judge(hits)
+            {each.code for each in PlanGate(Policy(today=TODAY, gates=make(s)), mode).judge(hits)
              if each.judged is Judged.REFUSED}
             for s in (mild, hard)
         ]  # fmt: skip
@@ -242,7 +250,10 @@ def test_a_stricter_policy_refuses_no_less(
 @given(_hits)
 def test_a_stricter_mode_refuses_no_less(hits: list[Hit]) -> None:
     refused = [
-        sum(each.judged is Judged.REFUSED for each in Gate(Policy(today=TODAY), mode).judge(hits))
+        sum(
+            each.judged is Judged.REFUSED
+            for each in PlanGate(Policy(today=TODAY), mode).judge(hits)
+        )
         for mode in (OFF, DEFAULT, STRICT)
     ]
     assert refused == sorted(refused)
@@ -254,8 +265,8 @@ def test_an_acceptance_changes_nothing_but_its_own(
     hits: list[Hit], code: str, dataset: str, column: str | None
 ) -> None:
     accepted = acceptance(code, dataset, column)
-    plain = Gate(Policy(today=TODAY)).judge(hits)
-    changed = Gate(Policy(today=TODAY, accepted=(accepted,))).judge(hits)
+    plain = PlanGate(Policy(today=TODAY)).judge(hits)
+    changed = PlanGate(Policy(today=TODAY, accepted=(accepted,))).judge(hits)
     for before, after in zip(plain, changed, strict=True):
         if before.judged is not after.judged:
             assert (after.code, str(after.dataset), after.column) == (code, dataset, column)

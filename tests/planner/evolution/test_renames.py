@@ -6,9 +6,14 @@ from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import SetInfo
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.chain_definitions import imagined
-from odfbuild.planner.evolution.rules.renames import Moves, Renamed, apply_moved, find_renames
+from odfbuild.planner.evolution.rules.renames import (
+    Moves,
+    ProbableRename,
+    apply_moved,
+    find_renames,
+)
 from odfbuild.planner.plan.changes import ChangeClass
-from odfbuild.planner.plan.policy import Moved, Severity
+from odfbuild.planner.plan.policy import RenamedDataset, Severity
 from tests.planner.evolution.assessing import (
     ENGINES,
     Versions,
@@ -23,13 +28,13 @@ from tests.planner.evolution.rule_cases import CASES
 LONG = "select event_time, id, fee * 2 as fee, note from src where id > 100 and note is not null"
 
 
-def moved(*pairs: str) -> list[Moved]:
+def moved(*pairs: str) -> list[RenamedDataset]:
     """Return entries given as `old new`, in the lines of a file."""
     found = []
     for line, pair in enumerate(pairs, start=1):
         old, new = pair.split()
         span = SourceSpan(file="odfbuild.yaml", line=line)
-        found.append(Moved(old=alias(old), new=alias(new), span=span))
+        found.append(RenamedDataset(old=alias(old), new=alias(new), span=span))
     return found
 
 
@@ -91,7 +96,7 @@ def test_one_wrong_entry_leaves_the_others() -> None:
 
 def renames(before: list[Declared], after: list[Declared]) -> list[tuple[str, str]]:
     found = find_renames(after, imagined(before, engines=ENGINES, schemas={}))
-    assert all(isinstance(each, Renamed) for each in found)
+    assert all(isinstance(each, ProbableRename) for each in found)
     return [(str(each.old), str(each.new)) for each in found]
 
 

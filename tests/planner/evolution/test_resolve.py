@@ -34,7 +34,7 @@ from odfbuild.odf.schema.columns import EVENT_TIME
 from odfbuild.odf.schema.ddl import parse_ddl, to_ddl
 from odfbuild.odf.schema.types import optional
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.columns.derive import Made, derive, makes_of_events
+from odfbuild.planner.evolution.columns.derive import DerivedColumns, derive, makes_of_events
 from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.evolution.columns.use import ALL, affected, readers_of
 from odfbuild.planner.evolution.rules.renames import find_renames
@@ -54,7 +54,7 @@ TIME = "event_time TIMESTAMP"
 BASE = (TIME, "id BIGINT", "fee INT")
 
 
-def made(*events: Any, kind: DatasetKind = DatasetKind.ROOT) -> Made:
+def made(*events: Any, kind: DatasetKind = DatasetKind.ROOT) -> DerivedColumns:
     return derive(makes_of_events(kind, events), {"src": parse_ddl(BASE)})
 
 
@@ -62,7 +62,7 @@ def reading(read: ReadStep, **options: Any) -> SetPollingSource:
     return replace(source(**options), read=read)
 
 
-def ddl(found: Made) -> tuple[str, ...]:
+def ddl(found: DerivedColumns) -> tuple[str, ...]:
     assert found.columns is not None
     return to_ddl(DataSchema(tuple(DataField(e.name, cast("Any", e.type)) for e in found.columns)))
 
@@ -333,7 +333,7 @@ def test_a_change_of_all_rows_affects_a_reader_of_anything() -> None:
     readers = readers_of([src, out], resolver.by_id)
     order = {src.alias: 0, out.alias: 1}
 
-    def of(name: Any) -> Sequence[Made]:
+    def of(name: Any) -> Sequence[DerivedColumns]:
         found = resolver.made_before(name)
         return () if found is None else (found,)
 

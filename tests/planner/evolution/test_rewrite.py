@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.planner.evolution.columns.query_diff import Rewrite, compare_queries, tokens
+from odfbuild.planner.evolution.columns.query_diff import QueryRewrite, compare_queries, tokens
 from odfbuild.sql.text.steps import QueryStep
 
 UNION = "select a from t union all select a from u"
 WITH = "with x as (select {} from t) select a from x"
 
 
-def compare(before: str, after: str, renamed: dict[str, str] | None = None) -> Rewrite:
+def compare(before: str, after: str, renamed: dict[str, str] | None = None) -> QueryRewrite:
     return compare_queries([QueryStep(None, before)], [QueryStep(None, after)], renamed)
 
 
@@ -102,10 +102,10 @@ def test_all_counts_as_changed_where_a_query_is_not_understood(after: str) -> No
 def test_another_number_of_steps_is_another_query() -> None:
     one = [QueryStep(None, "select a from t")]
     two = [QueryStep("x", "select a from t"), QueryStep(None, "select a from x")]
-    assert compare_queries(one, two) == Rewrite(values=True, rows=True)
+    assert compare_queries(one, two) == QueryRewrite(values=True, rows=True)
     assert compare_queries(two, [QueryStep("y", two[0].text), two[1]]).rows
     changed = [QueryStep("x", "select b as a from t"), two[1]]
-    assert compare_queries(two, changed) == Rewrite(values=True, rows=True)
+    assert compare_queries(two, changed) == QueryRewrite(values=True, rows=True)
     assert compare_queries(two, two).form
 
 

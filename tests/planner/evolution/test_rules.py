@@ -10,7 +10,7 @@ from odfbuild.planner.plan.changes import ChangeClass
 from tests.planner.evolution.assessing import Versions
 from tests.planner.evolution.rule_cases import CASES, Case
 
-ELSEWHERE = {"ODF401", "ODF402", "ODF403", "ODF404", "ODF405"}  # tests/planner/test_gate.py
+ELSEWHERE = {"ODF401", "ODF402", "ODF403", "ODF404", "ODF405"}  # test_gate.py
 
 
 @pytest.mark.parametrize(("code", "case"), CASES.items(), ids=CASES)

@@ -12,7 +12,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.select.methods import Selectable
 from odfbuild.planner.select.parse import SelectorError, parse_selector
-from odfbuild.planner.select.select import Chosen, Fact, SelectionGraph, choose, needs, select
+from odfbuild.planner.select.select import Fact, Selected, SelectionGraph, choose, needs, select
 from odfbuild.planner.select.tree import SourceKind, StateFlag
 
 INPUTS: Mapping[str, str] = {
@@ -94,7 +94,7 @@ def graph() -> SelectionGraph:
 GRAPH = graph()
 
 
-def chosen(text: str) -> Chosen:
+def chosen(text: str) -> Selected:
     return choose(parse_selector(text, NAMED), GRAPH)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Allow,
     Busy,
@@ -30,7 +30,7 @@ from odfbuild.cli.arguments.options import (
     Yes,
 )
 from odfbuild.cli.arguments.project import again_if_changed, open_given
-from odfbuild.cli.arguments.scope import Scope, scoped
+from odfbuild.cli.arguments.scope import PlanScope, scoped
 from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.exits import UsageRefusedError
@@ -47,7 +47,7 @@ from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.terminal.events import say, say_event, tell_idle
 from odfbuild.cli.unreadable import told_damage
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
-from odfbuild.executors.runs.report import Done, Report
+from odfbuild.executors.runs.report import Done, RunReport
 from odfbuild.planner.exclusion import LeftOut, reasons
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.undo import Undo
@@ -150,7 +150,7 @@ def _moved(found: Sequence[DatasetAlias]) -> str:
 def _unheard(_run: str) -> None: ...
 
 
-_WHOLE = Scope()
+_WHOLE = PlanScope()
 _NO_REPORTS = Reports()
 _OPENLINEAGE = "openlineage"
 _FORMATS = {_OPENLINEAGE: "events of the run", "json": "what -o json prints"}
@@ -167,7 +167,7 @@ class ApplyOptions:
     """
 
     file: Path | None = None
-    scope: Scope = _WHOLE
+    scope: PlanScope = _WHOLE
     yes: bool = False
     jobs: int = 4
     progress: bool = True
@@ -202,7 +202,7 @@ def run_reports(texts: Sequence[str]) -> Reports:
 
 
 def apply(
-    given: Given,
+    given: ProjectArguments,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -242,7 +242,7 @@ def apply(
     """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
     given_what = tuple(what or ())
     file = saved_file(given_what)
-    scope = Scope(
+    scope = PlanScope(
         select=() if file is not None else given_what,
         exclude=tuple(exclude or ()),
         gate=gate,
@@ -273,7 +273,7 @@ def apply(
     return apply_project(given, options)
 
 
-def apply_project(given: Given, options: ApplyOptions) -> int:
+def apply_project(given: ProjectArguments, options: ApplyOptions) -> int:
     """Carry out a saved plan; without one plan, print, ask, and do that very plan."""
     if options.resume is not None:
         return _apply_rest(given, options.resume, options)
@@ -282,7 +282,7 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
     return again_if_changed(lambda: _apply_now(given, options))
 
 
-def _apply_now(given: Given, options: ApplyOptions) -> int:
+def _apply_now(given: ProjectArguments, options: ApplyOptions) -> int:
     try:
         project = open_given(given, lock_timeout=options.lock_timeout)
         refuse_unplanned(project, given)
@@ -330,7 +330,7 @@ def tell_left_out(left_out: LeftOut) -> None:
         sys.stderr.flush()
 
 
-def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
+def _apply_saved(given: ProjectArguments, file: Path, options: ApplyOptions) -> int:
     """Carry out exactly a saved plan; the definitions of the project are not looked at."""
     from odfbuild.cli.saved import load_saved
 
@@ -370,7 +370,7 @@ def _apply_saved_plan(project: app.Opened, plan: Plan, options: ApplyOptions) ->
         return carry_out(project, plan, options, doing)
 
 
-def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
+def _apply_rest(given: ProjectArguments, run: str, options: ApplyOptions) -> int:
     """Carry out what is left of the plan of a run."""
     from odfbuild.executors.runs.resume import resume
 
@@ -424,13 +424,13 @@ def answer_idle(
         tell_idle(project, command, gate_passed=plan is None or plan.verdict.passed)
     elif options.output == "text":
         say(text)
-    _answer_json(options, plan, Report(()))
+    _answer_json(options, plan, RunReport(()))
 
 
 def _answer_json(
     options: ApplyOptions,
     plan: Plan | None,
-    report: Report,
+    report: RunReport,
     notes: Sequence[Diagnostic] = (),
     run: str | None = None,
 ) -> None:
@@ -505,7 +505,7 @@ def _tell_way_on(run: str) -> None:
 
 def _run(
     project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running
-) -> tuple[Report, str | None, bool]:
+) -> tuple[RunReport, str | None, bool]:
     """Return what became of the steps, the id of the run if it is recorded, and its interrupt."""
     from odfbuild.cli.arguments.scope import manner_of
     from odfbuild.cli.render.progress import watching
@@ -522,7 +522,7 @@ def _run(
     if options.output == "ndjson":
         asking = replace(asking, heard=say_event)
     stopped = False
-    manner = manner_of(
+    settings = manner_of(
         project,
         options.pools,
         fail_fast=options.fail_fast,
@@ -537,7 +537,7 @@ def _run(
                 jobs=options.jobs,
                 progress=progress,
                 settle=doing.settle,
-                manner=manner,
+                settings=settings,
                 asking=asking,
                 events=next(iter(options.reports.of(_OPENLINEAGE)), None),
                 files=doing.files,
@@ -552,7 +552,7 @@ def _run(
     return report, begun[0] if begun else None, stopped
 
 
-def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
+def _failures(plan: Plan, report: RunReport) -> Iterator[Diagnostic]:
     """Yield what failed, each with its dataset, and where that is declared if nothing is nearer."""
     for step, failed in report.failures:
         declared = plan.datasets[step.target].place
@@ -561,7 +561,7 @@ def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
             yield replace(each, what=what, span=each.span or declared)
 
 
-def run_code(plan: Plan, report: Report, *, left_out: bool = False) -> int:
+def run_code(plan: Plan, report: RunReport, *, left_out: bool = False) -> int:
     """Return how a run ended: as done only if each step of its plan is."""
     if left_out:
         return exits.PARTLY if report.committed else exits.STALE

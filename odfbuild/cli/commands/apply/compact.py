@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from odfbuild.app.maintenance.rewrite import Compaction
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Busy,
     Downstream,
@@ -20,13 +20,13 @@ from odfbuild.cli.arguments.options import (
     TextFormat,
     Yes,
 )
-from odfbuild.cli.commands.apply.maintenance import Manner, housekeep
+from odfbuild.cli.commands.apply.maintenance import MaintenanceOptions, housekeep
 from odfbuild.planner.maintenance.compaction import Limits
 from odfbuild.planner.maintenance.rewrite import HARD, METADATA_ONLY
 
 
 def compact(
-    given: Given,
+    given: ProjectArguments,
     selection: ExistingSelection,
     hard: Annotated[
         bool, typer.Option("--hard", help="Merge the slices of a root. The default.")
@@ -53,7 +53,7 @@ def compact(
     """Rewrite chains with their slices merged, or without their data; readers may diverge."""
     if hard and keep_metadata_only:
         raise typer.BadParameter("--hard keeps the data that --keep-metadata-only drops")
-    manner = Manner(
+    settings = MaintenanceOptions(
         yes=yes,
         dry_run=dry_run,
         as_json=output == "json",
@@ -64,4 +64,4 @@ def compact(
     )
     mode = METADATA_ONLY if keep_metadata_only else HARD
     wish = Compaction(mode, Limits(max_slice_size, max_slice_records))
-    return housekeep(given, selection, exclude or [], wish, manner)
+    return housekeep(given, selection, exclude or [], wish, settings)

@@ -14,7 +14,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Busy, LockTimeout, Name, OnBusy, TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
@@ -37,7 +37,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions:
+class PushArguments:
     """What was asked of `ingest`; `files` may have one `-`, `ids` are as many as files or none.
 
     `called` is how messages call the one file, if not by its name.
@@ -65,7 +65,7 @@ class _Result:
 
 
 def ingest(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     files: Annotated[
         list[str],
@@ -119,7 +119,7 @@ def ingest(
     called: Annotated[str | None, typer.Option("--called", hidden=True)] = None,
 ) -> int:
     """Push files into a root dataset through one of its push sources, each as one commit."""
-    options = IngestOptions(
+    options = PushArguments(
         files=tuple(files),
         source=source,
         format=format,
@@ -134,7 +134,7 @@ def ingest(
     return ingest_files(given, name, options)
 
 
-def ingest_files(given: Given, name: str, options: IngestOptions) -> int:
+def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> int:
     """Push files in order until one fails; say what became of each."""
     _check(options)
     event_time = _event_time(options.event_time)
@@ -159,7 +159,7 @@ def ingest_files(given: Given, name: str, options: IngestOptions) -> int:
 
 
 def _push_all(
-    project: app.Opened, name: str, options: IngestOptions, event_time: Timestamp | None
+    project: app.Opened, name: str, options: PushArguments, event_time: Timestamp | None
 ) -> list[_Result]:
     results: list[_Result] = []
     with app.Pusher(project) as pusher:
@@ -178,7 +178,7 @@ def _push_all(
 def _pushed(
     pusher: app.Pusher,
     name: str,
-    options: IngestOptions,
+    options: PushArguments,
     number: int,
     event_time: Timestamp | None,
 ) -> _Result:
@@ -200,7 +200,7 @@ def _pushed(
     return _Result(file, done)
 
 
-def _check(options: IngestOptions) -> None:
+def _check(options: PushArguments) -> None:
     files, ids = options.files, options.ids
     if files.count(STDIN) > 1:
         raise UsageRefusedError(

@@ -11,7 +11,7 @@ from time import time_ns
 
 from odfbuild import app
 from odfbuild.app.maintenance.batch import (
-    Outcome,
+    BatchOutcome,
     PreparedAll,
     carry_out_all,
     inputs_of,
@@ -20,7 +20,7 @@ from odfbuild.app.maintenance.batch import (
 )
 from odfbuild.app.maintenance.rewrite import (
     Compaction,
-    Prepared,
+    PreparedRewrite,
     Rebuild,
     Reset,
     Wish,
@@ -29,7 +29,7 @@ from odfbuild.app.maintenance.rewrite import (
     prepare,
 )
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
@@ -49,7 +49,7 @@ _MOST_NAMES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class MaintenanceOptions:
     """How a command goes about it: what it prints, whether it asks, where it saves instead.
 
     `downstream` makes the datasets anew that cannot go on afterwards, and those after them.  A
@@ -72,22 +72,26 @@ class Manner:
 
 
 def housekeep(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], wish: Wish, manner: Manner
+    given: ProjectArguments,
+    selectors: Sequence[str],
+    exclude: Sequence[str],
+    wish: Wish,
+    settings: MaintenanceOptions,
 ) -> int:
     """Print what a wish will do to datasets; then save it, or ask and do it."""
-    project = open_given(given, lock_timeout=manner.lock_timeout)
-    if manner.full:
+    project = open_given(given, lock_timeout=settings.lock_timeout)
+    if settings.full:
         wish = full_rebuild(project)
-    if not manner.only_told:
+    if not settings.only_told:
         refuse_unplanned(project, given, command_of(wish))
     only = _only_one(project, selectors)
-    if only is None or exclude or manner.downstream or manner.full:
-        return housekeep_selected(project, selectors, exclude, wish, manner)
+    if only is None or exclude or settings.downstream or settings.full:
+        return housekeep_selected(project, selectors, exclude, wish, settings)
     name = str(only)
-    if manner.only_told:
-        return _prepared(project, name, wish, manner)
-    with _reserved(project, name, wish, manner.on_busy) as mine:
-        return exits.DONE if mine.busy else _prepared(project, name, wish, manner)
+    if settings.only_told:
+        return _prepared(project, name, wish, settings)
+    with _reserved(project, name, wish, settings.on_busy) as mine:
+        return exits.DONE if mine.busy else _prepared(project, name, wish, settings)
 
 
 def full_rebuild(project: app.Opened) -> Rebuild:
@@ -130,27 +134,27 @@ def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Itera
         yield mine
 
 
-def _prepared(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int:
+def _prepared(project: app.Opened, name: str, wish: Wish, settings: MaintenanceOptions) -> int:
     prepared = prepare(project, name, wish)
     if prepared is None:
-        out = sys.stderr if manner.as_json else sys.stdout
+        out = sys.stderr if settings.as_json else sys.stdout
         out.write(f"{app.find_name(project, name)}  Nothing to do: {idle_text(wish)}.\n")
         return exits.DONE
-    if manner.only_told:
+    if settings.only_told:
         check_files(project, prepared)
-    _tell(HousekeepingPlan((prepared.told,), alone=True), manner)
-    if manner.only_told:
+    _tell(HousekeepingPlan((prepared.told,), alone=True), settings)
+    if settings.only_told:
         return exits.DONE
-    if not manner.yes:
+    if not settings.yes:
         confirm(prepared.told.work)
-    return _done(project, prepared, as_json=manner.as_json)
+    return _done(project, prepared, as_json=settings.as_json)
 
 
-def _tell(plan: HousekeepingPlan, manner: Manner) -> None:
+def _tell(plan: HousekeepingPlan, settings: MaintenanceOptions) -> None:
     """Print what will happen; save it where that was asked for."""
-    print_saved(plan, as_json=manner.as_json)
-    if manner.out is not None:
-        save_plan(plan, manner.out)
+    print_saved(plan, as_json=settings.as_json)
+    if settings.out is not None:
+        save_plan(plan, settings.out)
 
 
 def command_of(wish: Wish) -> str:
@@ -188,7 +192,7 @@ def _do_saved(project: app.Opened, saved: HousekeepingPlan, name: str, wish: Wis
     return _done(project, prepared, as_json=False)
 
 
-def _done(project: app.Opened, prepared: Prepared, *, as_json: bool) -> int:
+def _done(project: app.Opened, prepared: PreparedRewrite, *, as_json: bool) -> int:
     head = carry_out(project, prepared)
     told = prepared.told
     out = sys.stderr if as_json else sys.stdout
@@ -221,21 +225,23 @@ def housekeep_selected(
     selectors: Sequence[str],
     exclude: Sequence[str],
     wish: Wish,
-    manner: Manner,
+    settings: MaintenanceOptions,
 ) -> int:
     """Print what a wish will do to selected datasets; then save it, or ask and do it."""
     wishes, unfit = _wishes(project, selectors, exclude, wish)
-    prepared = prepare_all(project, wishes, downstream=manner.downstream)
-    if manner.only_told or not prepared.steps:
-        return _all_prepared(project, prepared, unfit, wish, manner)
+    prepared = prepare_all(project, wishes, downstream=settings.downstream)
+    if settings.only_told or not prepared.steps:
+        return _all_prepared(project, prepared, unfit, wish, settings)
     written, read = _names(project, prepared.steps)
-    with reserved(project, written, read, command=command_of(wish), on_busy=manner.on_busy) as mine:
-        if mine.busy and manner.on_busy == OnBusy.SKIP:
+    with reserved(
+        project, written, read, command=command_of(wish), on_busy=settings.on_busy
+    ) as mine:
+        if mine.busy and settings.on_busy == OnBusy.SKIP:
             wishes = {alias: each for alias, each in wishes.items() if alias not in mine.busy}
         if mine.waited or mine.busy:
-            prepared = prepare_all(project, wishes, downstream=manner.downstream)
+            prepared = prepare_all(project, wishes, downstream=settings.downstream)
             prepared = PreparedAll(_without(prepared.steps, mine.busy), prepared.idle)
-        return _all_prepared(project, prepared, unfit, wish, manner)
+        return _all_prepared(project, prepared, unfit, wish, settings)
 
 
 def _apply_saved_batch(project: app.Opened, saved: HousekeepingPlan, on_busy: str) -> int:
@@ -283,7 +289,7 @@ def _wishes(
 
 
 def _names(
-    project: app.Opened, steps: Sequence[Prepared]
+    project: app.Opened, steps: Sequence[PreparedRewrite]
 ) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
     """Return the names of the datasets that steps change, and of those that they only read."""
     written = {step.told.alias for step in steps}
@@ -293,10 +299,10 @@ def _names(
 
 
 def _without(
-    steps: Sequence[Prepared], busy: Sequence[DatasetAlias] | frozenset[DatasetAlias]
-) -> tuple[Prepared, ...]:
+    steps: Sequence[PreparedRewrite], busy: Sequence[DatasetAlias] | frozenset[DatasetAlias]
+) -> tuple[PreparedRewrite, ...]:
     """Leave out the steps of some datasets, and those that make anew what is made of these."""
-    gone, left = set(busy), list[Prepared]()
+    gone, left = set(busy), list[PreparedRewrite]()
     for step in steps:
         if step.told.alias in gone or any(DatasetAlias.parse(n) in gone for n in step.told.reads):
             gone.add(step.told.alias)
@@ -310,29 +316,29 @@ def _all_prepared(
     prepared: PreparedAll,
     unfit: Sequence[DatasetAlias],
     wish: Wish,
-    manner: Manner,
+    settings: MaintenanceOptions,
 ) -> int:
     for aliases, why in ((prepared.idle, idle_text(wish)), (unfit, _unfit_text(wish))):
         if aliases:
             sys.stderr.write(f"Left out: {_listed(aliases)}: {why}.\n")
     steps = prepared.steps
     if not steps:
-        (sys.stderr if manner.as_json else sys.stdout).write("Nothing to do.\n")
+        (sys.stderr if settings.as_json else sys.stdout).write("Nothing to do.\n")
         return exits.DONE
     plan = _plan(steps)
-    if manner.only_told:
+    if settings.only_told:
         anew = made_anew(steps)
         for step in steps:
             check_files(project, step, anew)
-    _tell(plan, manner)
-    if manner.only_told:
+    _tell(plan, settings)
+    if settings.only_told:
         return exits.DONE
-    if not manner.yes:
+    if not settings.yes:
         confirm(command_of(wish))
-    return _all_done(project, steps, as_json=manner.as_json)
+    return _all_done(project, steps, as_json=settings.as_json)
 
 
-def _plan(steps: Sequence[Prepared]) -> HousekeepingPlan:
+def _plan(steps: Sequence[PreparedRewrite]) -> HousekeepingPlan:
     return HousekeepingPlan(tuple(step.told for step in steps))
 
 
@@ -348,11 +354,11 @@ def _listed(names: Sequence[object]) -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def _all_done(project: app.Opened, steps: Sequence[Prepared], *, as_json: bool) -> int:
+def _all_done(project: app.Opened, steps: Sequence[PreparedRewrite], *, as_json: bool) -> int:
     """Do all; say what became of each, and, however it ends, what is left to be done."""
     out = sys.stderr if as_json else sys.stdout
     left = {step.told.alias: step.told for step in steps}
-    failed: list[Outcome] = []
+    failed: list[BatchOutcome] = []
     try:
         for each in carry_out_all(project, steps):
             told = each.step.told

@@ -8,7 +8,7 @@ import typer
 
 from odfbuild.app.maintenance.rewrite import Rebuild
 from odfbuild.cli.arguments.completion import complete_names
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Busy,
     Downstream,
@@ -20,12 +20,12 @@ from odfbuild.cli.arguments.options import (
     TextFormat,
     Yes,
 )
-from odfbuild.cli.commands.apply.maintenance import Manner, housekeep
+from odfbuild.cli.commands.apply.maintenance import MaintenanceOptions, housekeep
 from odfbuild.cli.commands.apply.restoration import restore_selected
 
 
 def rebuild(
-    given: Given,
+    given: ProjectArguments,
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -80,7 +80,7 @@ def rebuild(
         raise typer.BadParameter("--reencode goes with --restore only")
     if not names:
         raise typer.BadParameter("say which datasets to make anew, or restore with --restore")
-    manner = Manner(
+    settings = MaintenanceOptions(
         yes=yes,
         dry_run=dry_run,
         as_json=as_json,
@@ -90,4 +90,4 @@ def rebuild(
         downstream=downstream,
         full=full,
     )
-    return housekeep(given, names, exclude or [], Rebuild(), manner)
+    return housekeep(given, names, exclude or [], Rebuild(), settings)

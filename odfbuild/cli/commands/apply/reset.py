@@ -8,7 +8,7 @@ import typer
 
 from odfbuild.app.maintenance.rewrite import Reset
 from odfbuild.cli.arguments.completion import complete_names
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Busy,
     Downstream,
@@ -20,11 +20,11 @@ from odfbuild.cli.arguments.options import (
     TextFormat,
     Yes,
 )
-from odfbuild.cli.commands.apply.maintenance import Manner, housekeep, reset_at
+from odfbuild.cli.commands.apply.maintenance import MaintenanceOptions, housekeep, reset_at
 
 
 def reset(
-    given: Given,
+    given: ProjectArguments,
     selection: Annotated[
         str,
         typer.Argument(
@@ -66,7 +66,7 @@ def reset(
         raise typer.BadParameter(
             "say which block is to be the last: BLOCK, --sequence N or --as-at TIME"
         )
-    manner = Manner(
+    settings = MaintenanceOptions(
         yes=yes,
         dry_run=dry_run,
         as_json=output == "json",
@@ -77,4 +77,4 @@ def reset(
     )
     text = str(sequence) if block is None else block
     wish = Reset(text) if as_at is None else reset_at(as_at)
-    return housekeep(given, [selection], exclude or [], wish, manner)
+    return housekeep(given, [selection], exclude or [], wish, settings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.app.maintenance.restoration import Losses, find_losses, foreseen, restorations
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _LostFile:
     """A lost file of a dataset, and what became of it, or would."""
 
     name: DatasetAlias
@@ -34,7 +34,7 @@ class _Found:
 
 
 def restore_selected(
-    given: Given,
+    given: ProjectArguments,
     selectors: Sequence[str],
     exclude: Sequence[str],
     *,
@@ -53,12 +53,12 @@ def restore_selected(
     known = project.workspace.names()
     names = {known[name]: name for name in sorted(chosen_existing(project, selectors, exclude))}
     losses = find_losses(project, tuple(names))
-    found: list[_Found] = []
+    found: list[_LostFile] = []
     restored = (
         foreseen(project, losses) if dry_run else restorations(project, losses, reencode=reencode)
     )
     for dataset, each in restored:
-        found.append(_Found(names[dataset], each.lost, each))
+        found.append(_LostFile(names[dataset], each.lost, each))
         if not as_json:
             sys.stdout.write(_line(found[-1], dry_run=dry_run))
             sys.stdout.flush()
@@ -72,7 +72,7 @@ def restore_selected(
     return exits.PARTLY if any(each.is_restored for each in found) else exits.ERROR
 
 
-def _line(found: _Found, *, dry_run: bool) -> str:
+def _line(found: _LostFile, *, dry_run: bool) -> str:
     lost, restored = found.lost, found.restored
     state = "damaged" if lost.is_damaged else "missing"
     line = f"{found.name}  block {lost.sequence:,}  {lost.what}  {lost.hash.short()}  {state}"
@@ -86,7 +86,7 @@ def _line(found: _Found, *, dry_run: bool) -> str:
 
 
 def _conclude(
-    found: Sequence[_Found],
+    found: Sequence[_LostFile],
     losses: Losses,
     names: Mapping[DatasetId, DatasetAlias],
     *,
@@ -106,7 +106,7 @@ def _conclude(
         sys.stderr.write("".join(f"{each}\n" for each in _ways(found)))
 
 
-def _ways(found: Sequence[_Found]) -> Iterator[str]:
+def _ways(found: Sequence[_LostFile]) -> Iterator[str]:
     """Yield what to do about the files that were not restored, each way once."""
     left = [each for each in found if not each.is_restored]
     roots = sorted({str(each.name) for each in left if each.lost.step is None})
@@ -126,7 +126,7 @@ def _ways(found: Sequence[_Found]) -> Iterator[str]:
 
 
 def _json(
-    found: Sequence[_Found],
+    found: Sequence[_LostFile],
     losses: Losses,
     names: Mapping[DatasetId, DatasetAlias],
     *,
@@ -146,7 +146,7 @@ def _json(
     return printable_json(json_text(document)) + "\n"
 
 
-def _json_file(found: _Found, *, dry_run: bool) -> Mapping[str, Any]:
+def _json_file(found: _LostFile, *, dry_run: bool) -> Mapping[str, Any]:
     """Return what became of a file; null where that will only be known once its step was run."""
     lost, restored = found.lost, found.restored
     return {

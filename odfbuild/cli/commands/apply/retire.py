@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from odfbuild.app.undo import prepare_retirement
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Busy,
     DryRun,
@@ -26,7 +26,7 @@ from odfbuild.cli.reservation import reserved
 
 
 def retire(
-    given: Given,
+    given: ProjectArguments,
     selection: ExistingSelection,
     exclude: Exclude = None,
     output: TextFormat = "text",
@@ -49,7 +49,7 @@ def retire(
 
 
 def retire_selected(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: UndoOptions
+    given: ProjectArguments, selectors: Sequence[str], exclude: Sequence[str], options: UndoOptions
 ) -> int:
     """Print what retiring datasets takes away; then save it, or ask and do it."""
     project = open_given(given, lock_timeout=options.lock_timeout)

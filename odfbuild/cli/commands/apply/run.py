@@ -14,7 +14,7 @@ from odfbuild import app
 from odfbuild.app.plan.late_files import UNREAD
 from odfbuild.app.run import Data, data_plan
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Busy,
     Exclude,
@@ -81,7 +81,7 @@ class _Seen:
 
 
 def run(
-    given: Given,
+    given: ProjectArguments,
     selection: Selection = None,
     exclude: Exclude = None,
     until_idle: Annotated[
@@ -139,7 +139,9 @@ def run(
     return run_data(given, options)
 
 
-def run_data(given: Given, options: RunOptions, pause: Callable[[float], None] = time.sleep) -> int:
+def run_data(
+    given: ProjectArguments, options: RunOptions, pause: Callable[[float], None] = time.sleep
+) -> int:
     """Run data, pass after pass as asked; return the worst exit code.
 
     `pause` waits the seconds between two passes.
@@ -156,7 +158,7 @@ def run_data(given: Given, options: RunOptions, pause: Callable[[float], None] =
         pause(options.watch)
 
 
-def _watched(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
+def _watched(given: ProjectArguments, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
     """Make one pass.  An error ends no watch, but where nothing could ever be run."""
     try:
         done = again_if_changed(lambda: _look_and_run(given, options, seen))
@@ -174,7 +176,7 @@ def _watched(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]
     return done
 
 
-def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
+def _look_and_run(given: ProjectArguments, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
     """Plan and run once; return the exit code, and whether any head moved."""
     project = open_given(given, lock_timeout=options.apply.lock_timeout)
     refuse_unnamed(project, given, "run")
@@ -213,7 +215,9 @@ def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, 
     return code, project.workspace.heads() != before
 
 
-def _planned(given: Given, project: app.Opened, options: RunOptions) -> tuple[Data, Plan]:
+def _planned(
+    given: ProjectArguments, project: app.Opened, options: RunOptions
+) -> tuple[Data, Plan]:
     """Return what could be run, and what of it was asked for."""
     try:
         data = data_plan(project)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
@@ -93,7 +93,7 @@ Event = Mapping[str, Any]
 
 
 def runs(
-    given: Given,
+    given: ProjectArguments,
     run: Annotated[
         str | None,
         typer.Argument(
@@ -227,7 +227,7 @@ def _summary_json(run: RunSummary, later: Later) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Step:
+class _RecordedStep:
     """What the events of a run say of one step."""
 
     id: str
@@ -255,12 +255,12 @@ class _Step:
             self.because = event.get("because")
 
 
-def _steps(events: Iterable[Event]) -> tuple[_Step, ...]:
-    steps: dict[str, _Step] = {}
+def _steps(events: Iterable[Event]) -> tuple[_RecordedStep, ...]:
+    steps: dict[str, _RecordedStep] = {}
     for event in events:
         id, dataset = event.get("step"), event.get("dataset")
         if isinstance(id, str) and isinstance(dataset, str):
-            steps.setdefault(id, _Step(id, dataset)).hear(event)
+            steps.setdefault(id, _RecordedStep(id, dataset)).hear(event)
     return tuple(steps.values())
 
 
@@ -293,7 +293,7 @@ def _one(run: RunSummary, later: Later, events: Sequence[Event], *, as_json: boo
     return exits.DONE
 
 
-def _step_json(step: _Step) -> dict[str, Any]:
+def _step_json(step: _RecordedStep) -> dict[str, Any]:
     return {
         "step": step.id,
         "dataset": step.dataset,
@@ -308,7 +308,7 @@ def _step_json(step: _Step) -> dict[str, Any]:
     }
 
 
-def _facts(run: RunSummary, later: Later, steps: Sequence[_Step]) -> Iterator[str]:
+def _facts(run: RunSummary, later: Later, steps: Sequence[_RecordedStep]) -> Iterator[str]:
     yield f"Run      {run.id}  odfbuild {run.command}"
     if run.follows is not None:
         yield f"After    {run.follows}"
@@ -328,7 +328,7 @@ def _facts(run: RunSummary, later: Later, steps: Sequence[_Step]) -> Iterator[st
         yield f"         to go on: odfbuild apply --resume {later.left.id}"
 
 
-def _reasons(steps: Sequence[_Step]) -> Iterator[str]:
+def _reasons(steps: Sequence[_RecordedStep]) -> Iterator[str]:
     for step in steps:
         for error in step.errors:
             what = str(error.get("what", "")).split("\n")[0]

@@ -11,7 +11,7 @@ import typer
 
 from odfbuild.app.undo import prepare_undo, take_back
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Busy, DryRun, LockTimeout, OnBusy, Out, TextFormat, Yes
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unplanned
@@ -39,7 +39,7 @@ class UndoOptions:
 
 
 def undo(
-    given: Given,
+    given: ProjectArguments,
     run: Annotated[
         str,
         typer.Argument(
@@ -65,7 +65,7 @@ def undo(
     return undo_run(given, run, options)
 
 
-def undo_run(given: Given, run: str, options: UndoOptions) -> int:
+def undo_run(given: ProjectArguments, run: str, options: UndoOptions) -> int:
     """Print what taking a run back does; then save it, or ask and do it."""
     project = open_given(given, lock_timeout=options.lock_timeout)
     only_told = options.dry_run or options.out is not None

@@ -10,7 +10,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import LockTimeout, Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
@@ -21,7 +21,7 @@ from odfbuild.odf.timestamp import Timestamp
 
 
 def watermark(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     to: Annotated[
         str | None,
@@ -38,7 +38,7 @@ def watermark(
     return set_watermark(given, name, to, lock_timeout)
 
 
-def show_watermark(given: Given, name: str) -> int:
+def show_watermark(given: ProjectArguments, name: str) -> int:
     """Print the watermark of a dataset."""
     project = open_given(given)
     state = app.find_dataset(project, name).state()
@@ -47,7 +47,7 @@ def show_watermark(given: Given, name: str) -> int:
     return exits.DONE
 
 
-def set_watermark(given: Given, name: str, to: str, timeout: float) -> int:
+def set_watermark(given: ProjectArguments, name: str, to: str, timeout: float) -> int:
     """Move the watermark of a root forward; one that is as late already stays, without an error."""
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     wanted = moment(to, now)

@@ -10,7 +10,7 @@ import typer
 
 from odfbuild.app.load_project import load
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.upgrade import UsageError
@@ -44,14 +44,14 @@ class UnknownRuleError(OdfBuildError):
     code = "unknown-rule"
 
 
-class UnknownDatasetError(OdfBuildError):
+class UnknownFindingDatasetError(OdfBuildError):
     """The project declares no dataset of the name that was given."""
 
     code = "unknown-dataset"
 
 
 def accept(
-    given: Given,
+    given: ProjectArguments,
     code: Annotated[str, typer.Argument(help="The rule, such as ODF201.")],
     name: Name,
     column: Annotated[
@@ -123,7 +123,7 @@ def _dataset(project: app.Opened, loaded: Project, name: str, rule: Rule) -> Dat
         return declared[wanted]
     if rule.change is ChangeClass.RETIRE:
         return next((each for each in project.workspace.names() if each == wanted), wanted)
-    raise UnknownDatasetError(
+    raise UnknownFindingDatasetError(
         what=f"the project has no dataset '{name}'",
         why="a finding is accepted for one dataset that is declared",
         fix=did_you_mean(name, map(str, declared)) or "odfbuild list shows the datasets",

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Check
 from odfbuild.cli.files import definitions_in, editing, read_definition, replace_file
 from odfbuild.cli.render.diagnostics import render_diagnostics
@@ -25,14 +25,14 @@ _WHY = "what is not read cannot be formatted"
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _FormattedFile:
     path: Path
     before: bytes
     after: bytes
 
 
 def fmt(
-    given: Given,
+    given: ProjectArguments,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[PATH]...", help="Files or folders. Default: the whole project."),
@@ -63,7 +63,7 @@ def _named(paths: Sequence[Path]) -> Iterator[Path]:
     yield from dict.fromkeys(name for path in paths for name in definitions_in(path))
 
 
-def _of_project(given: Given) -> Iterator[Path]:
+def _of_project(given: ProjectArguments) -> Iterator[Path]:
     """Yield the project file and all definitions, as seen from where the command runs."""
     from odfbuild.project import PROJECT_FILE
     from odfbuild.project.config.project_file import find_project, load_config
@@ -76,14 +76,14 @@ def _of_project(given: Given) -> Iterator[Path]:
     yield from (shown / name for name in (PROJECT_FILE, *project_files(root, config.datasets)))
 
 
-def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
+def _read(paths: Sequence[Path]) -> tuple[list[_FormattedFile], list[Diagnostic]]:
     """Return every file with its new content, and what stands in the way of others."""
-    files: list[_File] = []
+    files: list[_FormattedFile] = []
     found: list[Diagnostic] = []
     for path in paths:
         try:
             before = read_definition(path, _WHY)
-            files.append(_File(path, before, _laid_out(before, path)))
+            files.append(_FormattedFile(path, before, _laid_out(before, path)))
         except UnformattableError as unusual:
             found += _warnings(unusual)
         except ProjectErrors as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen, column_use
@@ -25,7 +25,7 @@ _WRITERS: Mapping[str, Callable[[Drawing], str]] = {"text": tree, "dot": dot, "m
 
 
 def graph(
-    given: Given,
+    given: ProjectArguments,
     selection: Selection = None,
     exclude: Exclude = None,
     columns: Annotated[

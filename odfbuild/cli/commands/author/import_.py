@@ -13,7 +13,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.app.import_chain import (
-    Found,
+    ImportCandidate,
     examine,
     folders_of_inputs,
     missing_inputs,
@@ -26,7 +26,7 @@ from odfbuild.app.load_project import load
 from odfbuild.app.outside_use import uses_of_source
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.new import definition_path, editor_line, write_definition
@@ -67,7 +67,7 @@ class _Definition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ImportMode:
     """Whether a definition is written, whether inputs are taken in that are not here, and whether
     sources are used.
     """
@@ -78,7 +78,7 @@ class Manner:
 
 
 def import_(
-    given: Given,
+    given: ProjectArguments,
     folder: Annotated[
         Path,
         typer.Argument(
@@ -110,13 +110,15 @@ def import_(
     ] = False,
 ) -> int:
     """Take an existing chain into the workspace, and write its definition."""
-    manner = Manner(
+    settings = ImportMode(
         definition=not no_definition, with_inputs=with_inputs, with_sources=with_sources
     )
-    return import_dataset(given, folder, name, manner)
+    return import_dataset(given, folder, name, settings)
 
 
-def import_dataset(given: Given, folder: Path, name: str | None, manner: Manner) -> int:
+def import_dataset(
+    given: ProjectArguments, folder: Path, name: str | None, settings: ImportMode
+) -> int:
     """Take the chain of a folder in, under a name, and write the YAML that plans to no change.
 
     A name in the place of the folder is a dataset of the workspace: only its definition is written.
@@ -125,26 +127,30 @@ def import_dataset(given: Given, folder: Path, name: str | None, manner: Manner)
     refuse_unnamed(project, given, "import")
     declared = load(project)
     if not folder.is_dir() and name is None and (known := _in_workspace(project, folder)):
-        _define_known(given, project, declared, known, manner)
+        _define_known(given, project, declared, known, settings)
     else:
-        _take(given, folder, name, manner, frozenset())
+        _take(given, folder, name, settings, frozenset())
     return exits.DONE
 
 
 def _take(
-    given: Given, folder: Path, name: str | None, manner: Manner, around: frozenset[Path]
+    given: ProjectArguments,
+    folder: Path,
+    name: str | None,
+    settings: ImportMode,
+    around: frozenset[Path],
 ) -> None:
     """Take a dataset in; `around` are the folders of what it is an input of."""
     project = open_given(given)
     alias = name_of_folder(folder) if name is None else DatasetAlias.parse(name)
-    if manner.definition:
+    if settings.definition:
         declared = load(project)
         if _goes_on(project, declared, folder, alias):
-            manner = replace(manner, definition=False)
+            settings = replace(settings, definition=False)
         else:
             _refuse_declared(declared, alias)
-    if manner.definition or manner.with_inputs:
-        _take_inputs(given, project, alias, folder, manner, around)
+    if settings.definition or settings.with_inputs:
+        _take_inputs(given, project, alias, folder, settings, around)
     with project.workspace.staging() as staging:
         aside = staging / "chain"
         aside.mkdir()
@@ -152,26 +158,26 @@ def _take(
         source = found.state.polling
         uses = () if source is None else tuple(uses_of_source(source, project.root))
         with reserved(project, [alias], command="import", on_busy=OnBusy.WAIT) as mine:
-            if mine.waited and manner.definition:
+            if mine.waited and settings.definition:
                 _refuse_declared(load(open_given(given)), alias)
             refuse_other(project, found, alias)
             there = project.workspace.open(found.copied.dataset)
             before = None if there is None else there.state()
-            written = _defined(project, found.state, alias) if manner.definition else None
+            written = _defined(project, found.state, alias) if settings.definition else None
             root, id = project.workspace.root, found.copied.dataset
             known = None if before is None else before.polling
             is_new = source is not None and (known is None or mark_of(known) != mark_of(source))
-            bars = bool(uses) and is_new and not manner.with_sources
+            bars = bool(uses) and is_new and not settings.with_sources
             if bars:  # before the source is in force; another one may be disabled as yet
                 disable(root, id, source if before is None else None)
             dataset = put_in_place(project, found, alias)
             if bars:
                 disable(root, id, source)
-            elif manner.with_sources:
+            elif settings.with_sources:
                 enable(root, id)
             _say_imported(folder, alias, found, before)
             if is_new:
-                _say_sources(alias, uses, manner)
+                _say_sources(alias, uses, settings)
             _finish(given, project, alias, written)
     for line in _notes(project, alias, dataset.id, found):
         hint(printable(f"note: {line}") + "\n")
@@ -187,22 +193,22 @@ def _goes_on(project: app.Opened, declared: Project, folder: Path, alias: Datase
 
 
 def _take_inputs(
-    given: Given,
+    given: ProjectArguments,
     project: app.Opened,
     alias: DatasetAlias,
     folder: Path,
-    manner: Manner,
+    settings: ImportMode,
     around: frozenset[Path],
 ) -> None:
     names = project.workspace.aliases()
     missing = folders_of_inputs(folder, names)
     places = {place for place in missing.values() if place is not None}
     inside = around | {folder.absolute()}
-    if missing and (not manner.with_inputs or None in missing.values() or places & inside):
+    if missing and (not settings.with_inputs or None in missing.values() or places & inside):
         raise refuse_without_inputs(alias, missing)
     for id, place in missing.items():
         if place is not None and project.workspace.open(id) is None:  # one may bring another
-            _take(given, place, None, manner, inside)
+            _take(given, place, None, settings, inside)
 
 
 def _in_workspace(project: app.Opened, text: Path) -> DatasetAlias | None:
@@ -211,20 +217,20 @@ def _in_workspace(project: app.Opened, text: Path) -> DatasetAlias | None:
 
 
 def _define_known(
-    given: Given,
+    given: ProjectArguments,
     project: app.Opened,
     declared: Project,
     alias: DatasetAlias,
-    manner: Manner,
+    settings: ImportMode,
 ) -> None:
     """Write the definition of a dataset that the workspace has and the project does not declare."""
     state = app.find_dataset(project, str(alias)).state()
     assert state is not None  # noqa: S101 - it has a head
-    if manner.with_sources and enable(project.workspace.root, state.dataset):
+    if settings.with_sources and enable(project.workspace.root, state.dataset):
         sys.stdout.write(f"The source of {alias} is used from now on.\n")
-        if not manner.definition or any(each.alias == alias for each in declared.declared):
+        if not settings.definition or any(each.alias == alias for each in declared.declared):
             return
-    if not manner.definition:
+    if not settings.definition:
         raise UsageRefusedError(
             what=f"the workspace has {alias}, and no definition is wanted",
             why="then nothing is left to do",
@@ -304,7 +310,7 @@ def _as_refusal(found: Diagnostic, path: PurePosixPath) -> Diagnostic:
 
 
 def _finish(
-    given: Given,
+    given: ProjectArguments,
     project: app.Opened,
     alias: DatasetAlias,
     written: _Definition | None,
@@ -321,7 +327,7 @@ def _finish(
 
 
 def _say_imported(
-    folder: Path, alias: DatasetAlias, found: Found, before: ChainState | None
+    folder: Path, alias: DatasetAlias, found: ImportCandidate, before: ChainState | None
 ) -> None:
     copied = found.copied
     parts = [
@@ -344,18 +350,22 @@ def _say_imported(
     sys.stdout.write("".join(printable(line) + "\n" for line in lines))
 
 
-def _say_sources(alias: DatasetAlias, uses: Sequence[tuple[str, str]], manner: Manner) -> None:
+def _say_sources(
+    alias: DatasetAlias, uses: Sequence[tuple[str, str]], settings: ImportMode
+) -> None:
     """List what the source of a chain asks for outside of the project, and whether it is used."""
     if not uses:
         return
     lines = ["Its source asks for what is outside of the project"]
     lines += [f"  {kind:<9}  {cut(name)}" for kind, name in uses]
-    if not manner.with_sources:
+    if not settings.with_sources:
         lines.append(f"It is not used until you say so: odfbuild import {alias} --with-sources")
     sys.stdout.write("".join(printable(line) + "\n" for line in lines))
 
 
-def _notes(project: app.Opened, alias: DatasetAlias, id: DatasetId, found: Found) -> Iterator[str]:
+def _notes(
+    project: app.Opened, alias: DatasetAlias, id: DatasetId, found: ImportCandidate
+) -> Iterator[str]:
     names = project.workspace.aliases()
     ahead = rewritten_inputs(project.workspace, project.workspace.states()).get(alias, ())
     for each in sorted(map(str, (names.get(input, input) for input in ahead))):

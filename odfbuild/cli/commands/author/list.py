@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, SafeCsv, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen, chosen_readable, column_use
@@ -29,7 +29,7 @@ _TABLE = ("name", "kind", "tags", "owner", "file", "inputs", "query")
 
 
 def list_(
-    given: Given,
+    given: ProjectArguments,
     selection: Selection = None,
     exclude: Exclude = None,
     workspace: Annotated[
@@ -44,7 +44,12 @@ def list_(
 
 
 def list_datasets(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str, *, safe_csv: bool
+    given: ProjectArguments,
+    selectors: Sequence[str],
+    exclude: Sequence[str],
+    output: str,
+    *,
+    safe_csv: bool,
 ) -> int:
     """Print the declared datasets, in topological order."""
     check_safe_csv(output, safe_csv=safe_csv)
@@ -61,7 +66,12 @@ def list_datasets(
 
 
 def list_workspace(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str, *, safe_csv: bool
+    given: ProjectArguments,
+    selectors: Sequence[str],
+    exclude: Sequence[str],
+    output: str,
+    *,
+    safe_csv: bool,
 ) -> int:
     """Print the datasets of the workspace, by name."""
     check_safe_csv(output, safe_csv=safe_csv)

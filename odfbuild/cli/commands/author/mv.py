@@ -17,10 +17,10 @@ import typer
 
 from odfbuild.app.load_project import load
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Busy, LockTimeout, OnBusy
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.commands.author.accept import UnknownDatasetError
+from odfbuild.cli.commands.author.accept import UnknownFindingDatasetError
 from odfbuild.cli.files import editing, replace_files
 from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import printable
@@ -39,11 +39,11 @@ from odfbuild.suggest import did_you_mean
 if TYPE_CHECKING:
     from odfbuild import app
     from odfbuild.planner.declared import Declared
-    from odfbuild.planner.plan.policy import Moved
+    from odfbuild.planner.plan.policy import RenamedDataset
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _FileStep:
     """One edit of a file, and the line that reports it."""
 
     file: str
@@ -52,7 +52,7 @@ class _Step:
 
 
 def mv(
-    given: Given,
+    given: ProjectArguments,
     old: Annotated[str, typer.Argument(help="The dataset as it is called.")],
     new: Annotated[str, typer.Argument(help="What it shall be called.")],
     lock_timeout: LockTimeout = 10.0,
@@ -72,7 +72,7 @@ def mv(
     return exits.DONE
 
 
-def _move(given: Given, old: str, new: str) -> None:
+def _move(given: ProjectArguments, old: str, new: str) -> None:
     project = open_given(given)
     begun = _path(project, DatasetAlias.parse(old), DatasetAlias.parse(new))
     declared = load(project, _known(project, begun)).declared
@@ -92,7 +92,7 @@ def _move(given: Given, old: str, new: str) -> None:
     sys.stdout.write(printable(f"Moved {source} to {target}. Next: odfbuild plan") + "\n")
 
 
-def _known(project: app.Opened, begun: Sequence[Moved]) -> dict[DatasetAlias, DatasetId]:
+def _known(project: app.Opened, begun: Sequence[RenamedDataset]) -> dict[DatasetAlias, DatasetId]:
     """Return the datasets that inputs may name; a definition may have lost its old name already."""
     lost = dict.fromkeys((each.old for each in begun), DatasetId(bytes(32)))
     return {**lost, **project.workspace.names()}
@@ -107,7 +107,7 @@ def _source(project: app.Opened, declared: Sequence[Declared], name: str) -> Dat
     found = next((each.alias for each in declared if each.alias == wanted), None)
     if found is None:
         refuse_damaged(project, wanted)
-        raise UnknownDatasetError(
+        raise UnknownFindingDatasetError(
             what=f"the project has no dataset '{name}'",
             why="what is renamed must be declared",
             fix=did_you_mean(name, [str(each.alias) for each in declared])
@@ -145,9 +145,9 @@ def _target(
 
 def _steps(
     project: app.Opened, declared: Sequence[Declared], old: DatasetAlias, new: DatasetAlias
-) -> tuple[list[_Step], list[Diagnostic]]:
+) -> tuple[list[_FileStep], list[Diagnostic]]:
     """Return all edits, and the places that cannot be edited."""
-    steps: list[_Step] = []
+    steps: list[_FileStep] = []
     found: list[Diagnostic] = []
     for each in declared:
         if each.alias == old:
@@ -156,7 +156,7 @@ def _steps(
     return [*steps, *_settings(project, old, new)], found
 
 
-def _renamed(each: Declared, new: DatasetAlias, found: list[Diagnostic]) -> Iterator[_Step]:
+def _renamed(each: Declared, new: DatasetAlias, found: list[Diagnostic]) -> Iterator[_FileStep]:
     span = each.span()
     if _is_written(each):
         yield _step(each, ("content", "name"), str(new), f"name: {each.alias} -> {new}")
@@ -167,7 +167,7 @@ def _renamed(each: Declared, new: DatasetAlias, found: list[Diagnostic]) -> Iter
 
 def _inputs(
     each: Declared, old: DatasetAlias, new: DatasetAlias, found: list[Diagnostic]
-) -> Iterator[_Step]:
+) -> Iterator[_FileStep]:
     """Yield the edits of inputs; one that was called by its name keeps it in the query."""
     for at, event in enumerate(each.written.metadata):
         if not isinstance(event, SetTransform):
@@ -189,30 +189,32 @@ def _inputs(
                 yield _step(each, where, alias, f"alias: {alias}, as the query calls it")
 
 
-def _settings(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iterator[_Step]:
+def _settings(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iterator[_FileStep]:
     """Yield the edits of the project file; moves that led to the old name are turned round."""
     moves = project.config.moved
     for at, accepted in enumerate(project.config.accepted):
         if accepted.dataset == old:
             change = Put(("accept", at, "dataset"), str(new))
-            yield _Step(PROJECT_FILE, change, f"{accepted.span}: accepted for {new}")
+            yield _FileStep(PROJECT_FILE, change, f"{accepted.span}: accepted for {new}")
     if _path(project, old, new):
         return
     shown = f"{PROJECT_FILE}: moved from {old} to {new}"
     back = _path(project, new, old)
     for each in back:
         at = moves.index(each)
-        yield _Step(PROJECT_FILE, Put(("moved", at, "from"), str(each.new)), shown)
+        yield _FileStep(PROJECT_FILE, Put(("moved", at, "from"), str(each.new)), shown)
         where = f"{each.span}: in the place of the move of {each.old} to {each.new}"
-        yield _Step(PROJECT_FILE, Put(("moved", at, "to"), str(each.old)), where)
+        yield _FileStep(PROJECT_FILE, Put(("moved", at, "to"), str(each.old)), where)
     if not back:
-        yield _Step(PROJECT_FILE, Add(("moved",), {"from": str(old), "to": str(new)}), shown)
+        yield _FileStep(PROJECT_FILE, Add(("moved",), {"from": str(old), "to": str(new)}), shown)
 
 
-def _path(project: app.Opened, start: DatasetAlias, end: DatasetAlias) -> tuple[Moved, ...]:
+def _path(
+    project: app.Opened, start: DatasetAlias, end: DatasetAlias
+) -> tuple[RenamedDataset, ...]:
     """Return the moves that lead from one name to another, none if they do not."""
     steps = {each.old: each for each in project.config.moved}
-    found: list[Moved] = []
+    found: list[RenamedDataset] = []
     at = start
     while at != end:
         if at not in steps or steps[at] in found:
@@ -228,9 +230,9 @@ def _is_written(each: Declared) -> bool:
     return places is not None and not isinstance(places.source, RenderedSource)
 
 
-def _step(each: Declared, path: tuple[str | int, ...], value: str, shown: str) -> _Step:
+def _step(each: Declared, path: tuple[str | int, ...], value: str, shown: str) -> _FileStep:
     change = Put(path, value, document=each.document)
-    return _Step(each.file, change, f"{each.span(path[1:])}: {shown}")
+    return _FileStep(each.file, change, f"{each.span(path[1:])}: {shown}")
 
 
 def _refusal(span: SourceSpan, what: str, fix: str) -> Diagnostic:
@@ -238,7 +240,7 @@ def _refusal(span: SourceSpan, what: str, fix: str) -> Diagnostic:
     return Diagnostic(code="not-written-here", what=what, why=why, fix=fix, span=span)
 
 
-def _write(given: Given, project: app.Opened, steps: Sequence[_Step]) -> None:
+def _write(given: ProjectArguments, project: app.Opened, steps: Sequence[_FileStep]) -> None:
     """Change all files; when the project cannot be read afterwards, change them back."""
     changes: dict[str, list[Change]] = {PROJECT_FILE: []}
     for each in steps:

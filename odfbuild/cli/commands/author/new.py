@@ -13,12 +13,12 @@ import typer
 
 from odfbuild.app.load_project import load, locked_schemas
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.commands.author.accept import UnknownDatasetError
+from odfbuild.cli.commands.author.accept import UnknownFindingDatasetError
 from odfbuild.cli.commands.author.upgrade import UsageError
 from odfbuild.cli.files import AlreadyThereError, editing, write_new
-from odfbuild.cli.render.definition import Input, Root, derivative_text, root_text
+from odfbuild.cli.render.definition import InputColumns, Root, derivative_text, root_text
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import ProjectError
 from odfbuild.host.files import open_regular
@@ -124,7 +124,7 @@ class OutsideError(ProjectError):
 
 
 def new(
-    given: Given,
+    given: ProjectArguments,
     name: Annotated[str, typer.Argument(help="What the dataset shall be called.")],
     root: Annotated[bool, typer.Option("--root", help="It takes data in from outside.")] = False,
     derivative: Annotated[
@@ -284,7 +284,9 @@ def _of_file(project: app.Opened, file: Path) -> tuple[Sample, str]:
     return sample, real.relative_to(root).as_posix()
 
 
-def _inputs(project: app.Opened, loaded: Project, name: str, origin: str | None) -> Sequence[Input]:
+def _inputs(
+    project: app.Opened, loaded: Project, name: str, origin: str | None
+) -> Sequence[InputColumns]:
     names = [each.strip() for each in (origin or "").split(",") if each.strip()]
     if not names:
         raise UsageError(
@@ -293,23 +295,23 @@ def _inputs(project: app.Opened, loaded: Project, name: str, origin: str | None)
             fix=f"odfbuild new {name} --derivative --from DATASET[,DATASET]",
         )
     columns = _columns(project, loaded)
-    inputs: list[Input] = []
+    inputs: list[InputColumns] = []
     for each in names:
         known = next((alias for alias in columns if alias == DatasetAlias.parse(each)), None)
         if known is None:
-            raise UnknownDatasetError(
+            raise UnknownFindingDatasetError(
                 what=f"the project has no dataset '{each}'",
                 why="a derivative reads datasets that are declared",
                 fix=did_you_mean(each, map(str, columns)) or "odfbuild list shows the datasets",
             )
         found, time = columns[known]
         inputs.append(
-            Input(dataset=str(known), alias=_short(known, inputs), columns=found, time=time)
+            InputColumns(dataset=str(known), alias=_short(known, inputs), columns=found, time=time)
         )
     return inputs
 
 
-def _short(alias: DatasetAlias, others: Sequence[Input]) -> str:
+def _short(alias: DatasetAlias, others: Sequence[InputColumns]) -> str:
     """Return the last part of a name as the name in the query, with a number if it is taken."""
     last = str(alias).rpartition("/")[2].rpartition(".")[2]
     taken = {each.alias for each in others}
@@ -340,13 +342,17 @@ def _columns(
     return found
 
 
-def write_definition(given: Given, project: app.Opened, path: PurePosixPath, text: str) -> None:
+def write_definition(
+    given: ProjectArguments, project: app.Opened, path: PurePosixPath, text: str
+) -> None:
     """Write a definition, and take it away again if the project cannot be read with it."""
     with editing(project.root):
         _write_definition(given, project, path, text)
 
 
-def _write_definition(given: Given, project: app.Opened, path: PurePosixPath, text: str) -> None:
+def _write_definition(
+    given: ProjectArguments, project: app.Opened, path: PurePosixPath, text: str
+) -> None:
     file = project.root / path
     made = [each for each in file.parents if not each.exists()]
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.redaction import excerpt
 
 
-class UnknownSchemaError(OdfBuildError):
+class UnknownSchemaNameError(OdfBuildError):
     """There is no JSON Schema of that name."""
 
     code = "unknown-schema"
@@ -31,7 +31,7 @@ def schema(
         return exits.DONE
     found = {each.lower(): each for each in known}.get(kind.lower())
     if found is None:
-        raise UnknownSchemaError(
+        raise UnknownSchemaNameError(
             what=f"there is no schema of a {excerpt(kind, 100)!r}",
             why=f"there are those of {', '.join(known)}",
             fix=did_you_mean(kind, known) or "odfbuild schema lists them",

@@ -31,10 +31,10 @@ class UsageError(ProjectError):
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _UpgradedFile:
     path: Path
     data: bytes
-    upgrade: manifests.Upgrade
+    upgrade: manifests.ManifestUpgrade
 
     @property
     def changes(self) -> bool:
@@ -98,9 +98,9 @@ def upgrade_safely(paths: Sequence[Path]) -> str:
     return f"{_summary(changed, written=True)}\n" if changed else ""
 
 
-def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
+def _read(paths: Sequence[Path]) -> tuple[list[_UpgradedFile], list[Diagnostic]]:
     """Return every file with its new text, and what stands in the way of others."""
-    files: list[_File] = []
+    files: list[_UpgradedFile] = []
     problems: list[Diagnostic] = []
     for path in dict.fromkeys(paths):
         try:
@@ -110,7 +110,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
             problems += error.found
             continue
         problems += new.refused
-        files.append(_File(path, data, new))
+        files.append(_UpgradedFile(path, data, new))
     return files, problems
 
 
@@ -121,7 +121,7 @@ def _bytes(path: Path) -> bytes:
     return read_definition(path, _WHY)
 
 
-def _summary(files: Sequence[_File], *, written: bool) -> str:
+def _summary(files: Sequence[_UpgradedFile], *, written: bool) -> str:
     """Return one line for each change, then what could not be expressed, then the count."""
     parts = [
         printable(f"{each.span}: {each.what}") for file in files for each in file.upgrade.rewrites

@@ -19,11 +19,11 @@ from odfbuild.app.check import (
 from odfbuild.app.load_project import granted_at, load
 from odfbuild.app.plan.sources import name_findings
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import CheckSelection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
-from odfbuild.cli.formats.check import Format, Report, report_text
+from odfbuild.cli.formats.check import CheckOutput, CheckReport, report_text
 from odfbuild.cli.problems import all_problems
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
@@ -45,7 +45,7 @@ _FETCHING = frozenset({"unsupported-source"})
 
 
 def check(
-    given: Given,
+    given: ProjectArguments,
     selection: CheckSelection = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="First rewrite manifests of older specifications.")
@@ -82,20 +82,20 @@ def check(
         loaded = load(project, granted=granted)
         read_lock(project.root)
     except ProjectErrors as error:
-        report = Report(datasets=None, found=_found(given, selection or (), error, against))
+        report = CheckReport(datasets=None, found=_found(given, selection or (), error, against))
         root = find_project(Path.cwd(), given.directory).absolute()
     else:
         report = _checked(project, loaded, selection or (), locked=locked, engine=engine)
         root = project.root
     with as_it_is(output == "github"):
-        sys.stdout.write(report_text(report, Format(output), _prefix(root)))
+        sys.stdout.write(report_text(report, CheckOutput(output), _prefix(root)))
     if report.errors:
         return exits.ERROR
     return exits.REFUSED if report.outdated else exits.DONE
 
 
 def _found(
-    given: Given, selectors: Sequence[str], met: ProjectErrors, against: str | None
+    given: ProjectArguments, selectors: Sequence[str], met: ProjectErrors, against: str | None
 ) -> tuple[Diagnostic, ...]:
     """Return all problems of the files; where no more than a source cannot be fetched, also those
     of the queries.
@@ -133,7 +133,7 @@ def _checked(
     *,
     locked: bool,
     engine: bool,
-) -> Report:
+) -> CheckReport:
     wanted = chosen(project, loaded.declared, selectors)
     selected = [each for each in loaded.declared if each.alias in wanted]
     facts = examine_all(loaded.declared if engine else selected)
@@ -157,7 +157,7 @@ def _checked(
     found += name_findings(project, selected, states)
     found += _test_findings(project, loaded, wanted, everything=not selectors)
     outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
-    return Report(
+    return CheckReport(
         datasets=len(wanted),
         found=tuple(sorted(found, key=_by_place)),
         outdated=outdated,

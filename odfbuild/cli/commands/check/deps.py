@@ -11,7 +11,7 @@ import typer
 
 from odfbuild.app.load_project import check_packages
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.terminal.console import printable
 from odfbuild.project import packages
@@ -19,7 +19,7 @@ from odfbuild.project.lock import Lock, LockedPackage, read_lock, write_lock
 
 
 def install(
-    given: Given,
+    given: ProjectArguments,
 ) -> int:
     """Fetch what odfbuild.lock pins into packages/."""
     project = open_given(given)
@@ -35,7 +35,7 @@ def install(
 
 
 def update(
-    given: Given,
+    given: ProjectArguments,
     name: Annotated[str | None, typer.Argument(help="One package. Default: all.")] = None,
 ) -> int:
     """Look revisions up anew, pin them in odfbuild.lock, and fetch them."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odfbuild.app.inspection.doctor import (
-    Check,
+    Checkup,
     Health,
     look_at_clock,
     look_at_machine,
@@ -19,7 +19,7 @@ from odfbuild.app.inspection.doctor import (
     try_engine,
 )
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    given: Given,
+    given: ProjectArguments,
     engine: Annotated[
         bool, typer.Option("--engine", help="Start the engine, too, and ask it something.")
     ] = False,
@@ -40,7 +40,7 @@ def doctor(
 ) -> int:
     """Say whether this machine and the workspace are well, and what to do if not."""
     as_json = output == "json"
-    found: list[Check] = []
+    found: list[Checkup] = []
     for each in _looks(given, engine=engine):
         found.append(each)
         if not as_json:
@@ -57,20 +57,20 @@ def doctor(
     return exits.ERROR if bad else exits.DONE
 
 
-def _looks(given: Given, *, engine: bool) -> Iterator[Check]:
+def _looks(given: ProjectArguments, *, engine: bool) -> Iterator[Checkup]:
     yield from look_at_machine()
     project = _opened(given)
-    if isinstance(project, Check):
+    if isinstance(project, Checkup):
         yield from look_at_clock()
         yield project
         return
-    yield Check("project", Health.OK, f"{project.root}, target {project.target}")
+    yield Checkup("project", Health.OK, f"{project.root}, target {project.target}")
     yield from look_at_project(project)
     if engine:
         yield from try_engine(project)
 
 
-def _opened(given: Given) -> Opened | Check:
+def _opened(given: ProjectArguments) -> Opened | Checkup:
     try:
         return open_given(given)
     except ProjectError as error:
@@ -80,17 +80,17 @@ def _opened(given: Given) -> Opened | Check:
         )
         if is_none:
             fix = "cd to the folder of a project, or odfbuild init makes one"
-            return Check("project", Health.WARN, f"there is none in {here}", fix)
-        return Check("project", Health.BAD, error.what, f"{error.fix}; odfbuild check tells all")
+            return Checkup("project", Health.WARN, f"there is none in {here}", fix)
+        return Checkup("project", Health.BAD, error.what, f"{error.fix}; odfbuild check tells all")
 
 
-def _line(each: Check) -> str:
+def _line(each: Checkup) -> str:
     line = f"{each.health.value:<4}  {each.name:<10}  {each.what}"
     fix = f"\n      {'':<10}  fix: {each.fix}" if each.fix and each.health is not Health.OK else ""
     return "".join(f"{printable(part)}\n" for part in (line + fix).split("\n"))
 
 
-def _document(found: list[Check]) -> str:
+def _document(found: list[Checkup]) -> str:
     body = {
         "format_version": "1.0",
         "healthy": not any(each.health is Health.BAD for each in found),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from odfbuild.app.check import ENGINE, ask_engine, broken_datasets, examine_all, query_findings
 from odfbuild.app.load_project import check_packages, load
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Check, CheckSelection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def lock(
-    given: Given,
+    given: ProjectArguments,
     selection: CheckSelection = None,
     check: Check = False,
 ) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from odfbuild.app.test import Testing, data_tests, prepared, unit_tests
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import CheckSelection, PlanExclude, Reports
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.exits import UsageRefusedError
@@ -31,7 +31,7 @@ _REPORTS: Final = {"junit": "a test case for each test", "json": "what -o json p
 
 
 def test(
-    given: Given,
+    given: ProjectArguments,
     selection: CheckSelection = None,
     exclude: PlanExclude = None,
     unit: Annotated[

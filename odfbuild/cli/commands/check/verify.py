@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import PlanExclude, Reports, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
@@ -33,7 +33,7 @@ _MEANING = "it is the system time, or a block, after which data is verified"
 
 
 def verify(
-    given: Given,
+    given: ProjectArguments,
     selection: Selection = None,
     exclude: PlanExclude = None,
     replay: Annotated[
@@ -111,7 +111,7 @@ def verify(
     found = verify_datasets(project, [known[name] for name in chosen], asked)
     shown = known if recursive else chosen
     names = {known[name]: name for name in shown}
-    every = list(_WRITERS[output](found, _Asked(project, names, len(chosen))))
+    every = list(_WRITERS[output](found, _VerifyRequest(project, names, len(chosen))))
     if (problem := project.workspace.seen.problem) is not None:
         hint(f"the heads that were seen are not remembered: {problem}\n")
     for format, text in (("json", _json_text), ("junit", _junit_text)):
@@ -169,7 +169,7 @@ Names = Mapping[DatasetId, DatasetAlias]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _VerifyRequest:
     """What is verified, and how its datasets are called; most of them will be looked at."""
 
     project: app.Opened
@@ -177,7 +177,7 @@ class _Asked:
     datasets: int
 
 
-def _text(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+def _text(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     """Print a line for each dataset as it is done, and what does not hold of it."""
     width = max((len(str(name)) for name in asked.names.values()), default=0)
     count = failed = 0
@@ -191,17 +191,17 @@ def _text(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
     sys.stdout.write(f"{count} {word} verified, {failed} failed.\n")
 
 
-def _json(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+def _json(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     yield from (every := list(found))
     sys.stdout.write(_json_text(every, asked.names))
 
 
-def _junit(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+def _junit(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     yield from (every := list(found))
     sys.stdout.write(_junit_text(every, asked.names))
 
 
-def _ndjson(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+def _ndjson(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     """Print an event for each dataset as it is done."""
     from odfbuild.cli.terminal.events import telling_events
 
@@ -244,7 +244,7 @@ def _called(checked: Checked, names: Names) -> str:
     return str(names.get(checked.dataset, checked.dataset))
 
 
-_WRITERS: Final[Mapping[str, Callable[[Iterator[Checked], _Asked], Iterator[Checked]]]] = {
+_WRITERS: Final[Mapping[str, Callable[[Iterator[Checked], _VerifyRequest], Iterator[Checked]]]] = {
     "text": _text,
     "json": _json,
     "ndjson": _ndjson,

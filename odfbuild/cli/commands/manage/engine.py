@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odfbuild.app import engine
-from odfbuild.app.engine import IDLE, Resident, State, Upgrade, Upgraded
+from odfbuild.app.engine import IDLE, EngineState, EngineUpgrade, Resident, Upgraded
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Busy,
     Exclude,
@@ -40,7 +40,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def start(
-    given: Given,
+    given: ProjectArguments,
     idle: Annotated[
         str | None,
         typer.Option("--idle", metavar="TIME", help="End after so long unused: 90s, 15m, 8h."),
@@ -55,20 +55,20 @@ def start(
 
 
 def stop(
-    given: Given,
+    given: ProjectArguments,
     now: Annotated[
         bool, typer.Option("--now", help="Do not wait for commands that use it: they fail.")
     ] = False,
 ) -> int:
     """End the engine that stays, once no command uses it."""
     found = engine.stop(open_given(given), now=now)
-    is_there = found.state is not State.NONE
+    is_there = found.state is not EngineState.NONE
     sys.stdout.write("Stopped.\n" if is_there else "No resident engine runs.\n")
     return exits.DONE
 
 
 def status(
-    given: Given,
+    given: ProjectArguments,
     output: TextFormat = "text",
 ) -> int:
     """Tell whether an engine stays, who uses it, and why commands do not if they do not."""
@@ -93,7 +93,7 @@ def _words(found: Resident) -> str:
     kept = found.kept
     why = "".join(f"\n  not used: {each}" for each in found.why)
     if kept is None:
-        ending = found.state is State.STOPPING
+        ending = found.state is EngineState.STOPPING
         return ("It is about to end." if ending else "No resident engine runs.") + why
     used = "1 command uses it" if len(found.users) == 1 else f"{len(found.users)} commands use it"
     ends = f"it ends after {_span(kept.idle)} without any"
@@ -146,7 +146,7 @@ class UpgradeOptions:
 
 
 def upgrade(
-    given: Given,
+    given: ProjectArguments,
     selection: Selection = None,
     exclude: Exclude = None,
     dry_run: Annotated[
@@ -171,7 +171,10 @@ def upgrade(
 
 
 def upgrade_engine(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: UpgradeOptions
+    given: ProjectArguments,
+    selectors: Sequence[str],
+    exclude: Sequence[str],
+    options: UpgradeOptions,
 ) -> int:
     """Replay what other versions made; record the installed one if all of it came out again.
 
@@ -195,7 +198,7 @@ def upgrade_engine(
 
 
 def _upgraded(
-    project: app.Opened, wanted: Sequence[Upgrade], chosen: int, options: UpgradeOptions
+    project: app.Opened, wanted: Sequence[EngineUpgrade], chosen: int, options: UpgradeOptions
 ) -> int:
     if wanted and not options.yes and not options.dry_run and not sys.stdin.isatty():
         confirm(_COMMAND)  # refuses at once what nobody could answer at the end
@@ -211,7 +214,7 @@ def _upgraded(
 
 
 def _replayed(
-    project: app.Opened, wanted: Sequence[Upgrade], options: UpgradeOptions
+    project: app.Opened, wanted: Sequence[EngineUpgrade], options: UpgradeOptions
 ) -> tuple[Upgraded, ...]:
     """Run the steps again, and print a line for each dataset as it is done."""
     width = max((len(str(each.alias)) for each in wanted), default=0)

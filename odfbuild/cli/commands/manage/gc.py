@@ -12,7 +12,7 @@ import typer
 
 from odfbuild.app.maintenance.collection import Collected, Collection, collect_garbage
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import refuse_unnamed
@@ -31,7 +31,7 @@ _WORDS = {
 
 
 def gc(
-    given: Given,
+    given: ProjectArguments,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")
     ] = False,

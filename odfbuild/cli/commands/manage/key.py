@@ -16,7 +16,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.files import read_bounded, refuse_taken, write_new
@@ -126,7 +126,7 @@ class AlreadySealedError(StateError):
 
 
 def list_(
-    given: Given,
+    given: ProjectArguments,
     output: TableFormat = "table",
 ) -> int:
     """List the private keys of the workspace, and warn of those that others can read."""
@@ -147,7 +147,7 @@ def list_(
 
 
 def export(
-    given: Given,
+    given: ProjectArguments,
     name: Annotated[str, typer.Argument(metavar="DATASET", help="A name, or a did:odf.")],
     file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
     seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
@@ -175,7 +175,7 @@ def export(
 
 
 def import_(
-    given: Given,
+    given: ProjectArguments,
     file: Annotated[Path, typer.Argument(help="A file that `key export` wrote.")],
     passphrase_fd: PassphraseFd = None,
 ) -> int:

@@ -10,7 +10,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import LockTimeout, Name, TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.state.chain.refs import RefPosition, advance, find_block, positions, remove
@@ -20,7 +20,7 @@ _COLUMNS = ("reference", "block", "number", "to the head")
 
 
 def list_(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     output: TableFormat = "table",
 ) -> int:
@@ -38,7 +38,7 @@ def list_(
 
 
 def set_(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     ref: RefName,
     block: Annotated[
@@ -60,7 +60,7 @@ def set_(
 
 
 def delete(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     ref: RefName,
     lock_timeout: LockTimeout = 10.0,

@@ -12,7 +12,7 @@ import typer
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names, Side, both_sides, names_of
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import event_difference, row_lines
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def diff(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     before: Annotated[
         str | None,
@@ -56,7 +56,9 @@ def diff(
     return show_difference(given, name, before, after)
 
 
-def show_difference(given: Given, name: str, before: str | None, after: str | None) -> int:
+def show_difference(
+    given: ProjectArguments, name: str, before: str | None, after: str | None
+) -> int:
     """Print how the definition and the schema differ between two states of a dataset."""
     project = open_given(given)
     alias, read = DatasetAlias.parse(name), list[Project]()
@@ -107,7 +109,7 @@ def _schema(before: Side, after: Side) -> Iterator[str]:
 
 
 def show_row_difference(
-    given: Given, name: str, before: str | None, after: str | None, limit: int
+    given: ProjectArguments, name: str, before: str | None, after: str | None, limit: int
 ) -> int:
     """Print how the rows of a dataset differ between two blocks; by default what came last."""
     from odfbuild.app.inspection.diff import before_last, row_difference

@@ -15,7 +15,7 @@ from odfbuild.app.inspection.drift import find_drift
 from odfbuild.app.load_project import unsure_of
 from odfbuild.app.plan.late_files import files_drift
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection, TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from odfbuild.app.inspection.diff import Names
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
-    from odfbuild.planner.drift import Drift
+    from odfbuild.planner.drift import ChainDrift
 
 
 def drift(
-    given: Given,
+    given: ProjectArguments,
     selection: Selection = None,
     exclude: Exclude = None,
     ignore_file: Annotated[
@@ -84,7 +84,7 @@ def _names(project: app.Opened) -> Names:
     return lambda ref: by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
 
 
-def _text(found: Sequence[Drift], looked: int, ignored: int, names: Names) -> str:
+def _text(found: Sequence[ChainDrift], looked: int, ignored: int, names: Names) -> str:
     lines = list(_lines(found, names))
     more = f" {ignored:,} known {'difference' if ignored == 1 else 'differences'} ignored."
     noun = "dataset is" if looked == 1 else "datasets are"
@@ -95,7 +95,7 @@ def _text(found: Sequence[Drift], looked: int, ignored: int, names: Names) -> st
     return "".join(f"{line}\n" for line in (*lines, last + (more if ignored else "")))
 
 
-def _lines(found: Sequence[Drift], names: Names) -> Iterator[str]:
+def _lines(found: Sequence[ChainDrift], names: Names) -> Iterator[str]:
     before: DatasetAlias | DatasetId | None = None
     for each in found:
         if each.dataset != before:
@@ -112,7 +112,7 @@ def _lines(found: Sequence[Drift], names: Names) -> Iterator[str]:
         yield ""
 
 
-def _json(found: Sequence[Drift], looked: int, ignored: int) -> str:
+def _json(found: Sequence[ChainDrift], looked: int, ignored: int) -> str:
     body = {
         "format_version": "1.0",
         "drift": [_entry(each) for each in found],
@@ -121,7 +121,7 @@ def _json(found: Sequence[Drift], looked: int, ignored: int) -> str:
     return printable_json(json.dumps(body, indent=2, ensure_ascii=False)) + "\n"
 
 
-def _entry(each: Drift) -> Mapping[str, Any]:
+def _entry(each: ChainDrift) -> Mapping[str, Any]:
     return {
         "dataset": str(each.dataset),
         "kind": each.kind.value,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.app.plan.late_files import files_of, left_unread
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
@@ -66,12 +66,12 @@ class UnknownDatasetError(StateError):
 
 
 def explain(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
 ) -> int:
     """Say why a dataset will or will not run, down to files and lines."""
     project = open_given(given)
-    made = app.make_whole(project, app.Asked())
+    made = app.make_whole(project, app.PlanRequest())
     loaded = made.loaded.declared
     declared = {each.alias: each for each in loaded}
     current = project.workspace.states()
@@ -186,7 +186,7 @@ def _change(found: Assessment) -> Iterator[str]:
         place = "" if hit.span is None else f" ({hit.span})"
         yield printable(f"{hit.code} {hit.name}: {hit.message}{place}: {judged_word(hit.judged)}")
         if hit.judged is not Judged.PASSED:
-            yield from (f"  way on: {printable(way)}" for way in hit.ways)
+            yield from (f"  option: {printable(way)}" for way in hit.ways)
     if found.affected:
         yield f"used by {', '.join(map(affected_text, found.affected))}"
 

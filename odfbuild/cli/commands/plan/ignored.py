@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import ProjectError, ProjectErrors
 from odfbuild.host.files import MOST, read_regular
-from odfbuild.planner.drift import Drift, DriftKind
+from odfbuild.planner.drift import ChainDrift, DriftKind
 from odfbuild.planner.select.methods import like
 from odfbuild.project.config.settings import SettingsReader, parse_day
 from odfbuild.project.yaml import Document, Value, decode, read_documents
@@ -44,7 +44,7 @@ class Ignored:
     until: date | None
 
 
-def is_ignored(drift: Drift, ignored: Sequence[Ignored], today: date) -> bool:
+def is_ignored(drift: ChainDrift, ignored: Sequence[Ignored], today: date) -> bool:
     """Say whether an entry that still holds lets a difference pass."""
     return any(
         each.kind in (None, drift.kind)
@@ -65,14 +65,14 @@ def read_ignored(path: Path) -> tuple[Ignored, ...]:
             fix="check the name, which is relative to where you are",
         ) from None
     documents = read_documents(decode(data, str(path)), str(path))
-    found = [_Reading(document) for document in documents]
+    found = [_IgnoredEntries(document) for document in documents]
     wrong = [each for reading in found for each in reading.reader.found]
     if wrong:
         raise ProjectErrors(wrong)
     return tuple(each for reading in found for each in reading.entries)
 
 
-class _Reading:
+class _IgnoredEntries:
     """The entries of one document, and what is wrong with them."""
 
     def __init__(self, document: Document) -> None:

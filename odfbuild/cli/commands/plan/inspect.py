@@ -12,7 +12,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Explain,
     MaxBytes,
@@ -25,7 +25,7 @@ from odfbuild.cli.arguments.options import (
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.convert import MAX_MANIFEST_BYTES, manifest_json
 from odfbuild.cli.files import read_bounded
-from odfbuild.cli.formats.outputs import MAX_BYTES, Manner, Output, wants_colour
+from odfbuild.cli.formats.outputs import MAX_BYTES, PlanFormat, PlanFormatOptions, wants_colour
 from odfbuild.cli.render.uuids import uuids_of
 from odfbuild.cli.saved import show_saved
 from odfbuild.cli.terminal.console import printable, printable_json
@@ -67,7 +67,7 @@ class NotThereYetError(StateError):
 
 
 def block(
-    given: Given,
+    given: ProjectArguments,
     name: Annotated[
         str,
         typer.Argument(
@@ -97,7 +97,7 @@ def block(
 
 
 def schema(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     at: At = "head",
     output: Annotated[Literal["ddl", "arrow", "json"], typer.Option("-o", "--output")] = "ddl",
@@ -158,7 +158,7 @@ def _column(field: DataField, uuids: Collection[ValuePath]) -> str:
 
 
 def query(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     at: At = "head",
     output: TextFormat = "text",
@@ -181,7 +181,7 @@ def printable_lines(text: str) -> str:
     return "".join(f"{printable(line)}\n" for line in text.split("\n"))
 
 
-def _state(given: Given, name: str, at: str) -> tuple[app.Opened, ChainState]:
+def _state(given: ProjectArguments, name: str, at: str) -> tuple[app.Opened, ChainState]:
     project = open_given(given)
     dataset = app.find_dataset(project, name)
     state = dataset.state(find_block(dataset, at))
@@ -193,19 +193,21 @@ def _state(given: Given, name: str, at: str) -> tuple[app.Opened, ChainState]:
 
 
 def plan(
-    given: Given,
+    given: ProjectArguments,
     file: PlanFile,
-    output: PlanOutput = Output.TEXT,
+    output: PlanOutput = PlanFormat.TEXT,
     max_bytes: MaxBytes = MAX_BYTES,
     explain: Explain = False,
     verbose: Verbose = False,
 ) -> int:
     """Print a saved plan in any format; a warning says if it is stale."""
-    manner = Manner(max_bytes=max_bytes, colour=wants_colour(), explain=explain, blocks=verbose)
-    return show_saved(given, file, output, manner)
+    settings = PlanFormatOptions(
+        max_bytes=max_bytes, colour=wants_colour(), explain=explain, blocks=verbose
+    )
+    return show_saved(given, file, output, settings)
 
 
-def _block_bytes(given: Given, name: str) -> bytes:
+def _block_bytes(given: ProjectArguments, name: str) -> bytes:
     if name == "-" or Path(name).is_file():
         return read_bounded(Path(name), MAX_MANIFEST_BYTES)
     text = name.lower()

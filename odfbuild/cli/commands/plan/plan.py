@@ -14,7 +14,7 @@ import typer
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.completion import complete_names
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     Allow,
     Explain,
@@ -26,12 +26,12 @@ from odfbuild.cli.arguments.options import (
     Verbose,
 )
 from odfbuild.cli.arguments.project import again_if_changed, open_given
-from odfbuild.cli.arguments.scope import Scope, scoped
+from odfbuild.cli.arguments.scope import PlanScope, scoped
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.outputs import (
     MAX_BYTES,
-    Manner,
-    Output,
+    PlanFormat,
+    PlanFormatOptions,
     parse_reports,
     plan_output,
     problems_output,
@@ -47,7 +47,7 @@ from odfbuild.planner.exclusion import reasons, with_left_out
 if TYPE_CHECKING:
     from odfbuild.app.inspection.query import RowsTried
     from odfbuild.planner.plan import Plan
-    from odfbuild.state.memory.plans import Answer
+    from odfbuild.state.memory.plans import CommandOutput
 
 
 _MOST = 20
@@ -86,7 +86,7 @@ def _rows(sign: str, rows: Sequence[tuple[Mapping[str, str], int]]) -> Iterator[
         yield f"      {sign} {printable(values)}{often}"
 
 
-_WHOLE = Scope()
+_WHOLE = PlanScope()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,8 @@ class PlanOptions:
     many of the newest rows changed queries are run, None for none: that starts an engine.
     """
 
-    scope: Scope = _WHOLE
-    output: Output = Output.TEXT
+    scope: PlanScope = _WHOLE
+    output: PlanFormat = PlanFormat.TEXT
     out: Path | None = None
     reports: tuple[str, ...] = ()
     max_bytes: int = MAX_BYTES
@@ -117,11 +117,11 @@ class PlanOptions:
     @property
     def is_brief(self) -> bool:
         """Say whether one line is enough when nothing changed."""
-        return self.is_repeatable and self.output is Output.TEXT
+        return self.is_repeatable and self.output is PlanFormat.TEXT
 
 
 def plan(
-    given: Given,
+    given: ProjectArguments,
     select: Annotated[
         list[str] | None,
         typer.Argument(
@@ -147,7 +147,7 @@ def plan(
         Literal["auto", "off"],
         typer.Option("--refresh", help="Whether to look at local sources for new files."),
     ] = "auto",
-    output: PlanOutput = Output.TEXT,
+    output: PlanOutput = PlanFormat.TEXT,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Save the plan for `apply FILE`.")
     ] = None,
@@ -191,7 +191,7 @@ def plan(
     verbose: Verbose = False,
 ) -> int:
     """Say which blocks would be appended, what would run, and why. Changes nothing."""
-    scope = Scope(
+    scope = PlanScope(
         select=tuple(select or ()),
         exclude=tuple(exclude or ()),
         gate=gate,
@@ -216,32 +216,32 @@ def plan(
     return show_plan(given, options)
 
 
-def show_plan(given: Given, options: PlanOptions) -> int:
+def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
     """Print the plan, save it and write its reports; nothing else is changed."""
     reports = parse_reports(options.reports)
     _refuse_untold(options)
-    manner = Manner(
+    settings = PlanFormatOptions(
         max_bytes=options.max_bytes,
         colour=wants_colour(),
         explain=options.explain,
         blocks=options.blocks,
         every=options.every,
     )
-    from odfbuild.state.memory.plans import Answer
+    from odfbuild.state.memory.plans import CommandOutput
 
-    def looked() -> tuple[app.Opened, app.Made | Answer]:
-        nonlocal manner
+    def looked() -> tuple[app.Opened, app.MadePlan | CommandOutput]:
+        nonlocal settings
         project = open_given(given)
-        manner = replace(manner, root=project.root)
+        settings = replace(settings, root=project.root)
         found = app.looked_again(project) if options.is_repeatable else None
         part = found.part if isinstance(found, app.Known) else found
-        said = _repeated(found, options, manner) if isinstance(found, app.Known) else None
+        said = _repeated(found, options, settings) if isinstance(found, app.Known) else None
         made = app.made_in_part(project, part) if said is None and part is not None else said
         return project, scoped(project, options.scope) if made is None else made
 
     try:
         project, made = again_if_changed(looked)
-        if isinstance(made, Answer):
+        if isinstance(made, CommandOutput):
             sys.stdout.write(made.text)
             return made.code
         if options.out is not None and made.left_out:
@@ -250,16 +250,16 @@ def show_plan(given: Given, options: PlanOptions) -> int:
     except OdfBuildError as error:
         wrong = whole(given, error, options.scope.against)
         found = wrong.diagnostics()
-        write_reports(reports, lambda output: problems_output(found, output, manner))
-        with as_it_is(options.output is Output.GITHUB):
-            sys.stdout.write(problems_output(found, options.output, manner))
+        write_reports(reports, lambda output: problems_output(found, output, settings))
+        with as_it_is(options.output is PlanFormat.GITHUB):
+            sys.stdout.write(problems_output(found, options.output, settings))
         raise wrong from None
     plan = with_left_out(plan, made.left_out)
-    write_reports(reports, lambda output: plan_output(plan, output, manner))
-    text, code = plan_output(plan, options.output, manner), _code(plan, options)
+    write_reports(reports, lambda output: plan_output(plan, output, settings))
+    text, code = plan_output(plan, options.output, settings), _code(plan, options)
     if made.known is not None and options.is_repeatable:
-        made.known.keep(_question(options, manner), code, text)
-    with as_it_is(options.output is Output.GITHUB):
+        made.known.keep(_question(options, settings), code, text)
+    with as_it_is(options.output is PlanFormat.GITHUB):
         sys.stdout.write(text)
     if options.tried is not None:
         _try(project, plan, options.tried)
@@ -272,7 +272,7 @@ class _HalfAPlanErrors(ProjectErrors):
 
 def _refuse_untold(options: PlanOptions) -> None:
     if options.tried is not None and (
-        options.output is not Output.TEXT or options.scope.against is not None
+        options.output is not PlanFormat.TEXT or options.scope.against is not None
     ):
         raise UsageRefusedError(
             what="--data-diff goes with the text of a plan against the workspace only",
@@ -295,18 +295,20 @@ def idle_text(datasets: int) -> str:
     return f"{no_changes(datasets)}\n"
 
 
-def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer | None:
+def _repeated(
+    known: app.Known, options: PlanOptions, settings: PlanFormatOptions
+) -> CommandOutput | None:
     """Return what was said of the same plan before, if that is known."""
     if known.idle and options.is_brief:
-        from odfbuild.state.memory.plans import Answer
+        from odfbuild.state.memory.plans import CommandOutput
 
-        return Answer(exits.DONE, idle_text(known.datasets))
-    return known.answer(_question(options, manner))
+        return CommandOutput(exits.DONE, idle_text(known.datasets))
+    return known.answer(_question(options, settings))
 
 
-def _question(options: PlanOptions, manner: Manner) -> str:
+def _question(options: PlanOptions, settings: PlanFormatOptions) -> str:
     """Return all that the answer depends on, beside the plan."""
-    return f"{options}\n{manner}\n{columns(10_000)}"
+    return f"{options}\n{settings}\n{columns(10_000)}"
 
 
 def _saved(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:

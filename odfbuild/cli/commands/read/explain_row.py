@@ -12,7 +12,7 @@ import typer
 
 from odfbuild.app.inspection.explain import Explained, RowKey, Traced, explain, trace
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name, TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import row_text
@@ -41,7 +41,12 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
-    from odfbuild.executors.engine.provenance.chain import Origin, Read, Step, Written
+    from odfbuild.executors.engine.provenance.chain import (
+        Origin,
+        StepInput,
+        WrittenBlock,
+        WrittenStep,
+    )
 
 MOST_BLOCKS: Final = 10
 
@@ -49,7 +54,7 @@ Names = Mapping[DatasetId, DatasetAlias]
 
 
 def explain_row(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     offset: Annotated[int, typer.Argument(min=0, help="The offset of a record.")],
     depth: Annotated[
@@ -141,7 +146,7 @@ def _head(traced: Traced) -> Iterator[str]:
     yield f"Written by {_block(traced.written)}"
 
 
-def _step_lines(step: Step) -> Iterator[str]:
+def _step_lines(step: WrittenStep) -> Iterator[str]:
     yield from query_lines(step)
     if is_opaque(step.transform.transform):
         return
@@ -150,7 +155,7 @@ def _step_lines(step: Step) -> Iterator[str]:
         yield f"  {read.alias}: {_read(read)}"
 
 
-def _read(read: Read) -> str:
+def _read(read: StepInput) -> str:
     new = "nothing new" if read.new is None else f"{_offsets(read.new)} new"
     if read.looked_at is None:
         return f"{new}; it looked at none of it"
@@ -172,7 +177,7 @@ def _origin_lines(origin: Origin, names: Names) -> Iterator[str]:
         yield f"  and {len(origin.blocks) - MOST_BLOCKS:,} before these; -o json has all"
 
 
-def _block(each: Written) -> str:
+def _block(each: WrittenBlock) -> str:
     return (
         f"block {each.sequence}, {each.block.short()}, at {each.system_time}: "
         f"{_offsets(each.offsets)}"
@@ -194,7 +199,7 @@ def _all(intervals: tuple[OffsetInterval, ...]) -> str:
     return f"{'offset' if spans == [str(intervals[0].start)] else 'offsets'} {', '.join(spans)}"
 
 
-def _from(each: Written, *, merged: bool = False) -> str:
+def _from(each: WrittenBlock, *, merged: bool = False) -> str:
     """Return where the records of a root come from; of `merged` slices it is the last source."""
     source = _source(each)
     state = each.state
@@ -209,7 +214,7 @@ def _from(each: Written, *, merged: bool = False) -> str:
     return f"from {', '.join(parts)}{rest}"
 
 
-def _source(each: Written) -> dict[str, Any]:
+def _source(each: WrittenBlock) -> dict[str, Any]:
     """Return the kind of a source, and what it names."""
     match each.source:
         case None:
@@ -252,7 +257,7 @@ def traced_json(traced: Traced, names: Names) -> Mapping[str, Any]:
     }
 
 
-def _step_json(step: Step, names: Names) -> Mapping[str, Any]:
+def _step_json(step: WrittenStep, names: Names) -> Mapping[str, Any]:
     return {
         "since": str(step.since),
         "looks_at": step.kind,
@@ -272,7 +277,7 @@ def _step_json(step: Step, names: Names) -> Mapping[str, Any]:
     }
 
 
-def _block_json(each: Written, merged: bool | None = None) -> Mapping[str, Any]:
+def _block_json(each: WrittenBlock, merged: bool | None = None) -> Mapping[str, Any]:
     """Return a block; `merged`, if that is known, says that it names the last of its sources."""
     state = each.state
     source = None if each.step is not None else _source(each)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
@@ -23,7 +23,7 @@ from odfbuild.errors import PlanError
 from odfbuild.executors.runs.lineage import lineage_of
 from odfbuild.lineage.ids import node_id
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
-from odfbuild.planner.evolution.columns.use import ALL, ColumnUse, MadeOf
+from odfbuild.planner.evolution.columns.use import ALL, ColumnOrigins, ColumnUse
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.planner.select.facts import selection_graph
 from odfbuild.suggest import did_you_mean
@@ -43,16 +43,16 @@ class UnknownSubjectError(PlanError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class _ImpactColumns:
     """A dataset, its columns and what decides on its rows; None where that is unknown."""
 
     alias: DatasetAlias
-    made: tuple[MadeOf, ...] | None
+    made: tuple[ColumnOrigins, ...] | None
     shaping: tuple[tuple[DatasetAlias, str], ...] | None
 
 
 def show_columns(
-    given: Given,
+    given: ProjectArguments,
     name: str,
     *,
     up: bool,
@@ -88,7 +88,7 @@ def show_columns(
         page = definition_graph(dataset, shown, use, chains, near, readers)
         sys.stdout.write(document(page))
         return read_code(loaded)
-    found = [_Columns(d.alias, use.made(d.alias), use.shaping(d.alias)) for d in shown]
+    found = [_ImpactColumns(d.alias, use.made(d.alias), use.shaping(d.alias)) for d in shown]
     if output in ("dot", "mermaid"):
         nodes = tuple(_node(each, graph.inputs[each.alias], near) for each in shown)
         drawing = Drawing(project.config.name, nodes, {each.alias: each.made for each in found})
@@ -105,7 +105,7 @@ def show_columns(
 
 
 def impact(
-    given: Given,
+    given: ProjectArguments,
     name: Annotated[str, typer.Argument(metavar="NAME[.COLUMN]", help="What would change.")],
     output: TextFormat = "text",
 ) -> int:
@@ -205,7 +205,7 @@ def _node(each: Declared, inputs: Collection[DatasetAlias], near: set[DatasetAli
     return Node(each.alias, each.snapshot.kind, inside, outside)
 
 
-def _lines(each: _Columns) -> Iterator[str]:
+def _lines(each: _ImpactColumns) -> Iterator[str]:
     yield str(each.alias)
     if each.made is None:
         yield "   its columns cannot be told: they may come from all of its inputs"
@@ -222,7 +222,7 @@ def _named(sources: _Sources) -> str:
     return ", ".join(f"{dataset}.{column}" for dataset, column in sources)
 
 
-def _record(each: _Columns) -> dict[str, Any]:
+def _record(each: _ImpactColumns) -> dict[str, Any]:
     columns = None
     if each.made is not None:
         columns = [{"name": c.name, "sources": _refs(c.sources)} for c in each.made]
@@ -234,7 +234,7 @@ def _refs(sources: _Sources) -> list[dict[str, str]]:
     return [{"dataset": str(dataset), "column": column} for dataset, column in sources]
 
 
-def _rows(each: _Columns) -> Iterator[tuple[str | None, ...]]:
+def _rows(each: _ImpactColumns) -> Iterator[tuple[str | None, ...]]:
     for column in each.made or ():
         for dataset, name in column.sources:
             yield str(each.alias), column.name, str(dataset), name, "value"

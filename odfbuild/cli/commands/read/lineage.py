@@ -14,7 +14,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import SafeCsv
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
@@ -73,7 +73,7 @@ class RecordedLineageError(StateError):
 
 
 def show(
-    given: Given,
+    given: ProjectArguments,
     name: Subject,
     up: Annotated[bool, typer.Option("--up", help="Only what it was made of.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Only what was made of it.")] = False,
@@ -146,12 +146,12 @@ def _page(project: app.Opened, shown: Shown, as_at: str | None) -> tuple[str, Pr
     """
     from odfbuild.cli.arguments.selection import column_use
     from odfbuild.cli.page.document import document
-    from odfbuild.cli.page.lineage import Told, chain_graph, chain_told, definition_told
+    from odfbuild.cli.page.lineage import DatasetFacts, chain_graph, chain_told, definition_told
 
     states = {node_id(s.dataset): (a, s) for a, s in project.workspace.states().items()}
     shows = [(id_, *states[id_]) for id_ in shown.datasets() if id_ in states]
     if as_at is not None:
-        kinds = {id_: Told(state.kind) for id_, _, state in shows}
+        kinds = {id_: DatasetFacts(state.kind) for id_, _, state in shows}
         return document(chain_graph(shown, kinds, f"as chains told it at {as_at}")), None
     loaded = load_readable(project)
     declared = loaded.sound
@@ -167,7 +167,7 @@ def _page(project: app.Opened, shown: Shown, as_at: str | None) -> tuple[str, Pr
 
 
 def add(
-    given: Given,
+    given: ProjectArguments,
     name: Subject,
     source: Source,
     classifier: Annotated[
@@ -207,7 +207,7 @@ def _check_words(*words: str | None) -> None:
 
 
 def remove(
-    given: Given,
+    given: ProjectArguments,
     name: Subject,
     source: Source,
 ) -> int:
@@ -232,7 +232,7 @@ def remove(
 
 
 def home(
-    given: Given,
+    given: ProjectArguments,
     name: Subject,
     home: Annotated[
         str | None, typer.Argument(metavar="[HOME]", help="Where it is kept. Default: show it.")
@@ -270,7 +270,7 @@ def home(
 
 
 def import_(
-    given: Given,
+    given: ProjectArguments,
     files: Annotated[
         list[Path], typer.Argument(help="CSV, or documents of datasets (EO3) in YAML or JSON.")
     ],
@@ -318,7 +318,7 @@ def _read(
 
 
 def export(
-    given: Given,
+    given: ProjectArguments,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="For eo3: whose.")] = None,
     output: Annotated[Literal["csv", "eo3"], typer.Option("-o", "--output")] = "csv",
     safe_csv: SafeCsv = False,

@@ -9,7 +9,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import OdfBuildError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def log(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help="The newest N blocks only.")

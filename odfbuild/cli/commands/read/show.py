@@ -11,7 +11,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
     ALL_ROWS,
     AsAt,
@@ -38,12 +38,12 @@ from odfbuild.cli.terminal.console import hint
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odfbuild.cli.commands.read.views import Asked
+    from odfbuild.cli.commands.read.views import ViewOptions
     from odfbuild.executors.data.views import DatasetView
 
 
 def show(
-    given: Given,
+    given: ProjectArguments,
     name: Name,
     current: Annotated[
         bool, typer.Option("--current", help="The rows that nothing took back.")
@@ -63,9 +63,9 @@ def show(
 
     Without anything asked for these are the last ones of the changelog.
     """
-    from odfbuild.cli.commands.read.views import Asked
+    from odfbuild.cli.commands.read.views import ViewOptions
 
-    asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
+    asked = ViewOptions(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     if log and current:
         raise UsageRefusedError(
             what="--log and --current do not go together",
@@ -105,7 +105,7 @@ def tell_none(to: Destination) -> None:
         hint("no rows\n")
 
 
-def _view(project: app.Opened, name: str, asked: Asked, *, plain: bool) -> DatasetView:
+def _view(project: app.Opened, name: str, asked: ViewOptions, *, plain: bool) -> DatasetView:
     from odfbuild.cli.commands.read.views import NoDataError, view_of
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.odf.chain.state import vocabulary

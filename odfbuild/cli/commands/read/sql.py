@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import ALL_ROWS, AsAt, AsOf, Key, Log, RowOutput, SafeCsv, To
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.read.show import tell_more, tell_none
-from odfbuild.cli.commands.read.views import Asked, is_time, view_of
+from odfbuild.cli.commands.read.views import ViewOptions, is_time, view_of
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import read_bounded, refusal_of
 from odfbuild.cli.formats.rows import (
@@ -31,7 +31,7 @@ from odfbuild.planner.queries import copied_uuids
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
-from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.suggest import did_you_mean
@@ -47,7 +47,7 @@ _REFUSED = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reason.FORE
 
 
 def sql(
-    given: Given,
+    given: ProjectArguments,
     query: Annotated[
         str | None,
         typer.Argument(help="One SELECT; names of datasets with dots go in backticks."),
@@ -69,7 +69,7 @@ def sql(
     """Query datasets by name with Spark SQL; nothing is changed."""
     from odfbuild.app.inspection.query import answered
 
-    asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
+    asked = ViewOptions(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     goal = destination(output, to, safe_csv=safe_csv)
     question, name = _question(query, file)
     project = open_given(given)
@@ -116,7 +116,7 @@ def _question(text: str | None, file: Path | None) -> tuple[str, str]:
 
 
 def _views(
-    project: app.Opened, question: str, name: str, asked: Asked
+    project: app.Opened, question: str, name: str, asked: ViewOptions
 ) -> Mapping[str, DatasetView]:
     """Return what the question reads, by the names that it uses."""
     known = list(map(str, project.workspace.names()))
@@ -180,13 +180,13 @@ def _placed(error: PlacedQueryError, question: str, name: str) -> InvalidQueryEr
     """Return what an engine says with the line that it is about."""
     if error.at is None or error.at.start is None:
         return error
-    place = Place.of(question, error.at.start, error.at.length)
+    place = TextPlace.of(question, error.at.start, error.at.length)
     placed = InvalidQueryError(error.message, error.why, error.fix)
     placed.span = _span(name, question, place)
     return placed
 
 
-def _span(name: str, question: str, place: Place) -> SourceSpan:
+def _span(name: str, question: str, place: TextPlace) -> SourceSpan:
     line = (question.splitlines() or [""])[place.line - 1 :][:1]
     excerpt = line[0] if line else ""
     length = max(1, min(place.length, len(excerpt) - place.column + 1))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection, TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.terminal.console import printable
@@ -44,7 +44,7 @@ class _Standing:
 
 
 def status(
-    given: Given,
+    given: ProjectArguments,
     selection: Selection = None,
     exclude: Exclude = None,
     output: TableFormat = "table",

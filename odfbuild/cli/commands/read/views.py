@@ -43,7 +43,7 @@ class NoDataError(StateError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ViewOptions:
     """What the options say: `at` a block or time, `of` an event time; `log` for the changelog.
 
     `key` are columns that tell whose versions rows are, in the place of the key that is declared.
@@ -69,7 +69,7 @@ class Asked:
             )
 
 
-def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
+def view_of(project: app.Opened, name: str, asked: ViewOptions) -> DatasetView:
     """Return the rows that are asked for.
 
     Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is

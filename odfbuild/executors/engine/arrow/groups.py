@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.sql.analysis.aggregates.accumulators import Accumulators, Kept
+from odfbuild.sql.analysis.aggregates.accumulators import AccumulatedValue, Accumulators
 
 GONE_AT: Final = "__odf_gone"
 """The position of the last row that was taken from a group."""
@@ -36,7 +36,7 @@ def number_names(found: Accumulators) -> list[str]:
     return ["__odf_n", *(name for n, kept in enumerate(found.kept) for name in _names(n, kept))]
 
 
-def _names(number: int, kept: Kept) -> Iterator[str]:
+def _names(number: int, kept: AccumulatedValue) -> Iterator[str]:
     yield f"__odf_c{number}"
     if kept.scale is not None:
         yield f"__odf_s{number}"
@@ -119,7 +119,7 @@ def _signed(found: Accumulators, rows: pa.Table, takes: pa.Array, positions: pa.
     return pa.table(columns)
 
 
-def _with_ends(table: pa.Table, number: int, kept: Kept, *, taken: bool) -> pa.Table:
+def _with_ends(table: pa.Table, number: int, kept: AccumulatedValue, *, taken: bool) -> pa.Table:
     """Return the rows with the values that come and those that go, each where it is looked for."""
     value, count = table.column(f"__odf_a{number}"), table.column("__odf_n")
     nothing = pa.scalar(None, value.type)
@@ -216,7 +216,7 @@ _LEAST: Final = _End("l", "m", "min", pc.less_equal)
 _GREATEST: Final = _End("h", "x", "max", pc.greater_equal)
 
 
-def _ends(kept: Kept) -> list[_End]:
+def _ends(kept: AccumulatedValue) -> list[_End]:
     return [_LEAST] * kept.least + [_GREATEST] * kept.greatest
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.data.changelog import COMES
-from odfbuild.executors.data.frames import Read
-from odfbuild.executors.data.lookup import Keys
+from odfbuild.executors.data.frames import ReadAmount
+from odfbuild.executors.data.lookup import KeyTable
 from odfbuild.executors.data.rows import net, with_one_zero
 from odfbuild.executors.engine.arrow.keyed import (
     MOST_KEYS,
@@ -65,7 +65,7 @@ class _Weighing:
     def sides(self) -> Sides:
         after: list[Inputs] = []
         before: list[Inputs] = []
-        read, done = Read(), set[str]()
+        read, done = ReadAmount(), set[str]()
         for alias, source in self.sources.items():
             if not source.paths or alias not in self.products.beside:
                 continue
@@ -83,7 +83,7 @@ class _Weighing:
     def _nothing(self) -> Inputs:
         return {alias: seen_types(each).empty_table() for alias, each in self.sources.items()}
 
-    def _change(self, source: TransformInputFrame) -> tuple[_Change, Read]:
+    def _change(self, source: TransformInputFrame) -> tuple[_Change, ReadAmount]:
         """Return what the new slices change.  Raises InvalidChangelogError."""
         columns, op = seen_types(source), source.vocab.operation_type_column
         wanted = pa.schema([pa.field(op, pa.int32()), *columns])
@@ -98,16 +98,18 @@ class _Weighing:
             read += self._check_there(source, lost)
         return _Change(gained, lost), read
 
-    def _check_there(self, source: TransformInputFrame, lost: pa.Table) -> Read:
-        plain = [name for name in lost.column_names if Keys.of(lost.select([name])) is not None]
-        condition = Keys.of(lost.select(plain))
+    def _check_there(self, source: TransformInputFrame, lost: pa.Table) -> ReadAmount:
+        plain = [name for name in lost.column_names if KeyTable.of(lost.select([name])) is not None]
+        condition = KeyTable.of(lost.select(plain))
         paths = (*source.past, *source.paths)
         _, read = rows_of(paths, source.schema, source.vocab, condition, most=self.most)
         return read
 
-    def _met(self, alias: str, rows: pa.Table, done: set[str]) -> tuple[dict[str, pa.Table], Read]:
+    def _met(
+        self, alias: str, rows: pa.Table, done: set[str]
+    ) -> tuple[dict[str, pa.Table], ReadAmount]:
         """Return the rows of other inputs that may meet some of one; of `done` as they are now."""
-        found, known, read = dict(self._nothing()), {alias: rows}, Read()
+        found, known, read = dict(self._nothing()), {alias: rows}, ReadAmount()
         left = [each for each in self.sources if each in self.products.beside[alias]]
         while left:
             name, condition = self._next(left, known)
@@ -119,7 +121,7 @@ class _Weighing:
             left.remove(name)
         return found, read
 
-    def _next(self, left: Sequence[str], known: Inputs) -> tuple[str, Keys | None]:
+    def _next(self, left: Sequence[str], known: Inputs) -> tuple[str, KeyTable | None]:
         """Return an input that is compared with a known one, and its keys; else the next."""
         for name in left:
             for other, rows in known.items():
@@ -130,7 +132,7 @@ class _Weighing:
                 keys = keys.group_by(list(pairs)).aggregate([])
                 if keys.num_rows > MOST_KEYS:
                     raise TooMuchError
-                return name, Keys.of(keys)
+                return name, KeyTable.of(keys)
         return left[0], None
 
     def _pairs(self, name: str, other: str) -> Iterator[tuple[str, str]]:
@@ -141,7 +143,7 @@ class _Weighing:
             same = columns.get(token)
             if same is None or mine.field(column).type != theirs.field(same).type:
                 continue
-            if Keys.of(pa.table({column: pa.array([], mine.field(column).type)})) is not None:
+            if KeyTable.of(pa.table({column: pa.array([], mine.field(column).type)})) is not None:
                 yield column, same
 
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.data.changelog import left_standing, only_appends
 from odfbuild.executors.data.footers import columns_of_file
-from odfbuild.executors.data.frames import Read
-from odfbuild.executors.data.lookup import Condition, Keys, Times, in_millis, look_up
+from odfbuild.executors.data.frames import ReadAmount
+from odfbuild.executors.data.lookup import Condition, KeyTable, Times, in_millis, look_up
 from odfbuild.executors.data.rows import with_one_zero
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
@@ -49,7 +49,7 @@ class Sides:
     after: tuple[Inputs, ...]
     before: tuple[Inputs, ...] = ()
     held: pa.Table | None = None
-    read: Read
+    read: ReadAmount
 
 
 def sides(work: TransformWork, *, most: int) -> Sides | None:
@@ -59,7 +59,7 @@ def sides(work: TransformWork, *, most: int) -> Sides | None:
     """
     if most < 0 or work.query.facts.names_op or work.query.versioned:
         return None
-    reading = _Reading(work, most)
+    reading = _KeyedRead(work, most)
     try:
         return reading.by_key() or reading.by_window() or reading.whole()
     except TooMuchError:
@@ -73,7 +73,7 @@ def rows_of(
     condition: Condition | None,
     *,
     most: int,
-) -> tuple[pa.Table, Read]:
+) -> tuple[pa.Table, ReadAmount]:
     """Return the rows of slices that stand and meet a condition, which goes by values alone.
 
     Raises TooMuchError, and InvalidChangelogError.
@@ -89,7 +89,7 @@ def rows_of(
 
 def all_rows(
     paths: Sequence[Path], wanted: pa.Schema, condition: Condition | None, most: int
-) -> tuple[pa.Table, Read]:
+) -> tuple[pa.Table, ReadAmount]:
     """Return columns of slices as they are, of rows that meet a condition.  Raises TooMuchError."""
     if condition is None:
         _check_cost(paths, most)
@@ -105,13 +105,13 @@ def seen_types(source: TransformInputFrame) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _KeyedRead:
     work: TransformWork
     most: int
 
     def whole(self) -> Sides:
         """Return all rows."""
-        return self._sides(None, {}, Read())
+        return self._sides(None, {}, ReadAmount())
 
     def by_key(self) -> Sides | None:
         """Return the rows of the touched keys; None if the query has to run over everything."""
@@ -123,9 +123,9 @@ class _Reading:
             return None
         touched, read = found
         named = {alias: touched.rename_columns(list(names)) for alias, names in key.inputs.items()}
-        conditions = {alias: Keys.of(table) for alias, table in named.items()}
+        conditions = {alias: KeyTable.of(table) for alias, table in named.items()}
         held = self._as_held(touched.rename_columns(list(key.outputs)))
-        holding = None if held is None else Keys.of(held)
+        holding = None if held is None else KeyTable.of(held)
         return None if holding is None else self._sides(holding, conditions, read)
 
     def by_window(self) -> Sides | None:
@@ -143,7 +143,7 @@ class _Reading:
             return None
         span = self._span(columns, wait)
         after, before = dict[str, pa.Table](), dict[str, pa.Table]()
-        read = Read()
+        read = ReadAmount()
         for each in self._sources:
             kind = _chosen(each.schema, (columns[each.alias],)).types[0]
             condition = Times.of(columns[each.alias], kind, *span)
@@ -176,7 +176,9 @@ class _Reading:
         read = self.work.query.facts.inputs
         return tuple(each for each in self.work.inputs if each.alias in read)
 
-    def _sides(self, held: Keys | None, conditions: Mapping[str, Keys | None], read: Read) -> Sides:
+    def _sides(
+        self, held: KeyTable | None, conditions: Mapping[str, KeyTable | None], read: ReadAmount
+    ) -> Sides:
         inputs = {}
         for each in self._sources:
             condition = conditions.get(each.alias)
@@ -199,11 +201,11 @@ class _Reading:
         except pa.ArrowInvalid:
             return None
 
-    def _held(self, condition: Keys | None) -> tuple[pa.Table | None, Read]:
+    def _held(self, condition: KeyTable | None) -> tuple[pa.Table | None, ReadAmount]:
         """Return the rows that the dataset holds, of some keys or all."""
         work = self.work
         if self._stored is None:
-            return None, Read()
+            return None, ReadAmount()
         return rows_of(work.output, self._stored, work.vocab, condition, most=self.most)
 
     @property
@@ -213,13 +215,13 @@ class _Reading:
             return None
         return self.work.in_force or from_arrow(columns_of_file(self.work.output[-1]))
 
-    def _touched(self, key: KeyColumns) -> tuple[pa.Table, Read] | None:
+    def _touched(self, key: KeyColumns) -> tuple[pa.Table, ReadAmount] | None:
         """Return the keys of new rows, and of those in windows that a moved watermark closes."""
         closed = list(self._closed(key))
         if None in closed:
             return None
         names = [f"k{number}" for number in range(len(next(iter(key.inputs.values()))))]
-        found, read = [], Read()
+        found, read = [], ReadAmount()
         for each, condition in [*((each, None) for each in self._sources), *filter(None, closed)]:
             wanted = _chosen(each.schema, key.inputs[each.alias])
             paths = each.paths if condition is None else each.past
@@ -229,7 +231,7 @@ class _Reading:
         if len({tuple(each.schema.types) for each in found}) > 1:
             return None  # compared across types, which is not by value
         keys = pa.concat_tables(found)
-        if Keys.of(keys) is None:
+        if KeyTable.of(keys) is None:
             return None
         return keys.group_by(names).aggregate([]), read
 

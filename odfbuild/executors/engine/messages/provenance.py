@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import (
-    Again,
     Engine,
+    ReplayEngine,
     TransformInputFrame,
     TransformWork,
     query_over,
 )
-from odfbuild.executors.engine.provenance.chain import Rule, intervals
+from odfbuild.executors.engine.provenance.chain import ProvenanceRule, intervals
 from odfbuild.executors.engine.provenance.derive import Derivation, InexactError, derivation
 from odfbuild.odf import messages as msg
 from odfbuild.odf.chain.state import RESTATE
@@ -25,12 +25,12 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.arrow import from_arrow
 
 
-class RunsAgain(Engine, Again, Protocol):
+class RunsAgain(Engine, ReplayEngine, Protocol):
     """An engine that also tells what rows are made of."""
 
 
 def derived(
-    engine: Again, request: msg.DeriveProvenanceRequest, staging: Path
+    engine: ReplayEngine, request: msg.DeriveProvenanceRequest, staging: Path
 ) -> msg.DeriveProvenanceResponse:
     """Answer a question for provenance.
 
@@ -44,7 +44,7 @@ def derived(
             reason = found.reason
         except InexactError as error:
             reason = str(error)
-    rule = Rule.of(
+    rule = ProvenanceRule.of(
         request.transform,
         [each.query_alias for each in request.query_inputs],
         restates=_restates(request),
@@ -55,7 +55,7 @@ def derived(
 
 
 def _input(
-    rule: Rule, given: msg.DeriveProvenanceRequestInput, found: Derivation | None
+    rule: ProvenanceRule, given: msg.DeriveProvenanceRequestInput, found: Derivation | None
 ) -> msg.DeriveProvenanceResponseInput:
     alias = given.query_alias
     cause = None if found is None or found.cause is None else found.cause.offsets
@@ -77,7 +77,7 @@ def _restates(request: msg.DeriveProvenanceRequest) -> bool:
 
 
 def _of_record(
-    engine: Again,
+    engine: ReplayEngine,
     request: msg.DeriveProvenanceRequest,
     record: msg.DeriveProvenanceRequestRecord,
     staging: Path,

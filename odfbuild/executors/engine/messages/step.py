@@ -32,7 +32,7 @@ _ROWS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StepResult:
     """The records of a step, and what the next one needs to know."""
 
     sealed: Sealed
@@ -41,7 +41,7 @@ class Done:
 
 def run_step(
     engine: Engine, request: TransformRequest, before: StepState | None, staging: Path
-) -> Done:
+) -> StepResult:
     """Run the step that a request asks for; its records go where it says.
 
     `before` is where the step before left off.  Raises InvalidQueryError, and what engine and
@@ -78,7 +78,7 @@ def run_step(
         )
     sealed = _sealed(engine, request, work, before, is_new=is_new)
     after = _after(request, before, sealed, watermark, inputs, keep=looks_back)
-    return Done(sealed, after)
+    return StepResult(sealed, after)
 
 
 def _asks(transform: TransformSql) -> bool:

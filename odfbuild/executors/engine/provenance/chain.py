@@ -41,7 +41,7 @@ _LAST: Final = 2**63 - 1  # the greatest offset that there can be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class StepInput:
     """An input of a step: the offsets that were new to it, and all that it may have looked at.
 
     `block` is the last block of the input that it knew.
@@ -55,7 +55,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class WrittenStep:
     """What made the records of a block: the query in force, since when, and what it read.
 
     `kind` is `linear`, or the clause that makes the query look at more than one row; `restating`
@@ -65,18 +65,18 @@ class Step:
     transform: SetTransform
     since: Multihash
     kind: str
-    inputs: tuple[Read, ...]
+    inputs: tuple[StepInput, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenBlock:
     """A block with records: which, when, and by which step or from which source."""
 
     block: Multihash
     sequence: int
     system_time: Timestamp
     slice: DataSlice
-    step: Step | None = None
+    step: WrittenStep | None = None
     source: SetPollingSource | AddPushSource | None = None
     state: SourceState | None = None
 
@@ -95,12 +95,12 @@ class Origin:
 
     dataset: DatasetId
     offsets: tuple[OffsetInterval, ...]
-    blocks: tuple[Written, ...]
+    blocks: tuple[WrittenBlock, ...]
     missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ProvenanceRule:
     """What a query says about the rows that a step of it looks at.
 
     `kind` is as in `Step`; `named` are the inputs that it names, None if that is not known.
@@ -110,7 +110,9 @@ class Rule:
     named: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, transform: TransformSql, inputs: Sequence[str], *, restates: bool) -> "Rule":
+    def of(
+        cls, transform: TransformSql, inputs: Sequence[str], *, restates: bool
+    ) -> "ProvenanceRule":
         """Return the rule of a query; `restates` says that the step corrects what was written."""
         if is_opaque(transform):
             return cls("unknown", None)
@@ -132,12 +134,12 @@ class Rule:
         return None if last is None else OffsetInterval(0, last)
 
 
-def written_by(blocks: Blocks, offset: int) -> Written | None:
+def written_by(blocks: Blocks, offset: int) -> WrittenBlock | None:
     """Return the block that holds the record at an offset; None if there is none."""
     return next(iter(_written(blocks, [OffsetInterval(offset, offset)])), None)
 
 
-def all_written(blocks: Blocks) -> tuple[Written, ...]:
+def all_written(blocks: Blocks) -> tuple[WrittenBlock, ...]:
     """Return all blocks that hold records, oldest first."""
     return tuple(_written(blocks, [OffsetInterval(0, _LAST)]))
 
@@ -147,18 +149,18 @@ def intervals(offsets: Sequence[int]) -> tuple[OffsetInterval, ...]:
     return tuple(_merged(OffsetInterval(each, each) for each in offsets))
 
 
-def origins(chains: Chains, dataset: DatasetId, written: Written) -> tuple[Origin, ...]:
+def origins(chains: Chains, dataset: DatasetId, written: WrittenBlock) -> tuple[Origin, ...]:
     """Return what the records of a block may come from, each dataset before those it was made of.
 
     A chain that is not there ends the search on its side.
     """
-    found: dict[DatasetId, _Found] = {}
-    asked: dict[DatasetId, list[Read]] = {}
+    found: dict[DatasetId, _ChainFindings] = {}
+    asked: dict[DatasetId, list[StepInput]] = {}
     _ask(asked, [written])
     for each in _order(chains, dataset, written):
         if each not in asked:
             continue
-        known = found.setdefault(each, _Found())
+        known = found.setdefault(each, _ChainFindings())
         for at, wanted in _by_chain(chains, each, asked[each]):
             known.add(at, wanted)
         _ask(asked, known.blocks.values())
@@ -173,12 +175,12 @@ def origins(chains: Chains, dataset: DatasetId, written: Written) -> tuple[Origi
     )
 
 
-class _Found:
+class _ChainFindings:
     """What was found of a dataset so far."""
 
     def __init__(self) -> None:
         self.offsets: list[OffsetInterval] = []
-        self.blocks: dict[Multihash, Written] = {}
+        self.blocks: dict[Multihash, WrittenBlock] = {}
         self.missing = False
 
     def add(self, blocks: Blocks | None, wanted: Sequence[OffsetInterval]) -> None:
@@ -190,7 +192,7 @@ class _Found:
             self.blocks.setdefault(each.block, each)
 
 
-def _ask(asked: dict[DatasetId, list[Read]], blocks: Iterable[Written]) -> None:
+def _ask(asked: dict[DatasetId, list[StepInput]], blocks: Iterable[WrittenBlock]) -> None:
     """Note what the steps of some blocks looked at."""
     for each in blocks:
         for read in () if each.step is None else each.step.inputs:
@@ -199,7 +201,7 @@ def _ask(asked: dict[DatasetId, list[Read]], blocks: Iterable[Written]) -> None:
 
 
 def _by_chain(
-    chains: Chains, dataset: DatasetId, reads: Sequence[Read]
+    chains: Chains, dataset: DatasetId, reads: Sequence[StepInput]
 ) -> Iterator[tuple[Blocks | None, list[OffsetInterval]]]:
     """Yield the chains that were read, and the offsets of each: a dataset may have been reset."""
     wanted: dict[Multihash | None, list[OffsetInterval]] = {}
@@ -214,7 +216,7 @@ def _by_chain(
         yield held[tip], list(_merged(intervals))
 
 
-def _order(chains: Chains, dataset: DatasetId, written: Written) -> list[DatasetId]:
+def _order(chains: Chains, dataset: DatasetId, written: WrittenBlock) -> list[DatasetId]:
     """Return all that a dataset is made of, each before what it is made of itself."""
     done: list[DatasetId] = []
     seen = {dataset}
@@ -232,7 +234,7 @@ def _order(chains: Chains, dataset: DatasetId, written: Written) -> list[Dataset
     return done[-2::-1]
 
 
-def _reads(step: Step) -> Iterator[tuple[DatasetId, Multihash | None]]:
+def _reads(step: WrittenStep) -> Iterator[tuple[DatasetId, Multihash | None]]:
     yield from ((each.dataset, each.block) for each in step.inputs)
 
 
@@ -245,7 +247,7 @@ def _ever_read(blocks: Blocks) -> tuple[tuple[DatasetId, Multihash | None], ...]
     return tuple(found.items())
 
 
-def _written(blocks: Blocks, wanted: Sequence[OffsetInterval]) -> Iterator[Written]:
+def _written(blocks: Blocks, wanted: Sequence[OffsetInterval]) -> Iterator[WrittenBlock]:
     """Yield the blocks of a chain that hold some of the offsets, oldest first."""
     rules = _Rules()
     sources: dict[str | None, SetPollingSource | AddPushSource] = {}
@@ -274,7 +276,7 @@ class _Rules:
     def __init__(self) -> None:
         self._transform: tuple[Multihash, SetTransform] | None = None
         self._steps = 0
-        self._known: dict[bool, Rule] = {}
+        self._known: dict[bool, ProvenanceRule] = {}
 
     def see(self, hash: Multihash, event: object) -> None:
         """Take note of the event of a block."""
@@ -283,7 +285,7 @@ class _Rules:
         elif isinstance(event, ExecuteTransform):
             self._steps += 1
 
-    def step(self, event: ExecuteTransform) -> Step | None:
+    def step(self, event: ExecuteTransform) -> WrittenStep | None:
         """Return what the step that was seen last did."""
         if self._transform is None:
             return None
@@ -291,10 +293,10 @@ class _Rules:
         names = {each.dataset_ref: input_name(each) for each in transform.inputs}
         restates = self._steps == 1 and asks_to_restate(transform)
         if restates not in self._known:
-            found = Rule.of(transform.transform, tuple(names.values()), restates=restates)
+            found = ProvenanceRule.of(transform.transform, tuple(names.values()), restates=restates)
             self._known[restates] = found
         rule = self._known[restates]
-        return Step(
+        return WrittenStep(
             transform=transform,
             since=since,
             kind=rule.kind,
@@ -311,11 +313,11 @@ def _block(
     piece: DataSlice,
     rules: _Rules,
     sources: Mapping[str | None, SetPollingSource | AddPushSource],
-) -> Written:
+) -> WrittenBlock:
     event = block.event
     state = event.new_source_state if isinstance(event, AddData) else None
     name = None if state is None else state.source_name
-    return Written(
+    return WrittenBlock(
         block=hash,
         sequence=block.sequence_number,
         system_time=block.system_time,
@@ -334,12 +336,12 @@ def _source(
     return next(iter(sources.values())) if found is None and len(sources) == 1 else found
 
 
-def _read(each: ExecuteTransformInput, alias: str, rule: Rule) -> Read:
+def _read(each: ExecuteTransformInput, alias: str, rule: ProvenanceRule) -> StepInput:
     new = None
     if each.new_offset is not None:
         start = 0 if each.prev_offset is None else each.prev_offset + 1
         new = OffsetInterval(start, each.new_offset)
-    return Read(
+    return StepInput(
         dataset=each.dataset_id,
         alias=alias,
         block=last_block_of(each),

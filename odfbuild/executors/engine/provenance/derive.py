@@ -14,7 +14,12 @@ from odfbuild.executors.data.changelog import COMES, InvalidChangelogError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.keyed import TooMuchError
 from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import POSITION_SHIFT, Again, TransformWork, system_columns
+from odfbuild.executors.engine.protocol import (
+    POSITION_SHIFT,
+    ReplayEngine,
+    TransformWork,
+    system_columns,
+)
 from odfbuild.executors.engine.provenance.logs import Log, Logs, read_logs
 from odfbuild.executors.engine.provenance.minimal import least
 from odfbuild.executors.engine.provenance.selections import Selections, equal_rows, selections
@@ -36,7 +41,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class RowCause:
     """What made a row come or go in its step: new records, or the watermark that moved by itself.
 
     `query` says that it was another query, which corrects what the one before it had written.
@@ -59,13 +64,13 @@ class Derivation:
     why: Offsets
     of: Mapping[str, int]
     comes: bool = True
-    cause: Cause | None = None
+    cause: RowCause | None = None
     exact: bool = True
     reason: str | None = None
 
 
 def derivation(
-    again: Again,
+    again: ReplayEngine,
     work: TransformWork,
     row: pa.Table,
     number: int,
@@ -103,7 +108,7 @@ def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) 
     position = found.column(rows.schema.names[-1])[0].as_py()
     source, offset = divmod(position, 1 << POSITION_SHIFT)
     why = {work.inputs[source].alias: (offset,)}
-    return Derivation(why=why, of={work.inputs[source].alias: 1}, cause=Cause(offsets=why))
+    return Derivation(why=why, of={work.inputs[source].alias: 1}, cause=RowCause(offsets=why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class _Trial:
             why=why,
             of={alias: table.num_rows for alias, table in stood.items()},
             comes=comes,
-            cause=Cause(offsets=why) if self._begins and why else self._cause(comes=comes),
+            cause=RowCause(offsets=why) if self._begins and why else self._cause(comes=comes),
             exact=found.sure,
             reason=None
             if found.sure
@@ -162,10 +167,10 @@ class _Trial:
             not each.past.num_rows and not each.takes_back for each in self._each
         )
 
-    def _cause(self, *, comes: bool) -> Cause | None:
+    def _cause(self, *, comes: bool) -> RowCause | None:
         """Return what made the row come or go; None if that cannot be told."""
         if self.work.in_full:
-            return Cause(offsets={}, query=True)
+            return RowCause(offsets={}, query=True)
         units = [(log, unit) for log in self._each for unit in log.units()]
         before = {each.alias: each.standing(_none(each)) for each in self._each}
         count = self.counting.counts(self._before, [self.logs.seen(before)])[0]
@@ -191,7 +196,7 @@ class _Trial:
         records = chosen(least(len(units), holds, most=self._most(len(units))).things)
         offsets = {log.alias: tuple(log.offsets(records[log.alias])) for log in self._each}
         told = {alias: found for alias, found in offsets.items() if found}
-        return Cause(offsets=told, watermark=not told)
+        return RowCause(offsets=told, watermark=not told)
 
     def _after(self, new: Mapping[str, pa.Table]) -> Inputs | None:
         """Return what stands after some of the new records, None if they cannot be alone."""

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from odfbuild.executors.data.changelog import COMES, left_standing
-from odfbuild.executors.data.lookup import Condition, Keys, in_millis, look_up
+from odfbuild.executors.data.lookup import Condition, KeyTable, in_millis, look_up
 from odfbuild.executors.data.rows import with_one_zero
 from odfbuild.executors.engine.arrow.keyed import all_rows, seen_types
 from odfbuild.executors.engine.inputs import Inputs
@@ -54,10 +54,10 @@ def taken_back(paths: Sequence[Path], record: pa.Table, vocab: DatasetVocabulary
     return standing[0] if standing else None
 
 
-def _condition(data: pa.Table) -> Keys | None:
+def _condition(data: pa.Table) -> KeyTable | None:
     """Return the columns of a record by which equal ones can be looked up."""
-    names = [name for name in data.column_names if Keys.of(data.select([name])) is not None]
-    return Keys.of(data.select(names)) if names else None
+    names = [name for name in data.column_names if KeyTable.of(data.select([name])) is not None]
+    return KeyTable.of(data.select(names)) if names else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _log(source: TransformInputFrame, condition: Condition | None, most: int) ->
 
 def _key(
     query: Query, sources: Sequence[TransformInputFrame], row: pa.Table
-) -> tuple[KeyColumns | None, Mapping[str, Keys]]:
+) -> tuple[KeyColumns | None, Mapping[str, KeyTable]]:
     """Return the key of a row and by what its records are found; None if it cannot be used."""
     key = query.key
     if key is None or key.outputs is None or not set(key.outputs) <= set(row.column_names):
@@ -159,7 +159,7 @@ def _key(
 
 def _conditions(
     key: KeyColumns, outputs: Sequence[str], sources: Sequence[TransformInputFrame], row: pa.Table
-) -> Iterator[tuple[str, Keys | None]]:
+) -> Iterator[tuple[str, KeyTable | None]]:
     for each in sources:
         names = key.inputs[each.alias]
         types = seen_types(each)
@@ -167,7 +167,7 @@ def _conditions(
         try:
             yield (
                 each.alias,
-                Keys.of(row.select(list(outputs)).rename_columns(list(names)).cast(wanted)),
+                KeyTable.of(row.select(list(outputs)).rename_columns(list(names)).cast(wanted)),
             )
         except pa.ArrowInvalid:
             yield each.alias, None

@@ -30,7 +30,7 @@ def least(count: int, holds: Holds, *, most: int) -> Least:
 
     At most `most` selections are tried; then what is left by then is returned, as not sure.
     """
-    search = _Search(tuple(range(count)), holds, most)
+    search = _MinimalSearch(tuple(range(count)), holds, most)
     try:
         search.run()
     except _SpentError:
@@ -42,7 +42,7 @@ class _SpentError(Exception):
     """No more selections may be tried."""
 
 
-class _Search:
+class _MinimalSearch:
     """The things that are left so far, and what was tried."""
 
     def __init__(self, things: Things, holds: Holds, most: int) -> None:

@@ -16,7 +16,7 @@ from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import Again, TransformWork
+from odfbuild.executors.engine.protocol import ReplayEngine, TransformWork
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns, opaque_keys
 
 _MOST_ROWS: Final = 1 << 18  # in one run
@@ -25,7 +25,7 @@ _RUNS: Final = range(30, 251)
 
 
 def selections(
-    again: Again,
+    again: ReplayEngine,
     work: TransformWork,
     key: KeyColumns | None,
     row: pa.Table,
@@ -46,7 +46,7 @@ def selections(
 class Alone:
     """Runs the query for each selection."""
 
-    again: Again
+    again: ReplayEngine
     row: pa.Table
 
     def counts(self, work: TransformWork, many: Sequence[Inputs]) -> list[int]:
@@ -62,7 +62,7 @@ class Alone:
 class Together:
     """Runs the query for many selections at once: `output` and `names` hold the part of the key."""
 
-    again: Again
+    again: ReplayEngine
     row: pa.Table
     output: str
     names: Mapping[str, str]

@@ -21,7 +21,7 @@ from odfbuild.executors.engine.spark.errors import SparkQueryError
 from odfbuild.executors.engine.spark.frames import from_files, from_table, slice_table
 from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.session import Views
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.odf.events import DatasetVocabulary
 
@@ -34,16 +34,16 @@ GONE: Final = "odf-gone:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replaying:
+class ChangelogReplay:
     """Reads slices into a session, and replays the changelogs that they are."""
 
     session: "SparkSession"
     views: Views
-    size: Size
+    size: StepSize
 
     def rows(self, paths: Sequence[Path], schema: pa.Schema) -> "DataFrame":
         """Return columns of slices as they are stored; what a slice lacks is null."""
-        if self.size is Size.BIG and paths:
+        if self.size is StepSize.BIG and paths:
             return _plain(normal(from_files(self.session, paths, schema)))
         nullable = pa.schema([field.with_nullable(True) for field in schema])
         tables = [slice_table(path, schema) for path in paths] or [nullable.empty_table()]

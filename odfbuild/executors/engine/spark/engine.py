@@ -19,7 +19,7 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark.session import InterruptedStepError, Sessions, Start, Views
-from odfbuild.executors.engine.spark.settings import LARGE, Size, size_of
+from odfbuild.executors.engine.spark.settings import LARGE, StepSize, size_of
 from odfbuild.odf.events import TransformSql
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
@@ -114,7 +114,7 @@ class SparkEngine:
             facts = _facts(request.preprocess, [PREPROCESS_INPUT], [], _OF_INGEST)
         history = request.history if looks_back(request) else ()
         planned, cut = cost(request.source) + past_cost(history), None
-        if facts is None and size_of(planned, self._limit) is Size.BIG and looks_up(request):
+        if facts is None and size_of(planned, self._limit) is StepSize.BIG and looks_up(request):
             self._sessions.start(planned)
             cut = near(request, request.source)
         if cut is not None:
@@ -167,7 +167,7 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.transform.in_memory import results
 
         known = _admitted(work)
-        with self._run("run the query again", 0, Size.SMALL) as run:
+        with self._run("run the query again", 0, StepSize.SMALL) as run:
             return tuple(results(run, known, many))
 
     def spread(
@@ -175,7 +175,7 @@ class SparkEngine:
     ) -> tuple[Result, ...]:
         from odfbuild.executors.engine.spark.spread import spread_out
 
-        with self._views("write the slices", Size.BIG, 0) as (session, _):
+        with self._views("write the slices", StepSize.BIG, 0) as (session, _):
             return spread_out(session, function, items)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
@@ -183,7 +183,7 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.transform.linear import step_schema
 
         is_linear = _admitted(work).query.facts.is_linear
-        with self._run("read the query", 0, Size.SMALL) as run:
+        with self._run("read the query", 0, StepSize.SMALL) as run:
             return step_schema(run, work) if is_linear else result_schema(run, work)
 
     def analyse(self, question: Analysis) -> "pa.Schema":
@@ -196,12 +196,12 @@ class SparkEngine:
         found = diagnostics(facts, _OF_ANALYSIS)
         if found:
             raise RefusedQueryError(found)
-        with self._views("read the query", Size.SMALL, 0) as (session, views):
+        with self._views("read the query", StepSize.SMALL, 0) as (session, views):
             return analysed(session, views, question, facts, self._sessions.log)
 
     def query(self, request: QueryRequest) -> Frame:
         """Return the rows of the answer to a question; see `Querier`."""
-        from odfbuild.executors.engine.spark.changelog import Replaying
+        from odfbuild.executors.engine.spark.changelog import ChangelogReplay
         from odfbuild.executors.engine.spark.frames import cost
         from odfbuild.executors.engine.spark.query import queried
 
@@ -212,7 +212,7 @@ class SparkEngine:
         planned = cost(*(path for view in request.views.values() for path in view.paths))
         size = size_of(planned, self._limit)
         with self._views("run the query", size, planned) as (session, views):
-            replaying = Replaying(session=session, views=views, size=size)
+            replaying = ChangelogReplay(session=session, views=views, size=size)
             return queried(replaying, request, self._sessions.log)
 
     def cancel(self) -> None:
@@ -228,7 +228,9 @@ class SparkEngine:
         self.close()
 
     @contextmanager
-    def _run(self, doing: str, planned_bytes: int, size: Size | None = None) -> "Iterator[StepRun]":
+    def _run(
+        self, doing: str, planned_bytes: int, size: StepSize | None = None
+    ) -> "Iterator[StepRun]":
         """Yield where a step of a transform runs; its size is that of what it reads by default."""
         from odfbuild.executors.engine.spark.transform.run import StepRun
 
@@ -238,7 +240,7 @@ class SparkEngine:
 
     @contextmanager
     def _views(
-        self, doing: str, size: Size, planned_bytes: int
+        self, doing: str, size: StepSize, planned_bytes: int
     ) -> "Iterator[tuple[SparkSession, Views]]":
         """Yield a session and views that last as long as the step; keep the log if Spark fails.
 

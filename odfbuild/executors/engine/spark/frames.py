@@ -28,10 +28,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.frames import Frame, Part, opened_file
+from odfbuild.executors.data.frames import FilePart, Frame, opened_file
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.session import in_all_digits
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema, to_read, to_write
 
 if TYPE_CHECKING:
@@ -185,9 +185,9 @@ def cost(*sources: Frame | Path) -> int:
     return total
 
 
-def from_frame(session: "SparkSession", frame: Frame, size: Size) -> "DataFrame":
+def from_frame(session: "SparkSession", frame: Frame, size: StepSize) -> "DataFrame":
     """Return the rows of a frame with their position in it as last column."""
-    if size is Size.BIG and frame.parts:
+    if size is StepSize.BIG and frame.parts:
         return _from_parts(session, frame)
     table = frame.table
     if table is None:
@@ -201,7 +201,7 @@ def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
     for part in frame.parts:
         position = f"_metadata.row_index + {before - part.start}"
         rows = from_files(session, (part.path,), frame.schema, position)
-        if part != Part.whole(part.path):
+        if part != FilePart.whole(part.path):
             rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
         frames.append(rows)
         before += part.rows
@@ -252,14 +252,14 @@ def slice_table(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def gather(
-    frame: "DataFrame", size: Size, staging: Path, columns: Sequence[str], edit: Edit
+    frame: "DataFrame", size: StepSize, staging: Path, columns: Sequence[str], edit: Edit
 ) -> Frame:
     """Run a sorted DataFrame and return these columns of what `edit` makes of its rows.
 
     `edit` gets at least one batch, which may be empty, so that it always shows its columns.
     """
     check_storable(frame)
-    if size is Size.BIG:
+    if size is StepSize.BIG:
         return _through_files(frame, staging, columns, edit)
     found = told(frame)
     table = _utc(frame.toArrow()) if found is None else found
@@ -284,7 +284,7 @@ def _through_files(frame: "DataFrame", staging: Path, columns: Sequence[str], ed
 
 def gather_checked(
     frame: "DataFrame",
-    size: Size,
+    size: StepSize,
     staging: Path,
     columns: Sequence[str],
     check: Edit,
@@ -295,7 +295,7 @@ def gather_checked(
     `check` lets rows pass or raises.  Of large results it sees only rows in doubt: with so much or
     more in a column of integers.
     """
-    if size is Size.SMALL:
+    if size is StepSize.SMALL:
         return gather(frame, size, staging, columns, check)
     _, parts = _written(frame, staging)
     whole = Frame.at(*parts, schema=_schema(frame))
@@ -325,7 +325,7 @@ def in_doubt(frame: Frame, column: str, least: int) -> Frame:
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             if _reaches(group, column, least):
-                kept.append(Part(path, at, group.num_rows, sum))
+                kept.append(FilePart(path, at, group.num_rows, sum))
             at += group.num_rows
     return Frame(schema=frame.schema, parts=tuple(kept))
 

@@ -12,10 +12,10 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark.admission import admitted
-from odfbuild.executors.engine.spark.changelog import Replaying, in_vain
+from odfbuild.executors.engine.spark.changelog import ChangelogReplay, in_vain
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import gather
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.versions import in_force, logged
 from odfbuild.odf.schema.arrow import to_arrow
@@ -31,7 +31,7 @@ _DAY: Final = 86_400_000
 _LOG: Final = "__odf_log"
 
 
-def queried(replaying: Replaying, request: QueryRequest, log: Path | None) -> Frame:
+def queried(replaying: ChangelogReplay, request: QueryRequest, log: Path | None) -> Frame:
     """Return the rows of the answer.
 
     Raises InvalidQueryError, with the place in the text where Spark tells it, and
@@ -47,14 +47,14 @@ def queried(replaying: Replaying, request: QueryRequest, log: Path | None) -> Fr
         raise _hinted(error, request) from None
     _check_names(rows.columns)
     rows = rows.select([_printed(field) for field in rows.schema.fields])
-    size = Size.BIG
+    size = StepSize.BIG
     if request.limit is not None:
-        rows, size = rows.limit(request.limit), Size.SMALL
+        rows, size = rows.limit(request.limit), StepSize.SMALL
     with in_vain(), spark_errors("run the query", (sent,), log):
         return gather(rows, size, request.staging, rows.columns, _as_they_are)
 
 
-def _seen(replaying: Replaying, view: DatasetView, name: str) -> "DataFrame":
+def _seen(replaying: ChangelogReplay, view: DatasetView, name: str) -> "DataFrame":
     schema = to_arrow(view.schema)
     if view.log:
         return replaying.rows(view.paths, schema)
@@ -71,7 +71,9 @@ def _seen(replaying: Replaying, view: DatasetView, name: str) -> "DataFrame":
     return replaying.standing(view.paths, schema, columns, view.vocab, name, early)
 
 
-def _in_force(replaying: Replaying, view: DatasetView, schema: pa.Schema, name: str) -> "DataFrame":
+def _in_force(
+    replaying: ChangelogReplay, view: DatasetView, schema: pa.Schema, name: str
+) -> "DataFrame":
     """Return the version of each key that was in force at the event time that is asked for."""
     assert view.until is not None  # noqa: S101 - of the property
     columns, time = view.columns().names, view.vocab.event_time_column

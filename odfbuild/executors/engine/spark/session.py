@@ -38,7 +38,7 @@ from odfbuild.executors.engine.spark.settings import (
     DEFAULT_MEMORY,
     GUARDED,
     QUICK,
-    Size,
+    StepSize,
     fixed_settings,
     size_of,
     sized_settings,
@@ -103,11 +103,11 @@ class Sessions:
 
         def connect() -> None:
             with contextlib.suppress(Exception):  # it fails again where it is reported
-                first(self.session(Size.SMALL))
+                first(self.session(StepSize.SMALL))
 
         threading.Thread(target=connect, name="spark-warm-up", daemon=True).start()
 
-    def session(self, size: Size) -> "SparkSession":
+    def session(self, size: StepSize) -> "SparkSession":
         """Return this thread's session for work of this size; waits until Spark is ready.
 
         Where the JVM of earlier ones has ended, there is another from now on.
@@ -115,7 +115,7 @@ class Sessions:
         self.start()
         if getattr(self._local, "host", None) is not self._host:
             self._local.host, self._local.sessions, self._local.lent = self._host, {}, {}
-        known: dict[Size, SparkSession] = self._local.sessions
+        known: dict[StepSize, SparkSession] = self._local.sessions
         if size not in known:
             known[size] = self._child(size)
         if self._cancelled.is_set():  # while it was waited for
@@ -127,13 +127,13 @@ class Sessions:
         host = getattr(self._local, "host", None) or self._host
         return None if host is None else host.ended(what)
 
-    def lent(self, size: Size) -> "Lent":
+    def lent(self, size: StepSize) -> "SessionCache":
         """Return what this thread's session for work of this size keeps for later steps.
 
         There has to be one, by `session`.
         """
-        known: dict[Size, Lent] = self._local.lent
-        return known.setdefault(size, Lent())
+        known: dict[StepSize, SessionCache] = self._local.lent
+        return known.setdefault(size, SessionCache())
 
     def cancel(self) -> None:
         """Interrupt all queries that run, and refuse new ones."""
@@ -154,7 +154,7 @@ class Sessions:
                 _leave(self._host)
                 self._host = None
 
-    def _child(self, size: Size) -> "SparkSession":
+    def _child(self, size: StepSize) -> "SparkSession":
         assert self._host is not None  # noqa: S101 - the caller started it
         session = self._host.connected().newSession()
         if isinstance(self._host.jvm, Attached):
@@ -169,7 +169,9 @@ class Sessions:
 class _Host:
     """The JVM of this process and its root session."""
 
-    def __init__(self, cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, cache: Path, how: Start, size: StepSize, note: Callable[[str], None]
+    ) -> None:
         self.cores = how.cores or min(os.cpu_count() or 1, 8)
         self.how = how
         self.users = 0
@@ -197,7 +199,7 @@ class _Host:
         given = how.java_options
         extra = options(java, self._note) if given is None else given
         memory = how.memory or DEFAULT_MEMORY
-        quick = self._size is Size.SMALL
+        quick = self._size is StepSize.SMALL
         return launch(
             java,
             java_options(java, quick=quick, folder=folder, archive=[f"-Xmx{memory}", *extra]),
@@ -306,7 +308,7 @@ def is_connected() -> bool:
     return any(host.root is not None for host in _running)
 
 
-def _join(cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> _Host:
+def _join(cache: Path, how: Start, size: StepSize, note: Callable[[str], None]) -> _Host:
     if not _running:
         _running.append(_Host(cache, how, size, note))
     host = _running[0]
@@ -331,7 +333,7 @@ _MOST_LENT = 8
 _MOST_NAMES = 1 << 10
 
 
-class Lent:
+class SessionCache:
     """What a session keeps for later steps: frames, as they may read the same, and views' names."""
 
     def __init__(self) -> None:
@@ -369,10 +371,10 @@ class Lent:
 class Views:
     """The temporary views of one step; a context that drops them when the step is over."""
 
-    def __init__(self, session: "SparkSession", lent: Lent | None = None) -> None:
+    def __init__(self, session: "SparkSession", lent: SessionCache | None = None) -> None:
         self._session = session
         self._views: list[tuple[str, bool]] = []
-        self.lent = lent or Lent()
+        self.lent = lent or SessionCache()
 
     def add(self, name: str, frame: "DataFrame") -> None:
         """Make a frame readable under a name, dots and all."""

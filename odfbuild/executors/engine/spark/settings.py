@@ -72,16 +72,16 @@ _QUIET: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Size(Enum):
+class StepSize(Enum):
     """How much work a step is: this chooses the session's settings, never its result."""
 
     SMALL = "small"
     BIG = "big"
 
 
-def size_of(planned_bytes: int, limit: int = LARGE) -> Size:
+def size_of(planned_bytes: int, limit: int = LARGE) -> StepSize:
     """Return the size of a step that reads so many bytes."""
-    return Size.SMALL if planned_bytes <= limit else Size.BIG
+    return StepSize.SMALL if planned_bytes <= limit else StepSize.BIG
 
 
 def fixed_settings(workspace: Path, place: Mapping[str, str]) -> dict[str, str]:
@@ -99,9 +99,9 @@ def fixed_settings(workspace: Path, place: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def sized_settings(size: Size, cores: int) -> dict[str, str]:
+def sized_settings(size: StepSize, cores: int) -> dict[str, str]:
     """Return the settings that a session for work of this size adds."""
-    small = size is Size.SMALL
+    small = size is StepSize.SMALL
     return {
         "spark.sql.shuffle.partitions": "1" if small else str(max(2 * cores, 4)),
         "spark.sql.leafNodeDefaultParallelism": "1" if small else str(cores),

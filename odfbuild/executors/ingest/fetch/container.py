@@ -155,7 +155,7 @@ _OF_CLIENT: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class ContainerOutput:
     """What a container printed, into `path`, which is empty if only the state moved."""
 
     path: Path
@@ -183,7 +183,7 @@ def run_container(
     project_dir: Path,
     cache: Path,
     env: Mapping[str, str],
-) -> Output | None:
+) -> ContainerOutput | None:
     """Return what a container brings since `state`, None if there is nothing new.
 
     Raises ContainerError, TemplateError or BadLimitError; what it said on standard error is kept
@@ -356,7 +356,7 @@ def _environment(
 
 def _output(
     round: _Round, before: SourceState | None, out: Path, found: tuple[str, int]
-) -> Output | None:
+) -> ContainerOutput | None:
     """Judge a round by what was printed and what was written."""
     digest, size = found
     now = _new_state(out, round.name)
@@ -369,7 +369,9 @@ def _output(
     _note(round, digest, more=more)
     if not size and not moved:
         return None
-    return Output(path=round.path, state=now, has_more=more, name=round.name, is_empty=not size)
+    return ContainerOutput(
+        path=round.path, state=now, has_more=more, name=round.name, is_empty=not size
+    )
 
 
 def _plain(state: SourceState) -> tuple[str, str]:

@@ -98,7 +98,7 @@ class Version:
     last_modified: str | None
 
 
-class Part:
+class PartialDownload:
     """The file of one download, open: its `size` so far, in bytes, and of which `version` it is."""
 
     def __init__(self, path: Path, file: IO[bytes], source: str) -> None:
@@ -189,7 +189,7 @@ class Part:
 
 
 @contextmanager
-def opened_part(request: Request, folder: Path) -> Iterator[Part]:
+def opened_part(request: Request, folder: Path) -> Iterator[PartialDownload]:
     """Open the download of a request, with what an earlier try left of it.
 
     Raises FetchError, also for what the block cannot store.
@@ -198,7 +198,7 @@ def opened_part(request: Request, folder: Path) -> Iterator[Part]:
         folder.mkdir(parents=True, exist_ok=True)
         path, file = _locked(folder, _name_of(request))
         with file:
-            part = Part(path, file, _digest(request))
+            part = PartialDownload(path, file, _digest(request))
             try:
                 yield part
             except BaseException:

@@ -20,14 +20,19 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from odfbuild.executors.engine.interrupt import go_on
-from odfbuild.executors.ingest.fetch.download import Part, TransientError, opened_part, persist
+from odfbuild.executors.ingest.fetch.download import (
+    PartialDownload,
+    TransientError,
+    opened_part,
+    persist,
+)
 from odfbuild.executors.ingest.fetch.http import certificates
 from odfbuild.executors.ingest.fetch.request import (
-    Answer,
     FetchError,
     NotFoundError,
     NotModified,
     Request,
+    SourceAnswer,
     one_line,
     redact,
     unreachable,
@@ -43,7 +48,7 @@ _NO_WAY: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _FtpLocation:
     """Where a file is, and who asks for it."""
 
     host: str
@@ -87,7 +92,7 @@ class _Ftp(ftplib.FTP):
 class _Ftps(_Ftp, ftplib.FTP_TLS):
     """FTP through TLS; data connections resume the session of control, as many servers demand."""
 
-    def begin(self, place: _Place, timeout: float) -> None:
+    def begin(self, place: _FtpLocation, timeout: float) -> None:
         """Connect, with TLS from the first byte if that is what the port is for."""
         if place.port != _IMPLICIT:
             self.connect(place.host, place.port, timeout)
@@ -111,7 +116,7 @@ class _Ftps(_Ftp, ftplib.FTP_TLS):
 
 def download(
     request: Request, folder: Path, *, pause: Callable[[float], None] | None = None
-) -> Answer | NotModified:
+) -> SourceAnswer | NotModified:
     """Fetch a file into `folder`, trying again and going on where it broke off.
 
     Raises NotFoundError, UnreachableError, and FetchError when the file cannot be stored.
@@ -141,7 +146,7 @@ def beginning(request: Request, most: int) -> tuple[bytes, bool]:
     return found[:most], len(found) <= most
 
 
-def _place(request: Request) -> _Place:
+def _place(request: Request) -> _FtpLocation:
     """Take a URL apart.  Raises UnreachableError if that cannot be done."""
     try:
         parts = urlsplit(request.url)
@@ -155,7 +160,7 @@ def _place(request: Request) -> _Place:
         raise unreachable(request, "the url names no file of a server")
     if any(ord(each) < 32 for text in texts for each in text):
         raise unreachable(request, "the url holds a control character")
-    return _Place(
+    return _FtpLocation(
         host=parts.hostname,
         port=port or (_IMPLICIT if encrypted else ftplib.FTP_PORT),
         user=texts[0],
@@ -165,7 +170,9 @@ def _place(request: Request) -> _Place:
     )
 
 
-def _attempt(place: _Place, request: Request, part: Part) -> Answer | NotModified:
+def _attempt(
+    place: _FtpLocation, request: Request, part: PartialDownload
+) -> SourceAnswer | NotModified:
     with _speaking(request), _session(place, request) as ftp:
         version = _version(ftp, place.path)
         changed = _http_time(version.changed)
@@ -175,7 +182,7 @@ def _attempt(place: _Place, request: Request, part: Part) -> Answer | NotModifie
             part.restart(version.name)
         _store(ftp, place.path, part)
         _check_whole(ftp, place, request, part, version)
-    return Answer(path=part.finish(), etag=None, last_modified=changed)
+    return SourceAnswer(path=part.finish(), etag=None, last_modified=changed)
 
 
 @contextmanager
@@ -200,7 +207,7 @@ def _speaking(request: Request) -> Iterator[None]:
 
 
 @contextmanager
-def _session(place: _Place, request: Request) -> Iterator[ftplib.FTP]:
+def _session(place: _FtpLocation, request: Request) -> Iterator[ftplib.FTP]:
     """Log in for the length of a block."""
     ftp = _Ftps(context=certificates()) if place.encrypted else _Ftp()
     try:
@@ -236,11 +243,11 @@ def _said(ftp: ftplib.FTP, command: str) -> str | None:
     return answer[4:].strip() if answer.startswith("213 ") else None
 
 
-def _is_within(part: Part, version: _Version) -> bool:
+def _is_within(part: PartialDownload, version: _Version) -> bool:
     return version.size is not None and part.size <= version.size
 
 
-def _store(ftp: ftplib.FTP, path: str, part: Part) -> None:
+def _store(ftp: ftplib.FTP, path: str, part: PartialDownload) -> None:
     """Store what is not stored yet; a server that cannot start within a file starts again."""
     try:
         data = ftp.transfercmd(f"RETR {path}", part.size or None)
@@ -257,7 +264,7 @@ def _store(ftp: ftplib.FTP, path: str, part: Part) -> None:
 
 
 def _check_whole(
-    ftp: ftplib.FTP, place: _Place, request: Request, part: Part, version: _Version
+    ftp: ftplib.FTP, place: _FtpLocation, request: Request, part: PartialDownload, version: _Version
 ) -> None:
     """Hold what is stored against what the server said before and says now."""
     if _version(ftp, place.path) != version:

@@ -35,11 +35,11 @@ def matches(pattern: str, base: str, reach: Callable[[str], None] | None = None)
     """
     parts = tuple(part for part in pattern.split("/") if part)
     start = takewhile(lambda part: not glob.has_magic(part), parts)
-    yield from _Search(pattern, base, reach, len("/".join(start))).run(parts)
+    yield from _GlobSearch(pattern, base, reach, len("/".join(start))).run(parts)
 
 
 @dataclass(slots=True)
-class _Search:
+class _GlobSearch:
     """One search: the places that are left to look at, and how much was looked at."""
 
     pattern: str

@@ -17,12 +17,17 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from odfbuild.executors.engine.interrupt import go_on
-from odfbuild.executors.ingest.fetch.download import Part, TransientError, opened_part, persist
+from odfbuild.executors.ingest.fetch.download import (
+    PartialDownload,
+    TransientError,
+    opened_part,
+    persist,
+)
 from odfbuild.executors.ingest.fetch.request import (
-    Answer,
     NotFoundError,
     NotModified,
     Request,
+    SourceAnswer,
     UnreachableError,
     one_line,
     redact,
@@ -46,7 +51,7 @@ _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)
 
 def download(
     request: Request, folder: Path, *, pause: Callable[[float], None] | None = None
-) -> Answer | NotModified:
+) -> SourceAnswer | NotModified:
     """Fetch a URL into a file of `folder`, trying again and going on where it broke off.
 
     Raises NotFoundError on 404 and 410, UnreachableError on all but 200 and 304, and FetchError
@@ -74,7 +79,7 @@ def beginning(request: Request, most: int) -> tuple[bytes, bool]:
         raise failure.final from None
 
 
-def _attempt(request: Request, part: Part) -> Answer | NotModified:
+def _attempt(request: Request, part: PartialDownload) -> SourceAnswer | NotModified:
     with (
         _speaking(request),
         _client(request) as client,
@@ -129,7 +134,7 @@ def certificates() -> "ssl.SSLContext":
 
 @contextmanager
 def _follow(
-    client: "httpx.Client", request: Request, part: Part | None = None
+    client: "httpx.Client", request: Request, part: PartialDownload | None = None
 ) -> Iterator["httpx.Response"]:
     """Yield the response after at most ten redirects, its body not read yet."""
     url = request.url
@@ -177,7 +182,7 @@ def _answered(
         yield response
 
 
-def _headers(request: Request, url: str, part: Part | None) -> list[tuple[str, str]]:
+def _headers(request: Request, url: str, part: PartialDownload | None) -> list[tuple[str, str]]:
     own = [("User-Agent", request.agent), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
     if request.etag is not None:
         own.append(("If-None-Match", request.etag))
@@ -204,7 +209,9 @@ def _port(url: SplitResult) -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
 
-def _take(response: "httpx.Response", request: Request, part: Part) -> Answer | NotModified:
+def _take(
+    response: "httpx.Response", request: Request, part: PartialDownload
+) -> SourceAnswer | NotModified:
     if response.status_code == 304:
         return NotModified()
     headers = response.headers
@@ -217,7 +224,7 @@ def _take(response: "httpx.Response", request: Request, part: Part) -> Answer | 
             return NotModified()
         part.restart(version_of(headers))
     _store(response, request, part)
-    return Answer(path=part.finish(), etag=etag, last_modified=changed)
+    return SourceAnswer(path=part.finish(), etag=etag, last_modified=changed)
 
 
 def _etag(headers: Mapping[str, str], request: Request) -> str | None:
@@ -256,7 +263,7 @@ def _instant(headers: Mapping[str, str], name: str) -> float | None:
         return None
 
 
-def _check_continued(response: "httpx.Response", request: Request, part: Part) -> None:
+def _check_continued(response: "httpx.Response", request: Request, part: PartialDownload) -> None:
     """Take only what follows the stored bytes; for everything else, start from the beginning."""
     found = _RANGE.fullmatch(response.headers.get("content-range", ""))
     etag = response.headers.get("etag", part.version)
@@ -328,7 +335,7 @@ def _excerpt(response: "httpx.Response", request: Request) -> str:
     return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "..."
 
 
-def _store(response: "httpx.Response", request: Request, part: Part) -> None:
+def _store(response: "httpx.Response", request: Request, part: PartialDownload) -> None:
     """Write the body as it was sent, and hold its length against what was announced."""
     before = part.size
     for block in response.iter_raw():

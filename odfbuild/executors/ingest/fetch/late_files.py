@@ -44,10 +44,10 @@ from odfbuild.odf.events import (
 from odfbuild.planner.plan.policy import Reread
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.memory.read_files import (
+    BlockPlace,
     FileRead,
     FilesRead,
-    Place,
-    Seen,
+    ReadFilesMemory,
     files_read,
     keep_seen,
     note_readings,
@@ -144,8 +144,8 @@ def what_was_read(workspace: Workspace, state: ChainState) -> FilesRead:
     return _what_was_read(workspace, state)[0]
 
 
-def _what_was_read(workspace: Workspace, state: ChainState) -> tuple[FilesRead, Seen]:
-    id, head = state.dataset, Place(str(state.head), state.sequence)
+def _what_was_read(workspace: Workspace, state: ChainState) -> tuple[FilesRead, ReadFilesMemory]:
+    id, head = state.dataset, BlockPlace(str(state.head), state.sequence)
     readings, seen = recall_readings(workspace.root, id), recall_seen(workspace.root, id)
     return files_read(workspace.dataset(id), head, readings, seen)
 
@@ -156,12 +156,12 @@ def _looked_at(
     state: ChainState,
     project_dir: Path,
     listings: Listings | None = None,
-) -> "_Look | None":
+) -> "_FileSearch | None":
     """Look at the files of a source that was read before; None of another one."""
     step, known = source.fetch, state.source_state.get(SOURCE_NAME)
     if not isinstance(step, FetchStepFilesGlob) or known is None or known.kind != ETAG:
         return None
-    looked = _Look(source, state, *_what_was_read(workspace, state), project_dir)
+    looked = _FileSearch(source, state, *_what_was_read(workspace, state), project_dir)
     looked.at(_passed(step, known, project_dir, listings))
     return looked
 
@@ -178,7 +178,7 @@ def _passed(
         return []
 
 
-class _Look:
+class _FileSearch:
     """One look at the files that a chain has `read`; `seen` is what was found out before."""
 
     def __init__(
@@ -186,7 +186,7 @@ class _Look:
         source: SetPollingSource,
         state: ChainState,
         read: FilesRead,
-        seen: Seen,
+        seen: ReadFilesMemory,
         project_dir: Path,
     ) -> None:
         self.read = read
@@ -327,7 +327,7 @@ class SourceFiles:
         def note(state: ChainState) -> None:
             if digest is None or self._known.get(shown) == digest:
                 return
-            place = Place(str(state.head), state.sequence)
+            place = BlockPlace(str(state.head), state.sequence)
             read = FileRead(shown, at.st_size, mtime, digest, place)
             note_readings(self._workspace.root, self._dataset.id, (read,))
 

@@ -24,7 +24,11 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from odfbuild.executors.ingest.fetch.globs import matches
-from odfbuild.executors.ingest.fetch.request import AbsentError, FetchError, NotFoundError
+from odfbuild.executors.ingest.fetch.request import (
+    FetchError,
+    MissingSourceFileError,
+    NotFoundError,
+)
 from odfbuild.host.permissions import NotPermittedError, PathNotPermittedError
 from odfbuild.odf.backtracking import LONGEST_TEXT, CostlyPatternError, check_cost
 from odfbuild.odf.events import (
@@ -420,7 +424,7 @@ def mtime_millis(path: Path) -> int:
     try:
         status = path.stat()
     except OSError as error:
-        raise (NotFoundError if path.exists() else AbsentError)(
+        raise (NotFoundError if path.exists() else MissingSourceFileError)(
             what=f"the file {path} cannot be read" if path.exists() else f"no file {path}",
             why=error.strerror or str(error),
             fix="put the file there, or correct `fetch.url` (relative to the project folder)",

@@ -23,7 +23,7 @@ class NotFoundError(FetchError):
     code = "source-not-found"
 
 
-class AbsentError(NotFoundError):
+class MissingSourceFileError(NotFoundError):
     """No file is there where a local source looks for files."""
 
 
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class SourceAnswer:
     """What was stored in `path`, and which version it is; times as HTTP writes them."""
 
     path: Path

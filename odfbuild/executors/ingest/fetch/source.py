@@ -31,11 +31,11 @@ from odfbuild.executors.ingest.fetch.local import (
     news,
 )
 from odfbuild.executors.ingest.fetch.request import (
-    AbsentError,
-    Answer,
+    MissingSourceFileError,
     NotFoundError,
     NotModified,
     Request,
+    SourceAnswer,
     printable,
 )
 from odfbuild.executors.ingest.fetch.substitute import (
@@ -67,7 +67,7 @@ _KINDS_LATER: Final = {
     "FetchStepMqtt": "Mqtt",
     "FetchStepEthereumLogs": "EthereumLogs",
 }
-_Download: TypeAlias = Callable[[Request, Path], Answer | NotModified]
+_Download: TypeAlias = Callable[[Request, Path], SourceAnswer | NotModified]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +144,13 @@ def _glob(
 ) -> Fetched | UpToDate:
     found = news(step, state, project_dir, reach=reach)
     if found is None and (project_dir / step.path).is_dir():
-        raise AbsentError(
+        raise MissingSourceFileError(
             what=f"{step.path} is a folder",
             why="a path of FilesGlob names files",
             fix=f"name the files in it, such as {step.path.rstrip('/')}/*.csv",
         )
     if found is None:
-        raise AbsentError(
+        raise MissingSourceFileError(
             what=f"no file matches {step.path}",
             why="the source was never read, so an empty match is more likely a slip",
             fix="correct `fetch.path` (relative to the project folder), or put the files there",

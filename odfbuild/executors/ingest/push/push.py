@@ -12,15 +12,15 @@ from typing import Final
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.context import Site, Told
+from odfbuild.executors.engine.context import InputNotes, Site
 from odfbuild.executors.engine.lost_race import until_committed
 from odfbuild.executors.ingest.commit import Intake, Receiver, add
-from odfbuild.executors.ingest.media import Format, format_of_file, read_as, unpacking
+from odfbuild.executors.ingest.media import PushFormat, format_of_file, read_as, unpacking
 from odfbuild.executors.ingest.prepare import DamagedArchiveError, prepare
 from odfbuild.executors.ingest.push.ids import has_push, push_state
 from odfbuild.executors.ingest.push.source import push_source
 from odfbuild.executors.ingest.read.column_policy import read_columns
-from odfbuild.executors.ingest.read.notes import Besides
+from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddPushSource
 from odfbuild.odf.identity import Multihash
@@ -52,7 +52,7 @@ class Pushing:
     name: str
     path: Path
     source: str | None = None
-    format: Format | None = None
+    format: PushFormat | None = None
     event_time: Timestamp | None = None
     id: str | None = None
     options: IngestOptions = AS_USUAL
@@ -74,7 +74,7 @@ class Pushed:
     records: int
     head: Multihash
     repeated: bool = False
-    told: Told = Told()  # noqa: RUF009 - a constant
+    told: InputNotes = InputNotes()  # noqa: RUF009 - a constant
 
 
 def push(
@@ -145,13 +145,13 @@ def _take_in(
     if size > _QUICK:
         soon(size)
     with site.workspace.staging() as staging:
-        frame, besides = _read(given, source, staging, state)
+        frame, notes = _read(given, source, staging, state)
         intake = Intake(
             name=given.name,
             frame=frame,
             event_time=given.event_time or receiver.now,
             state=None if given.id is None else push_state(name, given.id),
-            besides=besides,
+            notes=notes,
         )
         if size <= _QUICK:
             soon(size)
@@ -164,13 +164,13 @@ def _take_in(
         blocks=0 if done is None else done.blocks,
         records=0 if done is None else done.records,
         head=added.state.head,
-        told=Told() if done is None else done.told,
+        told=InputNotes() if done is None else done.told,
     )
 
 
 def _read(
     given: Pushing, source: AddPushSource, staging: Path, state: ChainState
-) -> tuple[Frame | None, Besides]:
+) -> tuple[Frame | None, ReadNotes]:
     try:
         path = prepare(unpacking(given.name), given.path, staging, name=given.name)
     except DamagedArchiveError as error:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from odfbuild.errors import EngineError
-from odfbuild.executors.ingest.media import Format
+from odfbuild.executors.ingest.media import PushFormat
 from odfbuild.odf.events import AddPushSource
 from odfbuild.odf.schema.ddl import parse_ddl
 
-PARQUET: Final = Format.PARQUET
+PARQUET: Final = PushFormat.PARQUET
 _BLOCK: Final = 1 << 20
 _STREAM: Final = "__arrow_c_stream__"
 

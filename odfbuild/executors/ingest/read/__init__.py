@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.data.fine_times import noting
-from odfbuild.executors.ingest.read.notes import Besides
+from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 def read(
-    step: ReadStep, path: Path, *, staging: Path, name: str, besides: Besides | None = None
+    step: ReadStep, path: Path, *, staging: Path, name: str, notes: ReadNotes | None = None
 ) -> "Frame | None":
     """Return the rows of a file in the columns and types that the step declares.
 
     None means that there is nothing to read and no schema that would make it an empty table.
-    `name` is how messages call the file; `besides` takes what there is to tell beyond the rows,
+    `name` is how messages call the file; `notes` takes what there is to tell beyond the rows,
     and the bad ones if they are to be put aside.  Raises InvalidSourceError for data that is not
     what the step says, UnsupportedReadError for what this version does not read.
     """
-    told = Besides() if besides is None else besides
+    told = ReadNotes() if notes is None else notes
     try:
         with noting(told.fine_times):
             frame = _read(step, path, staging, name, told)
@@ -46,33 +46,33 @@ def read(
     return frame
 
 
-def _read(step: ReadStep, path: Path, staging: Path, name: str, besides: Besides) -> "Frame | None":
+def _read(step: ReadStep, path: Path, staging: Path, name: str, notes: ReadNotes) -> "Frame | None":
     match step:
         case ReadStepCsv():
             from odfbuild.executors.ingest.read.csv import read_csv
 
-            return read_csv(step, path, staging=staging, name=name, besides=besides)
+            return read_csv(step, path, staging=staging, name=name, notes=notes)
         case ReadStepNdJson():
             from odfbuild.executors.ingest.read.ndjson import read_ndjson
 
-            return read_ndjson(step, path, staging=staging, name=name, besides=besides)
+            return read_ndjson(step, path, staging=staging, name=name, notes=notes)
         case ReadStepJson():
             from odfbuild.executors.ingest.read.json import read_json
 
-            return read_json(step, path, staging=staging, name=name, besides=besides)
+            return read_json(step, path, staging=staging, name=name, notes=notes)
         case ReadStepParquet():
             from odfbuild.executors.ingest.read.parquet import read_parquet
 
-            return read_parquet(step, path, staging=staging, name=name, besides=besides)
+            return read_parquet(step, path, staging=staging, name=name, notes=notes)
         case ReadStepGeoJson():
             from odfbuild.executors.ingest.read.geo.geojson import read_geojson
 
-            return read_geojson(step, path, staging=staging, name=name, besides=besides)
+            return read_geojson(step, path, staging=staging, name=name, notes=notes)
         case ReadStepNdGeoJson():
             from odfbuild.executors.ingest.read.geo.geojson import read_ndgeojson
 
-            return read_ndgeojson(step, path, staging=staging, name=name, besides=besides)
+            return read_ndgeojson(step, path, staging=staging, name=name, notes=notes)
         case ReadStepEsriShapefile():
             from odfbuild.executors.ingest.read.geo.shapefile import read_shapefile
 
-            return read_shapefile(step, path, staging=staging, name=name, besides=besides)
+            return read_shapefile(step, path, staging=staging, name=name, notes=notes)

@@ -20,9 +20,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.context import Drifted, Told
+from odfbuild.executors.engine.context import Drifted, InputNotes
 from odfbuild.executors.engine.cut_times import times_cut
-from odfbuild.executors.ingest.read.notes import Aside, Besides, Drift
+from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, SchemaDrift
 from odfbuild.odf.events import AddPushSource, ReadStep, SetPollingSource
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
@@ -42,40 +42,40 @@ _LONGEST_NAME: Final = 120
 _PLAIN: Final = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)[A-Za-z_]\w*", re.I | re.A)
 
 
-def besides_of(options: IngestOptions, name: str, staging: Path) -> Besides:
+def besides_of(options: IngestOptions, name: str, staging: Path) -> ReadNotes:
     """Return what to give a reader of one input; its bad rows go into the staging folder."""
     if options.bad_rows is BadRows.REFUSE:
-        return Besides()
-    return Besides(Aside(staging / f"aside-{secrets.token_hex(8)}", name, options))
+        return ReadNotes()
+    return ReadNotes(Aside(staging / f"aside-{secrets.token_hex(8)}", name, options))
 
 
 @contextmanager
 def telling(
-    besides: Besides | None,
+    notes: ReadNotes | None,
     *,
     workspace: Workspace,
     dataset: DatasetId,
     source: SetPollingSource | AddPushSource,
     name: str,
     now: Timestamp,
-) -> Iterator[Told]:
+) -> Iterator[InputNotes]:
     """Give what there is to tell of an input, around its commit, and make it last."""
-    if besides is None:
-        yield Told()
+    if notes is None:
+        yield InputNotes()
         return
-    aside = besides.aside
+    aside = notes.aside
     kept = None
     if aside is not None and aside.rows:
         kept = _in_place(aside.path, workspace.root / "bad-rows" / dataset.multibase, name, now)
-    drift = _news(besides.drift, source)
+    drift = _news(notes.drift, source)
     memory = workspace.cache / "drift" / dataset.multibase
     known = known_drift(memory)
     try:
-        yield Told(
+        yield InputNotes(
             bad_rows=0 if aside is None else aside.rows,
             bad_rows_file=None if kept is None else str(kept),
             drifted=_drifted(drift, source.read, known),
-            checks=times_cut(name, tuple(besides.fine_times.first.values())),
+            checks=times_cut(name, tuple(notes.fine_times.first.values())),
         )
     except OdfBuildError:
         if kept is not None:
@@ -104,13 +104,13 @@ def _in_place(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
     raise AssertionError("a folder has no million files of one millisecond")
 
 
-def _news(drift: Drift, source: SetPollingSource | AddPushSource) -> Drift:
+def _news(drift: SchemaDrift, source: SetPollingSource | AddPushSource) -> SchemaDrift:
     """Return what may be news: who pushes is free to leave out columns."""
     is_shorter = isinstance(source, AddPushSource) and not drift.added
     return replace(drift, missing=()) if is_shorter else drift
 
 
-def _signs(drift: Drift) -> frozenset[str]:
+def _signs(drift: SchemaDrift) -> frozenset[str]:
     return frozenset(
         (
             *(f"+{each.name}" for each in drift.added),
@@ -121,7 +121,7 @@ def _signs(drift: Drift) -> frozenset[str]:
     )
 
 
-def _drifted(drift: Drift, read: ReadStep, known: frozenset[str]) -> Drifted | None:
+def _drifted(drift: SchemaDrift, read: ReadStep, known: frozenset[str]) -> Drifted | None:
     """Return what is new of a drift, as the schema of the source would have it."""
     line = _odf_line if read.schema is not None else _ddl_line
     found = Drifted(

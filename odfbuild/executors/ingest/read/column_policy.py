@@ -13,14 +13,14 @@ import pyarrow as pa
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.read import read
 from odfbuild.executors.ingest.read.bad_rows_report import besides_of
-from odfbuild.executors.ingest.read.notes import Besides, Drift
+from odfbuild.executors.ingest.read.notes import ReadNotes, SchemaDrift
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataField, DataSchema, ReadStep
 from odfbuild.odf.schema.arrow import declared_schema, from_arrow
 from odfbuild.odf.schema.types import optional
-from odfbuild.planner.plan.policy import Columns, IngestOptions
+from odfbuild.planner.plan.policy import ColumnsPolicy, IngestOptions
 
 _LISTED = 10
 
@@ -33,7 +33,7 @@ def read_columns(
     name: str,
     options: IngestOptions,
     state: ChainState,
-) -> tuple[Frame | None, Besides]:
+) -> tuple[Frame | None, ReadNotes]:
     """Return the rows of an input in the columns that a policy wants, and what is told besides.
 
     `state` is that of the dataset.  Raises what `read` does.
@@ -42,15 +42,15 @@ def read_columns(
     declared = declared_schema(step)
     if policy is None or declared is None:
         told = besides_of(options, name, staging)
-        return read(step, path, staging=staging, name=name, besides=told), told
-    if policy is Columns.UNION:
+        return read(step, path, staging=staging, name=name, notes=told), told
+    if policy is ColumnsPolicy.UNION:
         step = _with(step, _gained(state, declared.names))
     frame, told = _read(step, path, staging, name, options)
-    if policy is Columns.EXACT:
+    if policy is ColumnsPolicy.EXACT:
         if told.drift:
             raise _not_exact(name, told.drift)
         return frame, told
-    if policy is Columns.UNION and told.drift.added:
+    if policy is ColumnsPolicy.UNION and told.drift.added:
         step = _with(step, _new(told.drift))
         frame, told = _read(step, path, staging, name, options)
     told.drift = replace(told.drift, added=(), missing=())
@@ -59,10 +59,10 @@ def read_columns(
 
 def _read(
     step: ReadStep, path: Path, staging: Path, name: str, options: IngestOptions
-) -> tuple[Frame | None, Besides]:
+) -> tuple[Frame | None, ReadNotes]:
     told = besides_of(options, name, staging)
-    told.by_name = options.columns is not Columns.EXACT
-    return read(step, path, staging=staging, name=name, besides=told), told
+    told.by_name = options.columns is not ColumnsPolicy.EXACT
+    return read(step, path, staging=staging, name=name, notes=told), told
 
 
 def _with(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
@@ -88,13 +88,13 @@ def _gained(state: ChainState, declared: list[str]) -> tuple[DataField, ...]:
     )
 
 
-def _new(drift: Drift) -> tuple[DataField, ...]:
+def _new(drift: SchemaDrift) -> tuple[DataField, ...]:
     """Return new columns of an input as a dataset gets them: all optional."""
     fields = from_arrow(pa.schema(drift.added)).fields
     return tuple(DataField(each.name, optional(each.type)) for each in fields)
 
 
-def _not_exact(name: str, drift: Drift) -> InvalidSourceError:
+def _not_exact(name: str, drift: SchemaDrift) -> InvalidSourceError:
     there = [each.name for each in (*drift.added, *drift.grown)]
     there += [there for there, _ in drift.renamed]
     here = [*drift.missing, *(ours for _, ours in drift.renamed)]

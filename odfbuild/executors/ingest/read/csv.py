@@ -25,7 +25,7 @@ import pyarrow.csv as arrow_csv
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.read.csv_bad_rows import Diversion
-from odfbuild.executors.ingest.read.notes import Aside, Besides, Drift, Spool
+from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, SchemaDrift, Spool
 from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
 from odfbuild.executors.ingest.read.problems import (
     InvalidSourceError,
@@ -37,7 +37,7 @@ from odfbuild.executors.ingest.read.problems import (
 from odfbuild.executors.ingest.read.text import (
     BLOCK,
     CsvText,
-    Record,
+    TextRecord,
     WholeBlocks,
     check_encoding,
     dialect_of,
@@ -194,20 +194,20 @@ def unbound(
 def drift_of(
     binding: Binding,
     header: Sequence[str] | None,
-    records: Iterable[Record],
+    records: Iterable[TextRecord],
     formats: Formats,
     null_value: str,
-) -> Drift:
+) -> SchemaDrift:
     """Return how the header differs from the schema; `records` show types, if that is needed."""
     if header is None:
-        return Drift()
+        return SchemaDrift()
     names, ours = [field.strip() for field in header], binding.schema.names
     if None not in binding.positions and len(names) == len(ours) and set(names) != set(ours):
         pairs = zip(names, ours, strict=True)
-        return Drift(renamed=tuple(pair for pair in pairs if pair[0] != pair[1]))
+        return SchemaDrift(renamed=tuple(pair for pair in pairs if pair[0] != pair[1]))
     added = [at for at, name in enumerate(names) if name and name not in ours]
     sample = [record.fields for record in records] if added else []
-    return Drift(
+    return SchemaDrift(
         added=tuple(
             pa.field(names[at], _shown_type(sample, at, formats, null_value)) for at in added
         ),
@@ -289,21 +289,21 @@ _COUNTED: Final = 100
 
 
 def read_csv(
-    step: ReadStepCsv, path: Path, *, staging: Path, name: str, besides: Besides
+    step: ReadStepCsv, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
     """Return the rows in the declared types; None if there is no record and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
     """
     source = CsvText(path, name, check_encoding(step.encoding), dialect_of(step))
-    job = _job(step, source, besides)
+    job = _job(step, source, notes)
     if job is None:
         declared = declared_schema(step)
         return None if declared is None else empty(declared)
     try:
-        if besides.aside is None:
+        if notes.aside is None:
             return job.run(staging)
-        return _diverted(job, besides.aside, staging)
+        return _diverted(job, notes.aside, staging)
     except pa.ArrowInvalid as error:
         raise job.explained(error) from None
 
@@ -330,7 +330,7 @@ def _diverted(job: "_Job", aside: Aside, staging: Path) -> Frame:
         return frame
 
 
-def _job(step: ReadStepCsv, source: CsvText, besides: Besides) -> "_Job | None":
+def _job(step: ReadStepCsv, source: CsvText, notes: ReadNotes) -> "_Job | None":
     """Look at the first records and bind them; None if there are none."""
     formats = formats_of(step)
     declared = declared_schema(step)
@@ -349,10 +349,10 @@ def _job(step: ReadStepCsv, source: CsvText, besides: Besides) -> "_Job | None":
     if declared is not None:
         if header is None:
             check_is_record(source.name, declared, first[0].fields)
-        elif not besides.by_name:
+        elif not notes.by_name:
             check_is_header(source.name, declared, header, formats, null_value)
-        binding = bind(source.name, declared, header, width, by_name=besides.by_name)
-        besides.drift = drift_of(binding, header, islice(records, _SAMPLE), formats, null_value)
+        binding = bind(source.name, declared, header, width, by_name=notes.by_name)
+        notes.drift = drift_of(binding, header, islice(records, _SAMPLE), formats, null_value)
     else:
         sample = [record.fields for record in first[has_header:]]
         types = formats if step.infer_schema else None
@@ -410,7 +410,7 @@ class _Job:
     def explained(self, error: Exception) -> InvalidSourceError:
         """Find what Arrow stumbled over: open quotes, rows of the wrong width, bad bytes."""
         wrong: list[tuple[int, str]] = []
-        last: Record | None = None
+        last: TextRecord | None = None
         for record in self.source.records(self._ending()):
             problem = problem_of(record, self.binding.width)
             if problem is not None and len(wrong) <= _COUNTED:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from odfbuild.executors.ingest.read.notes import Aside, Spool
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, counted
-from odfbuild.executors.ingest.read.text import CsvText, Record, problem_of, records, spans
+from odfbuild.executors.ingest.read.text import CsvText, TextRecord, problem_of, records, spans
 from odfbuild.executors.ingest.read.values import without_rows
 
 _Found: TypeAlias = Mapping[int, Sequence[str]]
@@ -149,7 +149,7 @@ class Diversion:
                 self._check_doubt(number, record, problem)
         raise self._uncertain()
 
-    def _check_doubt(self, number: int, record: Record, problem: str) -> None:
+    def _check_doubt(self, number: int, record: TextRecord, problem: str) -> None:
         if number < self.skipped:
             raise InvalidSourceError(
                 what=f"{self.source.name}:{record.line}: {problem}",

@@ -23,7 +23,7 @@ from odfbuild.executors.ingest.read.json_records import (
     not_an_object,
     sieve,
 )
-from odfbuild.executors.ingest.read.notes import Aside, Besides, drift_of
+from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, drift_of
 from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
 from odfbuild.executors.ingest.read.problems import (
     InvalidSourceError,
@@ -45,7 +45,7 @@ _Item: TypeAlias = tuple[int, Any]
 
 
 def read_json(
-    step: ReadStepJson, path: Path, *, staging: Path, name: str, besides: Besides
+    step: ReadStepJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
     """Return one row an element; None if there is no element and no schema.
 
@@ -55,7 +55,7 @@ def read_json(
     schema = declared_schema(step)
     if schema is not None:
         check_buildable(schema)
-    document = _Document(_text(path, encoding, name), name, lenient=besides.aside is not None)
+    document = _Document(_text(path, encoding, name), name, lenient=notes.aside is not None)
     if not document.text.strip():
         return None if schema is None else empty(schema)
     keys = step.sub_path.split(".") if step.sub_path else []
@@ -66,8 +66,8 @@ def read_json(
         if not len(schema):
             return None
     else:
-        besides.drift = drift_of(first, schema)
-    reader = _Reader(document, schema, formats_of(step), besides.aside)
+        notes.drift = drift_of(first, schema)
+    reader = _DocumentReader(document, schema, formats_of(step), notes.aside)
     if len(document.text) > LARGE:
         return on_disk(reader.tables(keys), schema, staging)
     made = list(reader.tables(keys))
@@ -95,7 +95,7 @@ def _text(path: Path, encoding: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _DocumentReader:
     """Makes tables of the records of a document."""
 
     document: "_Document"

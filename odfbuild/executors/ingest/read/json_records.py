@@ -59,7 +59,7 @@ def build(records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: For
 
     Raises Rejected with the rows at fault.
     """
-    maker = _Builder(formats)
+    maker = _ColumnBuilder(formats)
     rows = range(len(records))
     columns = [maker.top(records, rows, field) for field in schema]
     if maker.bad:
@@ -75,7 +75,7 @@ def sieve(
 
     What `build` makes of the good ones, in one pass over all.
     """
-    maker = _Builder(formats, most=None)
+    maker = _ColumnBuilder(formats, most=None)
     rows = range(len(records))
     columns = [maker.top(records, rows, field) for field in schema]
     passed(len(records))
@@ -113,7 +113,7 @@ def shown(value: Json) -> str:
             return "an array"
 
 
-class _Builder:
+class _ColumnBuilder:
     """Builds columns and collects what does not fit: the first `most`, or all, which are null then.
 
     The rows of these values are not to be used.

@@ -23,7 +23,7 @@ from odfbuild.executors.ingest.read.json_records import (
     not_an_object,
     sieve,
 )
-from odfbuild.executors.ingest.read.notes import Aside, Besides, drift_of
+from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, drift_of
 from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, Rejected, refusal
 from odfbuild.executors.ingest.read.text import BLOCK, check_encoding, utf8_blocks
@@ -38,22 +38,22 @@ _COUNTED: Final = 100
 
 
 def read_ndjson(
-    step: ReadStepNdJson, path: Path, *, staging: Path, name: str, besides: Besides
+    step: ReadStepNdJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
     """Return one row a line; None if there is no line and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
     """
-    source = _Source(path, name, check_encoding(step.encoding))
+    source = _LineSource(path, name, check_encoding(step.encoding))
     schema = declared_schema(step)
     if schema is not None:
         check_buildable(schema)
-        besides.drift = drift_of(source.sample(lenient=True), schema)
+        notes.drift = drift_of(source.sample(lenient=True), schema)
     else:
-        schema = infer_schema(source.sample(lenient=besides.aside is not None))
+        schema = infer_schema(source.sample(lenient=notes.aside is not None))
         if not len(schema):
             return None
-    reader = _Reader(source, schema, formats_of(step), besides.aside)
+    reader = _NdJsonReader(source, schema, formats_of(step), notes.aside)
     if path.stat().st_size > LARGE:
         return on_disk(reader.tables(), schema, staging)
     tables = list(reader.tables())
@@ -61,7 +61,7 @@ def read_ndjson(
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _LineSource:
     path: Path
     name: str
     encoding: str
@@ -105,11 +105,11 @@ class _Source:
         return found
 
 
-class _Reader:
+class _NdJsonReader:
     """Reads the pieces of one file in turn."""
 
     def __init__(
-        self, source: _Source, schema: pa.Schema, formats: Formats, aside: Aside | None
+        self, source: _LineSource, schema: pa.Schema, formats: Formats, aside: Aside | None
     ) -> None:
         self._source = source
         self._aside = aside

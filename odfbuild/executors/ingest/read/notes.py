@@ -125,7 +125,7 @@ _MOST_NAMES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class SchemaDrift:
     """How a file differs from the declared schema.
 
     `added` are the columns that the schema lacks, with the types that their values show, `grown`
@@ -144,7 +144,7 @@ class Drift:
 
 
 @dataclass(slots=True)
-class Besides:
+class ReadNotes:
     """What a reading is given to tell besides its rows; without `aside`, bad rows are refused.
 
     With `by_name`, columns bind by their names alone, whichever are on one side only.
@@ -152,7 +152,7 @@ class Besides:
 
     aside: Aside | None = None
     by_name: bool = False
-    drift: Drift = field(default_factory=Drift)
+    drift: SchemaDrift = field(default_factory=SchemaDrift)
     fine_times: FineTimes = field(default_factory=FineTimes)
 
 
@@ -180,30 +180,32 @@ class Drifting:
         self._seen += len(records)
 
     @property
-    def drift(self) -> Drift:
+    def drift(self) -> SchemaDrift:
         """What was found so far: new columns in alphabetical order, others in the schema's."""
         shown = {name: _type_of(values) for name, values in self._values.items() if values}
         added = [pa.field(n, t) for n, t in sorted(shown.items()) if n not in self._known]
         nested = [(each, widened(each.type, shown[each.name])) for each in self._nested
                   if each.name in shown]  # fmt: skip
         grown = [each.with_type(wide) for each, wide in nested if wide != each.type]
-        return Drift(tuple(added), tuple(grown))
+        return SchemaDrift(tuple(added), tuple(grown))
 
 
-def drift_of(records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Drift:
+def drift_of(records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> SchemaDrift:
     """Return what some records have that the schema lacks."""
     drifting = Drifting(schema)
     drifting.see(records)
     return drifting.drift
 
 
-def columns_drift(found: pa.Schema, declared: pa.Schema, leave: Collection[str] = ()) -> Drift:
+def columns_drift(
+    found: pa.Schema, declared: pa.Schema, leave: Collection[str] = ()
+) -> SchemaDrift:
     """Return how the columns of a file with types differ from those declared."""
     added = [each for each in found if each.name not in declared.names]
     both = [(each, found.field(each.name).type) for each in declared
             if found.names.count(each.name) == 1]  # fmt: skip
     grown = [each.with_type(widened(each.type, shown)) for each, shown in both]
-    return Drift(
+    return SchemaDrift(
         added=tuple(each.with_nullable(True) for each in added),
         grown=tuple(new for (old, _), new in zip(both, grown, strict=True) if new.type != old.type),
         missing=tuple(n for n in declared.names if n not in found.names and n not in leave),

@@ -9,7 +9,7 @@ from typing import IO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.data.frames import Frame, Part, footer_sum
+from odfbuild.executors.data.frames import FilePart, Frame, footer_sum
 from odfbuild.executors.ingest.read.problems import supported
 from odfbuild.executors.ingest.read.values import Formats
 from odfbuild.odf.events import ReadStepCsv, ReadStepJson, ReadStepNdJson
@@ -38,7 +38,7 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
         except BaseException:
             path.unlink()
             raise
-    return Frame(schema=schema, parts=(Part(path, 0, rows, footer_sum(path)),))
+    return Frame(schema=schema, parts=(FilePart(path, 0, rows, footer_sum(path)),))
 
 
 def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:

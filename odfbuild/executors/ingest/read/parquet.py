@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.data.fine_times import note_cut, noting_column, passed
 from odfbuild.executors.data.frames import Frame, opened_file
-from odfbuild.executors.ingest.read.notes import Besides, columns_drift
+from odfbuild.executors.ingest.read.notes import ReadNotes, columns_drift
 from odfbuild.executors.ingest.read.options import LARGE, on_disk
 from odfbuild.executors.ingest.read.problems import REQUIRED, InvalidSourceError, Rejected, quoted
 from odfbuild.executors.ingest.read.values import (
@@ -35,7 +35,7 @@ from odfbuild.odf.schema.arrow import (
 )
 
 
-class Cast:
+class ColumnCast:
     """Gives pieces of one file the types of the schema, counting rows for messages."""
 
     def __init__(self, schema: pa.Schema, name: str) -> None:
@@ -121,7 +121,7 @@ def _is_text(source: pa.DataType) -> bool:
 
 
 def read_parquet(
-    step: ReadStepParquet, path: Path, *, staging: Path, name: str, besides: Besides
+    step: ReadStepParquet, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
     """Return the rows of the declared columns; None for an empty file without a schema.
 
@@ -134,7 +134,7 @@ def read_parquet(
     try:
         with opened_file(path) as file:
             if declared is not None:
-                besides.drift = columns_drift(file.schema_arrow.remove_metadata(), declared)
+                notes.drift = columns_drift(file.schema_arrow.remove_metadata(), declared)
             return _frame(file, declared, path, staging, name)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidSourceError(
@@ -153,10 +153,10 @@ def _frame(
     _check_columns(found, schema, name)
     if _size(file, len(wanted)) <= LARGE:
         cells = file.read(columns=wanted)
-        return Frame.of(Cast(schema, name).apply(cells))
+        return Frame.of(ColumnCast(schema, name).apply(cells))
     if declared is None and schema == found:
         return Frame.at(path, schema=schema)
-    cast = Cast(schema, name)
+    cast = ColumnCast(schema, name)
     pieces = (pa.Table.from_batches([batch]) for batch in file.iter_batches(columns=wanted))
     return on_disk((cast.apply(piece) for piece in pieces), schema, staging)
 

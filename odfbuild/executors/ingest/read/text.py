@@ -33,7 +33,7 @@ _NOTHING: Final = rb"(?!)"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TextRecord:
     """The fields of one record, the line that it begins on, from 1, and the one that it ends on."""
 
     line: int
@@ -47,14 +47,14 @@ def dialect_of(step: ReadStepCsv) -> Dialect:
         return read_options.dialect_of(step)
 
 
-def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record]:
+def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[TextRecord]:
     """Yield the records of lines of text; blank lines are passed over, escapes are not known."""
     rows = _reader(text, dialect)
     line = 1
     try:
         for fields in rows:
             if fields:
-                yield Record(line, fields, rows.line_num)
+                yield TextRecord(line, fields, rows.line_num)
             line = rows.line_num + 1
     except csv.Error:
         raise _endless(f"{name}:{line}:") from None
@@ -89,7 +89,7 @@ def unescaped(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[
     yield from _fed(_Rewriter(dialect), blocks, name)
 
 
-class _Reader(Protocol):
+class _RecordSplitter(Protocol):
     """Takes blocks, gives back what is sure, and keeps the start of a value or record."""
 
     kept: bytes
@@ -100,7 +100,7 @@ class _Reader(Protocol):
     def end(self) -> bytes: ...
 
 
-def _fed(reader: _Reader, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+def _fed(reader: _RecordSplitter, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yield what a reader makes of the blocks, joined to at least the length of what it keeps.
 
     What is kept is read again with the next block, so a long value costs two passes, not one for
@@ -372,7 +372,7 @@ class CsvText:
         blocks = utf8_blocks(self.path, self.encoding, self.name)
         return unescaped(blocks, self.dialect, self.name) if self._has_escapes() else blocks
 
-    def records(self, ending: bytes = b"") -> Iterator[Record]:
+    def records(self, ending: bytes = b"") -> Iterator[TextRecord]:
         """Yield the records, and those of a text put after the end."""
         text = lines(BlockFile(chain(self.blocks(), [ending])))
         return records(text, self.dialect, self.name)
@@ -393,7 +393,7 @@ class CsvText:
             return any(escape in block for block in iter(lambda: file.read(BLOCK), b""))
 
 
-def problem_of(record: Record, width: int) -> str | None:
+def problem_of(record: TextRecord, width: int) -> str | None:
     """Return what is wrong with a record before its fields have types."""
     if len(record.fields) != width:
         return f"{counted(len(record.fields), 'field')} instead of {width}"

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from odfbuild.executors.ingest.read.geo.shapefile import read_shapefile
-from odfbuild.executors.ingest.read.notes import Besides
+from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.executors.ingest.sample.model import Sample, SampledColumn
 from odfbuild.odf.events import ReadStepEsriShapefile
 
@@ -25,7 +25,7 @@ def sample_shapefile(data: bytes, name: str, inside: str | None) -> Sample:
         path = Path(folder) / "sample.zip"
         path.write_bytes(data)
         step = ReadStepEsriShapefile(sub_path=inside)
-        frame = read_shapefile(step, path, staging=path.parent, name=name, besides=Besides())
+        frame = read_shapefile(step, path, staging=path.parent, name=name, notes=ReadNotes())
         batches = [] if frame is None else [*islice(frame.batches(_ROWS), 1)]
         rows = pa.Table.from_batches(batches, None if frame is None else frame.schema)
     return Sample(

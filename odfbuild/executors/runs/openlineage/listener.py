@@ -15,10 +15,10 @@ from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.runs.openlineage.model import (
     EventType,
     Job,
+    LineageDataset,
     Moment,
     Named,
     Run,
-    Subject,
     run_event,
 )
 from odfbuild.odf.identity import Multihash
@@ -48,14 +48,14 @@ class _Started:
 
 
 @dataclass(slots=True)
-class Told:
+class RunListener:
     """What watches a run; once it is over, `notes` has what could not be told."""
 
     progress: "Progress"
     notes: tuple[Diagnostic, ...] = ()
 
 
-class Telling:
+class LineageListener:
     """Watches a run and makes events of it, from whatever thread it is told.
 
     A step that cannot be described is told with its name alone; nothing here fails an apply.
@@ -145,8 +145,8 @@ class Telling:
         """Send an event of a step with all that is known of it."""
         subjects, ended = self._subjects, moment.type is not EventType.START
         job = begun.job
-        inputs: tuple[Subject, ...] = ()
-        outputs: tuple[Subject, ...] = ()
+        inputs: tuple[LineageDataset, ...] = ()
+        outputs: tuple[LineageDataset, ...] = ()
         with suppress(OdfBuildError, OSError):
             job = Job(named=job.named, kind=job.kind, query=subjects.query(step))
             inputs = subjects.inputs(step)
@@ -162,7 +162,7 @@ class Telling:
 
 
 @contextmanager
-def telling(project: Opened, watched: "Progress", file: Path | None) -> Iterator[Told]:
+def telling(project: Opened, watched: "Progress", file: Path | None) -> Iterator[RunListener]:
     """Tell of the apply in the block: in a file, to the server of the settings, or nobody.
 
     Raises EventsFileError before the block.
@@ -172,7 +172,7 @@ def telling(project: Opened, watched: "Progress", file: Path | None) -> Iterator
         project.permissions.check_source_env((named,), "openlineage in odfbuild.yaml")
     endpoint = endpoint_of(project.config.telling, os.environ)
     if file is None and endpoint is None:
-        yield Told(watched)
+        yield RunListener(watched)
         return
     from odfbuild.executors.runs.openlineage.sinks import FileSink, ServerSink, Sink
     from odfbuild.executors.runs.openlineage.subjects import Subjects
@@ -182,7 +182,7 @@ def telling(project: Opened, watched: "Progress", file: Path | None) -> Iterator
     namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or project.config.telling.namespace
     namespace = namespace or f"odf://{project.config.name}/{project.target}"
     subjects = Subjects(project.workspace, namespace, _homes(project))
-    told = Told(made := Telling(subjects, namespace, tuple(sinks), watched))
+    told = RunListener(made := LineageListener(subjects, namespace, tuple(sinks), watched))
     whole = False
     try:
         yield told

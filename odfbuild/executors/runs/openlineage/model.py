@@ -69,7 +69,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnRef:
+class LineageColumn:
     """A column of a dataset."""
 
     dataset: Named
@@ -77,16 +77,16 @@ class ColumnRef:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeColumn:
+class LineageField:
     """A column, the columns that its values come from, and those that decide on its rows."""
 
     name: str
-    values: tuple[ColumnRef, ...] = ()
-    rows: tuple[ColumnRef, ...] = ()
+    values: tuple[LineageColumn, ...] = ()
+    rows: tuple[LineageColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenAmount:
     """How much a run added to its output: records, and the bytes of their files."""
 
     records: int
@@ -94,7 +94,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class LineageDataset:
     """A dataset that a run reads or writes, and what is known of it; None is not known.
 
     `source` says where it is: the DID of a dataset, the place of a source.  `block` is its version,
@@ -105,8 +105,8 @@ class Subject:
     source: str | None = None
     block: Multihash | None = None
     columns: tuple[DataField, ...] | None = None
-    made: tuple[MadeColumn, ...] | None = None
-    written: Written | None = None
+    made: tuple[LineageField, ...] | None = None
+    written: WrittenAmount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ def run_event(
     job: Job,
     *,
     parent: Run | None = None,
-    inputs: Sequence[Subject] = (),
-    outputs: Sequence[Subject] = (),
+    inputs: Sequence[LineageDataset] = (),
+    outputs: Sequence[LineageDataset] = (),
 ) -> Json:
     """Return one event of a run of `job`; `parent` is the run that it is a part of."""
     return {
@@ -168,7 +168,7 @@ def _job_facets(job: Job) -> Json:
     return found
 
 
-def _output(of: Subject) -> Json:
+def _output(of: LineageDataset) -> Json:
     found = {**_named(of.named), "facets": _facets(of)}
     if of.written is not None:
         count = {"rowCount": of.written.records, "size": of.written.bytes}
@@ -177,7 +177,7 @@ def _output(of: Subject) -> Json:
     return found
 
 
-def _facets(of: Subject) -> Json:
+def _facets(of: LineageDataset) -> Json:
     found: Json = {}
     if of.source is not None:
         place = {"name": of.named.namespace, "uri": of.source}
@@ -213,9 +213,9 @@ def _members(of: DataType) -> tuple[DataField, ...]:
     return kind.fields if isinstance(kind, DataTypeStruct) else ()
 
 
-def _sources(column: MadeColumn) -> list[Json]:
+def _sources(column: LineageField) -> list[Json]:
     """Return what a column is made of, each column once, with all that it is used for."""
-    used: dict[ColumnRef, list[Json]] = {}
+    used: dict[LineageColumn, list[Json]] = {}
     for refs, kind in ((column.values, "DIRECT"), (column.rows, "INDIRECT")):
         for each in refs:
             used.setdefault(each, []).append({"type": kind})

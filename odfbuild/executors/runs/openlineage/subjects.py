@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 from uuid import UUID
 
-from odfbuild.executors.runs.openlineage.model import ColumnRef, MadeColumn, Named, Subject, Written
+from odfbuild.executors.runs.openlineage.model import (
+    LineageColumn,
+    LineageDataset,
+    LineageField,
+    Named,
+    WrittenAmount,
+)
 from odfbuild.lineage.ids import node_id
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
@@ -62,7 +68,7 @@ class Subjects:
         named = ((each.alias, each.text.strip()) for each in steps_of(sql))
         return ";\n".join(text if alias is None else f"-- {alias}\n{text}" for alias, text in named)
 
-    def inputs(self, step: Step) -> tuple[Subject, ...]:
+    def inputs(self, step: Step) -> tuple[LineageDataset, ...]:
         """Return what a step reads: inputs as far as they were read so far, or the source."""
         state = self._state(step.target)
         if state is None:
@@ -75,14 +81,14 @@ class Subjects:
             return tuple(self._input(id, read.get(id)) for id in dict.fromkeys(ids))
         return ()
 
-    def output(self, step: Step, *, ended: bool, before: Multihash | None) -> Subject:
+    def output(self, step: Step, *, ended: bool, before: Multihash | None) -> LineageDataset:
         """Return what a step writes; once it `ended`, with what is new after the block `before`."""
         dataset = self._workspace.open(step.target)
         state = None if dataset is None else dataset.state()
         if dataset is None or state is None:
-            return Subject(named=Named(self._namespace, str(step.target)))
+            return LineageDataset(named=Named(self._namespace, str(step.target)))
         works = ended and isinstance(step.work, Ingest | Transform)
-        return Subject(
+        return LineageDataset(
             named=self._named(dataset.id, step.target),
             source=str(dataset.id),
             block=state.head,
@@ -113,10 +119,10 @@ class Subjects:
         dataset = self._workspace.open(alias)
         return None if dataset is None else dataset.state()
 
-    def _input(self, id: DatasetId, read: ExecuteTransformInput | None) -> Subject:
+    def _input(self, id: DatasetId, read: ExecuteTransformInput | None) -> LineageDataset:
         state = self._workspace.dataset(id).state()
         block = None if read is None else read.new_block_hash
-        return Subject(
+        return LineageDataset(
             named=self._named(id),
             source=str(id),
             block=block or (None if state is None else state.head),
@@ -137,7 +143,7 @@ class Subjects:
             self._names = dict(self._workspace.aliases())
         return self._names.get(id)
 
-    def _made(self, alias: DatasetAlias, state: ChainState) -> tuple[MadeColumn, ...] | None:
+    def _made(self, alias: DatasetAlias, state: ChainState) -> tuple[LineageField, ...] | None:
         """Return what the query in force makes the columns of; None where that is not known."""
         if state.transform is None:
             return None
@@ -156,11 +162,11 @@ class Subjects:
         named = {name: self._named(id) for name, id in inputs.items()}
         rows = _refs(made.query.shaping, named)
         return tuple(
-            MadeColumn(each.name, _refs(each.sources, named), rows) for each in made.columns
+            LineageField(each.name, _refs(each.sources, named), rows) for each in made.columns
         )
 
 
-def source_of(fetch: FetchStep, namespace: str) -> Subject:
+def source_of(fetch: FetchStep, namespace: str) -> LineageDataset:
     """Return the source of a root without anything that may be secret: no user, no query.
 
     `namespace` is that of the files of the project.
@@ -168,7 +174,7 @@ def source_of(fetch: FetchStep, namespace: str) -> Subject:
     from odfbuild.executors.ingest.fetch.request import printable
 
     if is_opaque(fetch):
-        return Subject(named=Named("unknown", str(fetch.tag)))
+        return LineageDataset(named=Named("unknown", str(fetch.tag)))
     match fetch:
         case FetchStepUrl():
             url = printable(fetch.url.strip()).partition("?")[0].partition("#")[0]
@@ -176,30 +182,32 @@ def source_of(fetch: FetchStep, namespace: str) -> Subject:
         case FetchStepFilesGlob():
             known = fetch.path.startswith("/")
             named = Named("file", fetch.path) if known else Named(namespace, f"file:{fetch.path}")
-            return Subject(named=named, source=f"file:{_quoted(fetch.path)}")
+            return LineageDataset(named=named, source=f"file:{_quoted(fetch.path)}")
         case FetchStepContainer():
-            return Subject(named=Named("container", fetch.image))
+            return LineageDataset(named=Named("container", fetch.image))
         case FetchStepMqtt():
             topics = ", ".join(each.path for each in fetch.topics)
             server = f"mqtt://{fetch.host}:{fetch.port}"
-            return Subject(named=Named(server, topics), source=_quoted(server))
+            return LineageDataset(named=Named(server, topics), source=_quoted(server))
         case FetchStepEthereumLogs():
-            return Subject(named=Named("ethereum", str(fetch.chain_id or "")))
+            return LineageDataset(named=Named("ethereum", str(fetch.chain_id or "")))
 
 
-def _refs(of: "Iterable[Used]", named: Mapping[str, Named]) -> tuple[ColumnRef, ...]:
+def _refs(of: "Iterable[Used]", named: Mapping[str, Named]) -> tuple[LineageColumn, ...]:
     found = sorted((each.input, each.column) for each in of if each.input in named)
-    return tuple(ColumnRef(named[name], column) for name, column in found)
+    return tuple(LineageColumn(named[name], column) for name, column in found)
 
 
-def _place(url: str) -> Subject:
+def _place(url: str) -> LineageDataset:
     parts = urlsplit(url) if "${{" not in url.partition("://")[2].partition("/")[0] else None
     if parts is None or not parts.scheme or not parts.netloc:
         if url.lower().startswith("file:"):
-            return Subject(named=Named("file", url.removeprefix("file://")), source=_quoted(url))
-        return Subject(named=Named("url", url))
+            return LineageDataset(
+                named=Named("file", url.removeprefix("file://")), source=_quoted(url)
+            )
+        return LineageDataset(named=Named("url", url))
     server = f"{parts.scheme}://{parts.netloc}"
-    return Subject(named=Named(server, parts.path or "/"), source=_quoted(url))
+    return LineageDataset(named=Named(server, parts.path or "/"), source=_quoted(url))
 
 
 def _quoted(url: str) -> str:
@@ -211,7 +219,7 @@ def _columns(state: ChainState) -> tuple[DataField, ...] | None:
     return None if stored is None else data_schema(stored, state.vocab).fields
 
 
-def _written(dataset: Dataset, before: Multihash | None, head: Multihash) -> Written:
+def _written(dataset: Dataset, before: Multihash | None, head: Multihash) -> WrittenAmount:
     try:
         blocks = [block.event for _, block in dataset.blocks(before, head)]
     except NotInChainError:  # it was rewritten meanwhile
@@ -219,4 +227,4 @@ def _written(dataset: Dataset, before: Multihash | None, head: Multihash) -> Wri
     slices = [each.new_data for each in blocks if isinstance(each, AddData | ExecuteTransform)]
     found = [each for each in slices if each is not None]
     records = sum(e.offset_interval.end - e.offset_interval.start + 1 for e in found)
-    return Written(records, sum(each.size for each in found))
+    return WrittenAmount(records, sum(each.size for each in found))

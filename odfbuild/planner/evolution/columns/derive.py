@@ -35,7 +35,7 @@ from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.schema.types import inner, optional
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import examine
-from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep, steps_of
 
 if TYPE_CHECKING:
@@ -73,30 +73,30 @@ class Makes:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeColumn:
+class DerivedColumn:
     """A column and what makes it; a type of None is not known."""
 
     name: str
     type: "DataType | None"
     sources: "frozenset[ColumnRef]" = frozenset()
-    place: tuple[int, Place] | None = None
+    place: tuple[int, TextPlace] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class DerivedColumns:
     """The columns that a definition makes; None if not known, then `unknown` says why.
 
     `inputs` are the schemas that the query sees, by the names that it uses.
     """
 
-    columns: tuple[MadeColumn, ...] | None
+    columns: tuple[DerivedColumn, ...] | None
     unknown: str | None = None
     query: "QueryColumns | None" = None
     steps: tuple[QueryStep, ...] = ()
     inputs: Mapping[str, DataSchema | None] = field(default_factory=dict)
     lost_time: bool = False
 
-    def column(self, name: str) -> MadeColumn | None:
+    def column(self, name: str) -> DerivedColumn | None:
         """Return a column by its name."""
         return next((each for each in self.columns or () if each.name == name), None)
 
@@ -137,7 +137,7 @@ def data_schema(schema: DataSchema, vocab: DatasetVocabulary) -> DataSchema:
 
 def derive(
     makes: Makes, inputs: Mapping[str, DataSchema | None], columns: "ColumnsOfQuery | None" = None
-) -> Made:
+) -> DerivedColumns:
     """Return the columns that a definition makes of inputs, by the names its query uses.
 
     `columns` reads queries, `columns_of` by default.
@@ -145,31 +145,33 @@ def derive(
     if makes.source is not None:
         return _of_source(makes, makes.source, columns)
     if makes.transform is None:
-        return Made(columns=None, unknown="the definition has no source and no transform")
+        return DerivedColumns(columns=None, unknown="the definition has no source and no transform")
     if is_opaque(makes.transform.transform):
-        return Made(columns=None, unknown="the transform is of a kind that is not known here")
+        return DerivedColumns(
+            columns=None, unknown="the transform is of a kind that is not known here"
+        )
     return _of_query(makes, inputs, columns)
 
 
 def _of_source(
     makes: Makes, source: SetPollingSource | AddPushSource, columns: "ColumnsOfQuery | None"
-) -> Made:
+) -> DerivedColumns:
     try:
         read = _read_schema(source)
     except DdlError as error:
-        return Made(columns=None, unknown=f"the read schema cannot be read: {error.what}")
+        return DerivedColumns(columns=None, unknown=f"the read schema cannot be read: {error.what}")
     if source.preprocess is not None:
         if is_opaque(source.preprocess):
-            return Made(columns=None, unknown="the preprocess step is of an unknown kind")
+            return DerivedColumns(columns=None, unknown="the preprocess step is of an unknown kind")
         seen = None if read is None else DataSchema(tuple(_stored_fields(read.fields)))
         return _of_query(makes, {PREPROCESS_INPUT: seen}, columns)
     if read is None:
         why = "the read step declares no schema, so the columns are those of the data"
-        return Made(columns=None, unknown=why)
+        return DerivedColumns(columns=None, unknown=why)
     time = makes.vocab.event_time_column
     fields = tuple(_stored_fields(read.fields))
     lost = time not in {each.name for each in fields}
-    return _finished(makes, tuple(MadeColumn(f.name, f.type) for f in fields), lost_time=lost)
+    return _finished(makes, tuple(DerivedColumn(f.name, f.type) for f in fields), lost_time=lost)
 
 
 def _read_schema(source: SetPollingSource | AddPushSource) -> DataSchema | None:
@@ -183,7 +185,7 @@ def _read_schema(source: SetPollingSource | AddPushSource) -> DataSchema | None:
 
 def _of_query(
     makes: Makes, inputs: Mapping[str, DataSchema | None], columns: "ColumnsOfQuery | None"
-) -> Made:
+) -> DerivedColumns:
     from odfbuild.sql.columns import columns_of
 
     steps = makes.steps
@@ -191,9 +193,9 @@ def _of_query(
     if found.outputs is None or any(not each.name for each in found.outputs):
         nameless = "a column has no alias, so only the engine knows its name"
         why = found.unknown or nameless
-        return Made(columns=None, unknown=why, query=found, steps=steps, inputs=inputs)
+        return DerivedColumns(columns=None, unknown=why, query=found, steps=steps, inputs=inputs)
     outputs = tuple(
-        MadeColumn(
+        DerivedColumn(
             each.name, None if each.type is None else optional(each.type), each.sources, each.place
         )
         for each in found.outputs
@@ -221,16 +223,18 @@ def _seen(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Mapping[str,
     }
 
 
-def _finished(makes: Makes, columns: tuple[MadeColumn, ...], *, lost_time: bool) -> Made:
+def _finished(
+    makes: Makes, columns: tuple[DerivedColumn, ...], *, lost_time: bool
+) -> DerivedColumns:
     """Put the columns as they are stored; a root without event time gets that of the fetch."""
     vocab = makes.vocab
     if lost_time and makes.kind is DatasetKind.ROOT:
-        columns = (MadeColumn(vocab.event_time_column, EVENT_TIME), *columns)
+        columns = (DerivedColumn(vocab.event_time_column, EVENT_TIME), *columns)
     time = [each for each in columns if each.name == vocab.event_time_column]
     first = [replace(e, type=None if e.type is None else inner(e.type)) for e in time[:1]]
     hidden = _hidden(vocab) | {vocab.event_time_column}
     rest = [each for each in columns if each.name not in hidden]
-    return Made(columns=(*first, *rest), lost_time=lost_time)
+    return DerivedColumns(columns=(*first, *rest), lost_time=lost_time)
 
 
 def _arranged(fields: Sequence[DataField], vocab: DatasetVocabulary) -> tuple[DataField, ...]:

@@ -12,12 +12,12 @@ from odfbuild.sql.text.shape import (
     Call,
     Column,
     Literal,
-    Output,
-    Place,
     QueryShape,
     Select,
+    SelectItem,
     SetQuery,
     StarExpr,
+    TextPlace,
     Unknown,
     walk,
 )
@@ -26,7 +26,7 @@ from odfbuild.sql.text.steps import QueryStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
+class QueryRewrite:
     """How one query differs from another.
 
     `form` tells that they are the same but for spaces, comments and names of inputs; `values`
@@ -43,7 +43,7 @@ class Rewrite:
     changed: frozenset[str] = frozenset()
     unreadable: str | None = None
     step: int = 0
-    place: Place | None = None
+    place: TextPlace | None = None
     now: bool = True
 
     @property
@@ -52,17 +52,17 @@ class Rewrite:
         return not (self.values or self.rows or self.unreadable is not None)
 
 
-_ALL = Rewrite(values=True, rows=True)
+_ALL = QueryRewrite(values=True, rows=True)
 
 
 def compare_queries(
     before: Sequence[QueryStep],
     after: Sequence[QueryStep],
     renamed: Mapping[str, str] | None = None,
-) -> Rewrite:
+) -> QueryRewrite:
     """Return how the steps of `after` differ; `renamed` are inputs that have another name now."""
     if _words(before, renamed or {}) == _words(after, {}):
-        return Rewrite(form=True)
+        return QueryRewrite(form=True)
     was, bad = _read(before)
     now, worse = _read(after)
     if worse is not None:
@@ -138,20 +138,20 @@ def _quoted(name: str) -> str:
 # Shapes
 
 
-def _read(steps: Sequence[QueryStep]) -> tuple[list[QueryShape], Rewrite | None]:
+def _read(steps: Sequence[QueryStep]) -> tuple[list[QueryShape], QueryRewrite | None]:
 
     found: list[QueryShape] = []
     for number, step in enumerate(steps):
         try:
             found.append(_bare(step.statement.shape))
         except SqlTextError as error:
-            return found, Rewrite(unreadable=str(error), step=number, place=error.place)
+            return found, QueryRewrite(unreadable=str(error), step=number, place=error.place)
     return found, None
 
 
 def _bare(value: Any) -> Any:
     """Return a shape without the places of its parts, so that equal shapes are equal."""
-    if isinstance(value, Place):
+    if isinstance(value, TextPlace):
         return None
     if isinstance(value, tuple):
         return tuple(_bare(each) for each in value)
@@ -172,22 +172,22 @@ def _is_vague(value: Any) -> bool:
     return False
 
 
-def _compared(was: QueryShape, now: QueryShape) -> Rewrite:
+def _compared(was: QueryShape, now: QueryShape) -> QueryRewrite:
     match was, now:
         case Select(), Select():
             return _compared_selects(was, now)
         case SetQuery(), SetQuery() if replace(was, left=now.left, right=now.right) == now:
             left, right = _compared(was.left, now.left), _compared(was.right, now.right)
-            return Rewrite(
+            return QueryRewrite(
                 values=left.values or right.values,
                 rows=left.rows or right.rows or (was.distinct and was != now),
                 kept=left.kept & right.kept,
                 changed=left.changed | right.changed,
             )
-    return Rewrite(values=was != now, rows=was != now)
+    return QueryRewrite(values=was != now, rows=was != now)
 
 
-def _compared_selects(was: Select, now: Select) -> Rewrite:
+def _compared_selects(was: Select, now: Select) -> QueryRewrite:
     old, new = _named(was.outputs), _named(now.outputs)
     both = [name for name in old if name in new]
     changed = frozenset(name for name in both if new[name] != old[name])
@@ -197,10 +197,12 @@ def _compared_selects(was: Select, now: Select) -> Rewrite:
         gone = [each for each in was.outputs if each not in now.outputs]
         rows = rows or now.distinct or _is_positional(now)
         rows = rows or any(_generates(each) for each in (*added, *gone))
-    return Rewrite(values=bool(changed), rows=rows, kept=frozenset(both) - changed, changed=changed)
+    return QueryRewrite(
+        values=bool(changed), rows=rows, kept=frozenset(both) - changed, changed=changed
+    )
 
 
-def _named(outputs: Sequence[Output]) -> Mapping[str, Any]:
+def _named(outputs: Sequence[SelectItem]) -> Mapping[str, Any]:
     """Return what makes each column, by its name; a nameless one is called by its place."""
     named: dict[str, Any] = {}
     for number, each in enumerate(outputs):
@@ -220,7 +222,7 @@ def _is_positional(select: Select) -> bool:
     return group is not None and (group.all or any(isinstance(key, Literal) for key in group.keys))
 
 
-def _generates(output: Output) -> bool:
+def _generates(output: SelectItem) -> bool:
     """Tell whether a column makes rows of its own: explode() and its kin."""
     return any(
         isinstance(each, Call)

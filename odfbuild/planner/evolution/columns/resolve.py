@@ -25,14 +25,14 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.types import inner, is_optional, optional
 from odfbuild.planner.evolution.columns.derive import (
-    Made,
-    MadeColumn,
+    DerivedColumn,
+    DerivedColumns,
     Makes,
     data_schema,
     derive,
     makes_of,
 )
-from odfbuild.planner.evolution.columns.query_diff import Rewrite, compare_queries
+from odfbuild.planner.evolution.columns.query_diff import QueryRewrite, compare_queries
 
 UNTYPED: DataType = DataTypeOption(DataTypeNull())
 
@@ -70,8 +70,8 @@ class Resolver:
         self._new: dict[DatasetAlias, Makes] = {}
         self._before: dict[DatasetAlias, Resolved] = {}
         self._after: dict[DatasetAlias, Resolved] = {}
-        self._made_before: dict[DatasetAlias, Made] = {}
-        self._made_after: dict[DatasetAlias, Made] = {}
+        self._made_before: dict[DatasetAlias, DerivedColumns] = {}
+        self._made_after: dict[DatasetAlias, DerivedColumns] = {}
 
     def put(self, alias: DatasetAlias, makes: Makes) -> None:
         """Say how a dataset will be made: one that is new, changed, or reads what changed."""
@@ -98,7 +98,7 @@ class Resolver:
         after = self.after(alias).schema
         return self.before(alias).schema if after is None else after
 
-    def made_before(self, alias: DatasetAlias) -> Made | None:
+    def made_before(self, alias: DatasetAlias) -> DerivedColumns | None:
         """Return what the definition in force makes; None of a dataset that is not there."""
         state = self.current.get(alias)
         if state is None:
@@ -108,7 +108,7 @@ class Resolver:
             self._made_before[alias] = self._derive(alias, makes_of(state), seen)
         return self._made_before[alias]
 
-    def made_after(self, alias: DatasetAlias) -> Made | None:
+    def made_after(self, alias: DatasetAlias) -> DerivedColumns | None:
         """Return what the new definition makes; of one that stays as it is, what it made."""
         makes = self._new.get(alias)
         if makes is None:
@@ -138,7 +138,7 @@ class Resolver:
 
     def _derive(
         self, alias: DatasetAlias, makes: Makes, seen: Mapping[str, DataSchema | None]
-    ) -> Made:
+    ) -> DerivedColumns:
         if makes.steps:
             self.parsed.append(alias)
         return derive(makes, seen)
@@ -214,11 +214,11 @@ def _settle(
             known[top] = resolve(top)
 
 
-def _field(made: MadeColumn) -> DataField:
+def _field(made: DerivedColumn) -> DataField:
     return DataField(made.name, UNTYPED if made.type is None else made.type)
 
 
-def _grown(stored: DataSchema, made: Made) -> DataSchema:
+def _grown(stored: DataSchema, made: DerivedColumns) -> DataSchema:
     """Add the columns that a definition makes and no row has yet: they will be optional."""
     names = {each.name for each in stored.fields}
     new = [_field(each) for each in made.columns or () if each.name not in names]
@@ -230,11 +230,11 @@ def _grown(stored: DataSchema, made: Made) -> DataSchema:
 class _Rebase:
     """Carries the difference of two definitions over to the columns that are stored."""
 
-    def __init__(self, stored: DataSchema, was: Made, now: Made) -> None:
+    def __init__(self, stored: DataSchema, was: DerivedColumns, now: DerivedColumns) -> None:
         self.stored = {each.name: each.type for each in stored.fields}
         self.was = was
         self.now = now
-        self.rewrite: Rewrite = compare_queries(was.steps, now.steps)
+        self.rewrite: QueryRewrite = compare_queries(was.steps, now.steps)
         self.untyped: list[str] = []
 
     def resolved(self) -> Resolved:
@@ -250,7 +250,7 @@ class _Rebase:
         fields = tuple(DataField(name, {**made, **left}[name]) for name in names)
         return Resolved(DataSchema(fields), untyped=tuple(self.untyped))
 
-    def _type(self, new: MadeColumn) -> DataType:
+    def _type(self, new: DerivedColumn) -> DataType:
         stored, old = self.stored.get(new.name), self.was.column(new.name)
         if stored is None:
             return UNTYPED if new.type is None else new.type
@@ -262,7 +262,7 @@ class _Rebase:
             return _like(stored, new.type) if self.now.query is not None else new.type
         return _rebased(stored, old.type, new.type)
 
-    def _is_kept(self, column: MadeColumn) -> bool:
+    def _is_kept(self, column: DerivedColumn) -> bool:
         """Tell whether a column is made in the same way of columns that have the same types."""
         kept = self.rewrite.form or column.name in self.rewrite.kept
         old = self.was.column(column.name)
@@ -275,7 +275,7 @@ class _Rebase:
         )
 
 
-def _source_type(made: Made, name: str, column: str) -> DataType | None:
+def _source_type(made: DerivedColumns, name: str, column: str) -> DataType | None:
     schema = made.inputs.get(name)
     fields = () if schema is None else schema.fields
     return next((each.type for each in fields if each.name == column), None)

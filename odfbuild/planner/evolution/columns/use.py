@@ -19,7 +19,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.columns.derive import Made, makes_of_events
+from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.sql.query_class import QueryClass
@@ -67,7 +67,7 @@ def affected(
     columns: Reach,
     readers: Readers,
     order: Mapping[DatasetAlias, int],
-    made: Callable[[DatasetAlias], Sequence[Made]],
+    made: Callable[[DatasetAlias], Sequence[DerivedColumns]],
 ) -> tuple[Affected, ...]:
     """Return whom a change of some columns reaches, in topological order.
 
@@ -119,7 +119,7 @@ class _Reached:
 _UNKNOWN = _Reached((), (Usage.VALUE, Usage.SHAPE), unknown=True, all_rows=True)
 
 
-def _reached(made: Sequence[Made], incoming: Mapping[str, Reach]) -> _Reached:
+def _reached(made: Sequence[DerivedColumns], incoming: Mapping[str, Reach]) -> _Reached:
     """Return what of one reader is reached by what comes in under the names of its inputs."""
     columns: dict[str, None] = {}
     names: dict[str, None] = {}
@@ -155,7 +155,7 @@ def _holds(ref: "ColumnRef", incoming: Mapping[str, Reach]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeOf:
+class ColumnOrigins:
     """A column of a dataset and the columns of its inputs that its values come from."""
 
     name: str
@@ -189,14 +189,14 @@ class ColumnUse:
             for read in self._inputs[each.alias].values():
                 self._readers.setdefault(read, []).append(each.alias)
 
-    def made(self, dataset: DatasetAlias) -> tuple[MadeOf, ...] | None:
+    def made(self, dataset: DatasetAlias) -> tuple[ColumnOrigins, ...] | None:
         """Return the columns of a dataset; None if they cannot be told."""
         found = self._resolver.made_after(dataset)
         if found is None or found.columns is None:
             return None
         inputs = self._inputs.get(dataset, {})
         return tuple(
-            MadeOf(each.name, tuple(sorted(_located(each.sources, inputs))))
+            ColumnOrigins(each.name, tuple(sorted(_located(each.sources, inputs))))
             for each in found.columns
         )
 
@@ -215,7 +215,7 @@ class ColumnUse:
         order = {each.alias: number for number, each in enumerate(self._declared)}
         return affected(dataset, columns, readers, order, self._made)
 
-    def _made(self, dataset: DatasetAlias) -> tuple[Made, ...]:
+    def _made(self, dataset: DatasetAlias) -> tuple[DerivedColumns, ...]:
         found = self._resolver.made_after(dataset)
         return () if found is None else (found,)
 

@@ -22,9 +22,9 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.evolution.rules.hits import hit
-from odfbuild.planner.evolution.rules.renames import Renamed, find_renames
+from odfbuild.planner.evolution.rules.renames import ProbableRename, find_renames
 from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, Hit, Usage
@@ -334,7 +334,7 @@ def retired_hits(
 
 def _retired(
     alias: DatasetAlias,
-    renamed: Renamed | None,
+    renamed: ProbableRename | None,
     readers: Sequence[DatasetAlias],
     declared: Mapping[DatasetAlias, Declared],
     against: bool,
@@ -425,7 +425,7 @@ def _vocab(subject: Subject, state: ChainState) -> Iterator[Hit]:
             return
 
 
-def _of_event(subject: Subject, state: ChainState, change: Change) -> Iterator[Hit]:
+def _of_event(subject: Subject, state: ChainState, change: EventChange) -> Iterator[Hit]:
     alias, at = subject.alias, () if change.index is None else ("metadata", change.index)
     span = subject.span(*at)
     match change.event:

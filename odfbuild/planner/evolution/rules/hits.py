@@ -1,4 +1,4 @@
-"""Make hits: a rule that applies, in words, with its ways on.  Pure."""
+"""Make hits: a rule that applies, in words, with its ways forward.  Pure."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def hit(
     """Return a hit that no gate has judged yet.
 
     `why` is the rule's explanation unless there is more to say; `other` the other name that the
-    rule's ways on speak of; `severity` another one than the rule's own.
+    rule's ways forward speak of; `severity` another one than the rule's own.
     """
     names = {"dataset": dataset, "column": column, "other": other}
     return Hit(

@@ -43,7 +43,7 @@ def rule_text(rule: Rule) -> str:
         fill(rule.explanation, _WIDTH),
         "Before:\n" + indent(rule.before, "  "),
         "After:\n" + indent(rule.after, "  "),
-        "Ways on:\n" + "\n".join(f"  - {_way(way)}" for way in rule.ways),
+        "Options:\n" + "\n".join(f"  - {_way(way)}" for way in rule.ways),
     ]
     return "\n\n".join(parts) + "\n"
 

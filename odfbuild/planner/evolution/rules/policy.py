@@ -7,7 +7,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.evolution.rules.hits import hit
 from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import Assessment, ChangeClass
@@ -85,7 +85,7 @@ RULES = (
 def restating_hits(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
-    changes: Mapping[DatasetAlias, Sequence[Change]],
+    changes: Mapping[DatasetAlias, Sequence[EventChange]],
     found: Mapping[DatasetAlias, Assessment],
     limit: int | None,
 ) -> dict[DatasetAlias, Assessment]:
@@ -111,7 +111,7 @@ def restating_hits(
 
 def _restates(
     each: Declared,
-    changes: Mapping[DatasetAlias, Sequence[Change]],
+    changes: Mapping[DatasetAlias, Sequence[EventChange]],
     found: Mapping[DatasetAlias, Assessment],
 ) -> bool:
     assessment = found.get(each.alias)

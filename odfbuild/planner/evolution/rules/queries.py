@@ -225,7 +225,7 @@ def _text(subject: Subject, columns: Sequence[ColumnChange] | None) -> Iterator[
 
 
 def _unset(subject: Subject, found: Hit) -> Hit:
-    """Leave out the way on that the project has taken already."""
+    """Leave out the way forward that the project has taken already."""
     if not subject.restates:
         return found
     taken = "set on_query_change"

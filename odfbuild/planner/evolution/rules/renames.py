@@ -11,7 +11,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan.policy import Moved, last_names
+from odfbuild.planner.plan.policy import RenamedDataset, last_names
 from odfbuild.sql.text.steps import steps_of
 
 _LIKE = 0.9
@@ -28,7 +28,7 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class ProbableRename:
     """A dataset that is no longer declared, and a new one that looks like it."""
 
     old: DatasetAlias
@@ -37,7 +37,7 @@ class Renamed:
 
 def apply_moved(
     current: Mapping[DatasetAlias, ChainState],
-    moved: Sequence[Moved],
+    moved: Sequence[RenamedDataset],
     declared: Sequence[DatasetAlias],
 ) -> Moves:
     """Return the chains under their new names.
@@ -45,7 +45,7 @@ def apply_moved(
     Entries add up: a to b, b to c.  One whose chain is gone was done before, and does nothing.
     """
     found = list(_duplicates(moved))
-    steps: dict[DatasetAlias, Moved] = {}
+    steps: dict[DatasetAlias, RenamedDataset] = {}
     for each in moved:
         steps.setdefault(each.old, each)
     found += _circles(steps)
@@ -66,7 +66,9 @@ def apply_moved(
     )
 
 
-def unfinished_moves(declared: Sequence[Declared], moved: Sequence[Moved]) -> Iterator[Diagnostic]:
+def unfinished_moves(
+    declared: Sequence[Declared], moved: Sequence[RenamedDataset]
+) -> Iterator[Diagnostic]:
     """Yield moves whose definition, or an input, has the old name: a plan would begin a new chain.
 
     So `odfbuild mv` leaves the files when it is killed.
@@ -91,7 +93,9 @@ def unfinished_moves(declared: Sequence[Declared], moved: Sequence[Moved]) -> It
                     yield _unfinished(what, ref, last, span)
 
 
-def idle_moves(declared: Sequence[Declared], moved: Sequence[Moved]) -> Iterator[Diagnostic]:
+def idle_moves(
+    declared: Sequence[Declared], moved: Sequence[RenamedDataset]
+) -> Iterator[Diagnostic]:
     """Yield moves to a name that no definition has: nothing is moved."""
     names = {each.alias for each in declared}
     lasts = last_names(moved)
@@ -117,16 +121,16 @@ def _unfinished(what: str, old: DatasetAlias, new: DatasetAlias, span: SourceSpa
     )
 
 
-def _last(steps: Mapping[DatasetAlias, Moved], alias: DatasetAlias) -> Moved:
+def _last(steps: Mapping[DatasetAlias, RenamedDataset], alias: DatasetAlias) -> RenamedDataset:
     entry = steps[alias]
     while entry.new in steps:
         entry = steps[entry.new]
     return entry
 
 
-def _duplicates(moved: Sequence[Moved]) -> Iterator[Diagnostic]:
+def _duplicates(moved: Sequence[RenamedDataset]) -> Iterator[Diagnostic]:
     for part in ("old", "new"):
-        first: dict[DatasetAlias, Moved] = {}
+        first: dict[DatasetAlias, RenamedDataset] = {}
         for each in moved:
             before = first.setdefault(getattr(each, part), each)
             if before is not each:
@@ -139,7 +143,7 @@ def _duplicates(moved: Sequence[Moved]) -> Iterator[Diagnostic]:
                 )
 
 
-def _circles(steps: Mapping[DatasetAlias, Moved]) -> Iterator[Diagnostic]:
+def _circles(steps: Mapping[DatasetAlias, RenamedDataset]) -> Iterator[Diagnostic]:
     told: set[DatasetAlias] = set()
     for start in steps:
         seen, at = [start], steps[start].new
@@ -158,7 +162,7 @@ def _circles(steps: Mapping[DatasetAlias, Moved]) -> Iterator[Diagnostic]:
 
 def _problem(
     alias: DatasetAlias,
-    entry: Moved,
+    entry: RenamedDataset,
     current: Mapping[DatasetAlias, ChainState],
     declared: Mapping[DatasetAlias, DatasetAlias],
 ) -> Diagnostic | None:
@@ -186,7 +190,7 @@ def _problem(
     return None
 
 
-def _wrong(entry: Moved, what: str, why: str, fix: str) -> Diagnostic:
+def _wrong(entry: RenamedDataset, what: str, why: str, fix: str) -> Diagnostic:
     return Diagnostic(code="moved", what=what, why=why, fix=fix, span=entry.span)
 
 
@@ -195,7 +199,7 @@ def _wrong(entry: Moved, what: str, why: str, fix: str) -> Diagnostic:
 
 def find_renames(
     declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
-) -> tuple[Renamed, ...]:
+) -> tuple[ProbableRename, ...]:
     """Return the new datasets, in topological order, that look like one that is gone.
 
     Roots are compared by their source, derivatives by their inputs and the text of their query.
@@ -210,11 +214,11 @@ def find_renames(
         for key in _keys_of_state(gone[alias]):
             by_key.setdefault(key, []).append(alias)
     ids = {alias: state.dataset for alias, state in current.items()}
-    found: list[Renamed] = []
+    found: list[ProbableRename] = []
     for each in new:
         old = _match(each, ids, by_key, gone)
         if old is not None:
-            found.append(Renamed(old, each.alias))
+            found.append(ProbableRename(old, each.alias))
             ids[each.alias] = gone.pop(old).dataset
     return tuple(found)
 

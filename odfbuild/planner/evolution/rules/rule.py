@@ -1,4 +1,4 @@
-"""One rule: what it is about, how it is judged unless the project says otherwise, and ways on."""
+"""One rule: what it is about, how it is judged unless the project says otherwise, and options."""
 
 from dataclasses import dataclass
 

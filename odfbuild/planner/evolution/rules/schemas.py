@@ -17,7 +17,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.schema.types import is_optional
 from odfbuild.planner.evolution.columns.compare import is_nested, top_column
-from odfbuild.planner.evolution.columns.derive import Made, Makes
+from odfbuild.planner.evolution.columns.derive import DerivedColumns, Makes
 from odfbuild.planner.evolution.rules.hits import hit
 from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.subject import Subject
@@ -225,17 +225,17 @@ _WHOLE: Mapping[type[MergeStrategy], str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class AssessedColumns:
     """The columns of a dataset under assessment: how they change and what makes them."""
 
     change: SchemaChange
     untyped: tuple[str, ...] = ()
-    was: Made | None = None
-    now: Made | None = None
+    was: DerivedColumns | None = None
+    now: DerivedColumns | None = None
 
 
 def schema_hits(
-    subject: Subject, columns: Columns, changes: Sequence[ColumnChange]
+    subject: Subject, columns: AssessedColumns, changes: Sequence[ColumnChange]
 ) -> Iterator[Hit]:
     """Yield what changes of columns say, those that come from inputs set apart by the caller."""
     time = subject.makes().vocab.event_time_column
@@ -256,11 +256,11 @@ def schema_hits(
 
 
 def without_times(
-    columns: Columns,
+    columns: AssessedColumns,
     changes: Sequence[ColumnChange],
     old: DatasetVocabulary,
     new: DatasetVocabulary,
-) -> tuple[Columns, list[ColumnChange]]:
+) -> tuple[AssessedColumns, list[ColumnChange]]:
     """Leave out what follows from other names of system columns, on which there is a rule."""
     names = {getattr(vocab, name) for vocab in (old, new) for name in vocab.__slots__}
     kept = [
@@ -271,21 +271,21 @@ def without_times(
     return replace(columns, was=None), kept
 
 
-def unknown_hits(subject: Subject, columns: Columns) -> Iterator[Hit]:
+def unknown_hits(subject: Subject, columns: AssessedColumns) -> Iterator[Hit]:
     """Yield ODF212 if the columns cannot be told, before or after."""
     if columns.change.unknown is not None:
         message = f"its columns cannot be told: {columns.change.unknown}"
         yield hit(SCHEMA_UNKNOWN, subject.alias, message, span=_whole(subject))
 
 
-def _loses_time(columns: Columns) -> bool:
+def _loses_time(columns: AssessedColumns) -> bool:
     was, now = columns.was, columns.now
     if was is None or now is None or was.columns is None or now.columns is None:
         return False
     return now.lost_time and not was.lost_time
 
 
-def _column(subject: Subject, columns: Columns, change: ColumnChange, time: str) -> Hit:
+def _column(subject: Subject, columns: AssessedColumns, change: ColumnChange, time: str) -> Hit:
     rule = _BY_KIND[change.kind]
     if change.path == time and change.kind in ("retyped", "widened"):
         rule = EVENT_TIME_RETYPED
@@ -321,7 +321,7 @@ def _message(change: ColumnChange) -> str:
             return f"{change.path}: {change.before} -> {change.after}"
 
 
-def _span(subject: Subject, columns: Columns, path: str) -> SourceSpan:
+def _span(subject: Subject, columns: AssessedColumns, path: str) -> SourceSpan:
     """Return the place that makes a column, or should."""
     name = top_column(path)
     if columns.now is not None and columns.now.query is not None:
@@ -364,7 +364,7 @@ def _named(text: str) -> set[str]:
         return set()
 
 
-def refusals(subject: Subject, state: ChainState, columns: Columns) -> Iterator[Diagnostic]:
+def refusals(subject: Subject, state: ChainState, columns: AssessedColumns) -> Iterator[Diagnostic]:
     """Yield what no acceptance can make possible: a chain only gains optional columns."""
     if schema_in_force(state) is None or columns.change.before is None:
         return
@@ -390,7 +390,9 @@ def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -
     return None if makes.source is None else _WHOLE.get(type(makes.source.merge))
 
 
-def _refused(subject: Subject, columns: Columns, change: ColumnChange, why: str) -> Diagnostic:
+def _refused(
+    subject: Subject, columns: AssessedColumns, change: ColumnChange, why: str
+) -> Diagnostic:
     name = change.after if change.kind == "renamed" else change.path
     return Diagnostic(
         code="schema-evolution",

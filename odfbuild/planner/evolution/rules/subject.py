@@ -17,11 +17,11 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
+from odfbuild.planner.diff import EventChange
 from odfbuild.planner.evolution.columns.derive import Makes, makes_of, makes_of_events
-from odfbuild.planner.evolution.columns.query_diff import Rewrite, compare_queries
+from odfbuild.planner.evolution.columns.query_diff import QueryRewrite, compare_queries
 from odfbuild.planner.plan.policy import OnQueryChange
-from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep
 
 _E = TypeVar("_E", bound=MetadataEvent)
@@ -33,9 +33,9 @@ class Subject:
 
     declared: Declared
     state: ChainState | None
-    changes: Sequence[Change]
+    changes: Sequence[EventChange]
     against: bool = False
-    _rewrite: Rewrite | None = field(default=None, init=False)
+    _rewrite: QueryRewrite | None = field(default=None, init=False)
 
     @property
     def alias(self) -> DatasetAlias:
@@ -85,7 +85,7 @@ class Subject:
         return makes
 
     @property
-    def rewrite(self) -> Rewrite:
+    def rewrite(self) -> QueryRewrite:
         """Return how the query changed, of the transform or of the preprocess step."""
         if self._rewrite is None:
             before = () if self.state is None else makes_of(self.state).steps
@@ -125,7 +125,7 @@ class Subject:
         return None
 
     def query_span(
-        self, steps: Sequence[QueryStep], at: tuple[int, Place] | None = None
+        self, steps: Sequence[QueryStep], at: tuple[int, TextPlace] | None = None
     ) -> SourceSpan:
         """Return a place in a step of the query, by default the first line that changed or counts.
 
@@ -149,7 +149,7 @@ class Subject:
         spans = (self.declared.span((*path, name)) for name in names)
         return next((span for span in spans if span != whole), whole)
 
-    def _first_line(self, steps: Sequence[QueryStep]) -> tuple[int, Place]:
+    def _first_line(self, steps: Sequence[QueryStep]) -> tuple[int, TextPlace]:
         """Return the first line of the step that differs from the one in force, or of the last."""
         before = () if self.state is None else makes_of(self.state).steps
         was = [*(each.text for each in before), *([None] * len(steps))]
@@ -159,7 +159,7 @@ class Subject:
         step = next(changed, len(steps) - 1)
         text = steps[step].text
         start = len(text) - len(text.lstrip())
-        return step, Place.of(text, start, len(text[start:].partition("\n")[0].rstrip()))
+        return step, TextPlace.of(text, start, len(text[start:].partition("\n")[0].rstrip()))
 
     def read_path(self) -> tuple[str | int, ...] | None:
         """Return where the read step is declared whose schema gives the columns."""

@@ -7,14 +7,14 @@ from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import DataField, DataSchema
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.columns.compare import is_nested, top_column
-from odfbuild.planner.evolution.columns.derive import Made, MadeColumn
+from odfbuild.planner.evolution.columns.derive import DerivedColumn, DerivedColumns
 from odfbuild.planner.evolution.rules.hits import hit
 from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.schemas import COLUMN_MADE_OPTIONAL, COLUMN_MADE_REQUIRED
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
 from odfbuild.planner.plan.policy import Severity
-from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep
 
 UPSTREAM_COLUMN_REMOVED = Rule(
@@ -109,7 +109,7 @@ class Upstream:
     subject: Subject
     steps: tuple[QueryStep, ...]
     inputs: tuple[InputChange, ...]
-    made: Made
+    made: DerivedColumns
 
     def removal_hits(self) -> Iterator[Hit]:
         """Yield the columns that the query names and that are gone."""
@@ -208,7 +208,7 @@ class Upstream:
             return None
         return next((each for each in self.inputs if self._passes(each, made, change)), None)
 
-    def _passes(self, source: InputChange, made: MadeColumn, change: ColumnChange) -> bool:
+    def _passes(self, source: InputChange, made: DerivedColumn, change: ColumnChange) -> bool:
         kinds = {
             "removed": ("removed", "renamed"),
             "renamed": ("removed", "renamed"),
@@ -243,7 +243,7 @@ class Upstream:
     def _span(self, source: InputChange, path: str) -> SourceSpan:
         return self.subject.query_span(self.steps, self._place(source, path))
 
-    def _place(self, source: InputChange, path: str) -> tuple[int, Place] | None:
+    def _place(self, source: InputChange, path: str) -> tuple[int, TextPlace] | None:
         """Return where the query names a column of an input, or a part of it."""
         if is_nested(path):
             return self._place_of_part(path.replace("[]", "").split("."))
@@ -251,7 +251,7 @@ class Upstream:
         found = (at for ref, at in places.items() if (ref.input, ref.column) == (source.name, path))
         return next(found, None)
 
-    def _place_of_part(self, parts: Sequence[str]) -> tuple[int, Place] | None:
+    def _place_of_part(self, parts: Sequence[str]) -> tuple[int, TextPlace] | None:
         for number, step in enumerate(self.steps):
             for name in step.statement.columns:
                 if name.text == parts[-1] and name.qualifier == parts[-2]:
@@ -259,7 +259,7 @@ class Upstream:
         return None
 
     def _is_by_star(
-        self, source: InputChange, change: ColumnChange, at: tuple[int, Place] | None
+        self, source: InputChange, change: ColumnChange, at: tuple[int, TextPlace] | None
     ) -> bool:
         """Tell whether only a star takes a column in: one that it excludes is named."""
         query = self.made.query
@@ -270,7 +270,7 @@ class Upstream:
         column = (source.name, change.path)
         return not named and any((ref.input, ref.column) == column for ref in refs)
 
-    def _text(self, at: tuple[int, Place]) -> str:
+    def _text(self, at: tuple[int, TextPlace]) -> str:
         step, place = at
         return self.steps[step].text[place.start : place.start + place.length]
 

@@ -27,7 +27,7 @@ from odfbuild.project.yaml.format.order import order_keys
 from odfbuild.project.yaml.format.print import print_pages
 from odfbuild.project.yaml.format.tree import read_pages
 from odfbuild.project.yaml.layout import UnusualLayoutError
-from odfbuild.project.yaml.places import Source
+from odfbuild.project.yaml.places import SourceText
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 
@@ -48,7 +48,7 @@ def formatted(text: str, file: str) -> str:
     try:
         result = _laid_out(plain)
     except UnusualLayoutError as unusual:
-        raise _refusal(Source(file, plain).span(unusual.at, unusual.at + 1)) from None
+        raise _refusal(SourceText(file, plain).span(unusual.at, unusual.at + 1)) from None
     if not _says_the_same(plain, result):
         raise _refusal(SourceSpan(file=file, line=1))
     return result

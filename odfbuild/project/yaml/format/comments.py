@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from odfbuild.project.yaml.comments import Comment, Marks
 from odfbuild.project.yaml.format.print import block_text
-from odfbuild.project.yaml.format.tree import Block, Entry, Flow, Node, Page, Scalar
+from odfbuild.project.yaml.format.tree import Block, BlockEntry, Flow, Node, Scalar, YamlDocument
 
 
 @dataclass(slots=True)
 class _Stop:
     """An entry in the order of the text, and the blocks that it stands in, outermost first."""
 
-    entry: Entry
+    entry: BlockEntry
     blocks: tuple[Block, ...]
 
 
-def attach_comments(text: str, pages: list[Page], marks: Marks) -> None:
+def attach_comments(text: str, pages: list[YamlDocument], marks: Marks) -> None:
     """Put the comments of the text into its tree."""
     for page in pages:
         first = 0 if page is pages[0] else page.start
@@ -31,13 +31,13 @@ def attach_comments(text: str, pages: list[Page], marks: Marks) -> None:
 class _Attaching:
     """Comments and blank lines of one document."""
 
-    def __init__(self, text: str, page: Page) -> None:
+    def __init__(self, text: str, page: YamlDocument) -> None:
         self.text = text
         self.page = page
         self.stops: list[_Stop] = []
         self.raw: list[tuple[int, int]] = []
         self.kept: set[int] = set()
-        self.late: list[tuple[Entry, str]] = []
+        self.late: list[tuple[BlockEntry, str]] = []
         self._walk(page.root, ())
         self.places = [stop.entry.start for stop in self.stops]
 

@@ -6,12 +6,12 @@ from odfbuild.odf.events import DatasetSnapshot, MetadataBlock
 from odfbuild.odf.record import Record
 from odfbuild.odf.wire.layout import TABLES, UNIONS
 from odfbuild.odf.wire.slots import MadeOnce, Slot
-from odfbuild.project.yaml.format.tree import Block, Flow, Node, Page, Scalar
+from odfbuild.project.yaml.format.tree import Block, Flow, Node, Scalar, YamlDocument
 
 _ENVELOPE = ("kind", "version", "content")
 
 
-def order_keys(pages: list[Page]) -> None:
+def order_keys(pages: list[YamlDocument]) -> None:
     """Sort the keys of all manifests; documents that are none stay as they are.
 
     So do documents with anchors, which have to stand before what repeats them.

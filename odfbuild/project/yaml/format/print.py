@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from odfbuild.project.yaml.format.tree import Block, Entry, Flow, Node, Page, Scalar
+from odfbuild.project.yaml.format.tree import Block, BlockEntry, Flow, Node, Scalar, YamlDocument
 from odfbuild.project.yaml.layout import UnusualLayoutError
 
 
@@ -64,7 +64,7 @@ _INDICATOR = re.compile(r"[1-9]")
 _CHOMPING = re.compile(r"[+-]")
 
 
-def print_pages(pages: list[Page]) -> str:
+def print_pages(pages: list[YamlDocument]) -> str:
     """Return the text of all documents, ending with one line end; nothing of nothing."""
     text = "\n".join(_separated(line for page in pages for line in _page(page)))
     return f"{text}\n" if text else ""
@@ -83,7 +83,7 @@ def _separated(lines: Iterable[str]) -> Iterator[str]:
             yield ""
 
 
-def _page(page: Page) -> Iterator[str]:
+def _page(page: YamlDocument) -> Iterator[str]:
     yield from (line or _BLANK for line in _without_blank(page.above))
     root = page.root
     if page.explicit:
@@ -116,7 +116,7 @@ def _block(block: Block, indent: int, *, opens: bool = True) -> Iterator[str]:
         yield " " * indent + line if line else _BLANK
 
 
-def _lead(entry: Entry) -> list[str]:
+def _lead(entry: BlockEntry) -> list[str]:
     """Return what stands above an entry; what would stand behind a dash goes above it as well."""
     inside = entry.value
     if entry.key is not None or not _starts_beside(entry) or not isinstance(inside, Block):
@@ -129,7 +129,7 @@ def _lead(entry: Entry) -> list[str]:
     return lead
 
 
-def _starts_beside(entry: Entry) -> bool:
+def _starts_beside(entry: BlockEntry) -> bool:
     """Tell whether a block starts in the line of the dash before it."""
     value = entry.value
     return (
@@ -137,7 +137,7 @@ def _starts_beside(entry: Entry) -> bool:
     )
 
 
-def _entry(entry: Entry, block: Block, indent: int) -> Iterator[str]:
+def _entry(entry: BlockEntry, block: Block, indent: int) -> Iterator[str]:
     begin = " " * indent + ("-" if entry.key is None else f"{entry.key.raw}:")
     value = entry.value
     if isinstance(value, Block):
@@ -161,7 +161,7 @@ def _entry(entry: Entry, block: Block, indent: int) -> Iterator[str]:
         yield shown + entry.aside
 
 
-def _inline(node: Node, indent: int, was: int, entry: Entry | None) -> Iterator[str]:
+def _inline(node: Node, indent: int, was: int, entry: BlockEntry | None) -> Iterator[str]:
     """Yield the lines of a scalar or of a collection in brackets; the first without indentation."""
     assert not isinstance(node, Block)  # noqa: S101 - blocks start lines of their own
     before = f"{node.properties} " if node.properties else ""

@@ -55,12 +55,12 @@ class Block:
     start: int
     column: int
     properties: str = ""
-    entries: "list[Entry]" = field(default_factory=list)
+    entries: "list[BlockEntry]" = field(default_factory=list)
     tail: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
-class Entry:
+class BlockEntry:
     """One entry of a block, without a key in a list; `lead` stands above it, `aside` beside it."""
 
     start: int
@@ -75,7 +75,7 @@ Node: TypeAlias = Scalar | Flow | Block
 
 
 @dataclass(slots=True, kw_only=True)
-class Page:
+class YamlDocument:
     """One document; `above` stands over its ---, `head` and `tail` around its content."""
 
     explicit: bool
@@ -88,7 +88,7 @@ class Page:
     tail: list[str] = field(default_factory=list)
 
 
-def read_pages(text: str) -> tuple[list[Page], Marks]:
+def read_pages(text: str) -> tuple[list[YamlDocument], Marks]:
     """Return the documents of a text that is YAML with \\n as only line end, and its marks.
 
     Raises UnusualLayoutError for directives, explicit keys and line ends of other alphabets.
@@ -97,24 +97,26 @@ def read_pages(text: str) -> tuple[list[Page], Marks]:
     other = _BREAKS.search(text)
     if other is not None or not marks.plain:
         raise UnusualLayoutError(0 if other is None else other.start())
-    return _Builder(text, marks).pages(), marks
+    return _TreeBuilder(text, marks).pages(), marks
 
 
-class _Builder:
+class _TreeBuilder:
     def __init__(self, text: str, marks: Marks) -> None:
         self.text = text
         self.events = _events(text)
         self.dashes = iter(marks.dashes)
         self.starts = iter(marks.starts)
 
-    def pages(self) -> list[Page]:
-        pages: list[Page] = []
+    def pages(self) -> list[YamlDocument]:
+        pages: list[YamlDocument] = []
         for event in self.events:
             if isinstance(event, DocumentStartEvent):
                 start = next(self.starts) if event.explicit else 0
                 root = self.node(next(self.events))
                 pages.append(
-                    Page(explicit=bool(event.explicit), start=start, end=len(self.text), root=root)
+                    YamlDocument(
+                        explicit=bool(event.explicit), start=start, end=len(self.text), root=root
+                    )
                 )
         for page, following in pairwise(pages):
             page.end = following.start
@@ -171,7 +173,7 @@ class _Builder:
                 break
             dash = next(self.dashes)
             column = self.column(dash)
-            entries.append(Entry(start=dash, column=column, key=None, value=self.node(event)))
+            entries.append(BlockEntry(start=dash, column=column, key=None, value=self.node(event)))
         return _block(entries, properties)
 
     def mapping(self, properties: str) -> Block:
@@ -182,7 +184,7 @@ class _Builder:
             key = self.key(event)
             column = self.column(key.start)
             value = self.node(next(self.events))
-            entries.append(Entry(start=key.start, column=column, key=key, value=value))
+            entries.append(BlockEntry(start=key.start, column=column, key=key, value=value))
         return _block(entries, properties)
 
     def key(self, event: Any) -> Scalar:
@@ -195,7 +197,7 @@ class _Builder:
         return at - (self.text.rfind("\n", 0, at) + 1)
 
 
-def _block(entries: list[Entry], properties: str) -> Block:
+def _block(entries: list[BlockEntry], properties: str) -> Block:
     first = entries[0]
     return Block(start=first.start, column=first.column, properties=properties, entries=entries)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import Unspoken, exact_arguments, group_text
 from odfbuild.sql.analysis.facts import is_row_by_row
-from odfbuild.sql.analysis.keys.keyed import Parts
+from odfbuild.sql.analysis.keys.keyed import QueryParts
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Derived, From, QueryShape, Select
 from odfbuild.sql.text.statement import SqlTextError
@@ -31,7 +31,7 @@ GROUPS = "__odf_groups"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class AccumulatedValue:
     """What is kept of the values of one argument, beside how many of them are not null.
 
     `scale` is that of their sum, kept in 38 digits; None if they are not added up.
@@ -54,7 +54,7 @@ class Accumulators:
 
     step: int
     keys: int
-    kept: tuple[Kept, ...]
+    kept: tuple[AccumulatedValue, ...]
     rows: CarriedText
     result: CarriedText
 
@@ -72,7 +72,7 @@ def accumulators(
         return None
     if not shapes:
         return None
-    parts = Parts({name: shape for name, shape in shapes if name is not None}, inputs)
+    parts = QueryParts({name: shape for name, shape in shapes if name is not None}, inputs)
     group = parts.query(shapes[-1][1]).group
     return None if group is None else _of_group(group, steps, shapes, inputs)
 
@@ -98,7 +98,8 @@ def _of_group(
         step=number,
         keys=made.keys,
         kept=tuple(
-            Kept(scale=each.scale, least=each.least, greatest=each.greatest) for each in made.kept
+            AccumulatedValue(scale=each.scale, least=each.least, greatest=each.greatest)
+            for each in made.kept
         ),
         rows=made.rows,
         result=made.result,

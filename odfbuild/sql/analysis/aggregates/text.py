@@ -21,33 +21,33 @@ from odfbuild.odf.events import (
 )
 from odfbuild.sql.analysis.keys.group_names import GroupNames
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of
-from odfbuild.sql.columns import Tables
+from odfbuild.sql.columns import NamedRelations
 from odfbuild.sql.columns.expressions import output_name
 from odfbuild.sql.columns.functions import AGGREGATES
-from odfbuild.sql.columns.output import Rows
+from odfbuild.sql.columns.output import RelationColumns
 from odfbuild.sql.columns.relations import Relations
-from odfbuild.sql.columns.scope import Found, Scope
+from odfbuild.sql.columns.scope import NameScope, Resolution
 from odfbuild.sql.columns.types import Value
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import (
     Call,
     Column,
     Expr,
-    Group,
+    GroupBy,
     Lambda,
     Literal,
     Operation,
-    Output,
-    Place,
     QueryShape,
     Select,
+    SelectItem,
     StarExpr,
     Subquery,
+    TextPlace,
     Unknown,
     children,
     walk,
 )
-from odfbuild.sql.text.spans import Span, Spans, Spoken
+from odfbuild.sql.text.spans import QuerySpans, Span, Spoken
 from odfbuild.sql.text.statement import Statement
 from odfbuild.sql.text.types import BIGINT, BYTE, DOUBLE, FLOAT, INT, SHORT, Interval, SqlType
 
@@ -173,7 +173,7 @@ class _Kinds(Relations):
         inputs: Mapping[str, DataSchema | None],
         shapes: Sequence[tuple[str | None, QueryShape]],
     ) -> None:
-        tables = Tables(inputs)
+        tables = NamedRelations(inputs)
         super().__init__(tables.rows)
         self.kinds: dict[int, SqlType | None] = {}
         self.copied: set[int] = set()
@@ -183,16 +183,22 @@ class _Kinds(Relations):
             if name is not None:
                 tables.steps[name] = rows
 
-    def aggregate(self, expr: Call, scope: Scope) -> Value:
+    def aggregate(self, expr: Call, scope: NameScope) -> Value:
         if len(expr.args) == 1:
             argument = expr.args[0]
             self.kinds[id(expr)] = self.sourced(argument, scope)[0].kind
             found = scope.resolve(argument.parts) if isinstance(argument, Column) else None
-            if isinstance(found, Found) and found.copied and found.value.kind in (FLOAT, DOUBLE):
+            if (
+                isinstance(found, Resolution)
+                and found.copied
+                and found.value.kind in (FLOAT, DOUBLE)
+            ):
                 self.copied.add(id(expr))
         return super().aggregate(expr, scope)
 
-    def _group(self, group: Group, select: Select, given: Rows, scope: Scope) -> None:
+    def _group(
+        self, group: GroupBy, select: Select, given: RelationColumns, scope: NameScope
+    ) -> None:
         rows = scope.rows
         names = frozenset(each.name for each in (*rows.columns, *rows.hidden))
         self.columns[id(select)] = None if rows.open else names
@@ -233,15 +239,15 @@ def group_text(query: Statement, group: Select, found: Arguments, groups: str) -
 
     Raises Unspoken.
     """
-    return _Writer(query, group, found).written(groups)
+    return _TextWriter(query, group, found).written(groups)
 
 
-class _Writer:
+class _TextWriter:
     def __init__(self, query: Statement, group: Select, found: Arguments) -> None:
         self.text, self.group = query.text, group
         self.adding, self.columns = found.adding, found.columns
         self.names_of = GroupNames(group)
-        self.spans = Spans(query.text, query.tokens)
+        self.spans = QuerySpans(query.text, query.tokens)
         self.starts = {token.start: at for at, token in enumerate(self.spans.tokens)}
         self.calls: dict[int, Spoken] = {call.start: call for call in self.spans.calls()}
         self.select = self.spans.select(self._word(self._a_place()))
@@ -291,12 +297,12 @@ class _Writer:
 
     # Places in the text
 
-    def _word(self, place: Place) -> int:
+    def _word(self, place: TextPlace) -> int:
         if place.start not in self.starts:
             raise Unspoken
         return self.starts[place.start]
 
-    def _a_place(self) -> Place:
+    def _a_place(self) -> TextPlace:
         """Return a place of something in the SELECT list itself."""
         for output in self.group.outputs:
             if output.place is not None:
@@ -322,7 +328,7 @@ class _Writer:
     def _having_span(self) -> Span:
         return self.spans.span(self._clause("HAVING") + 1, self.select.stop)
 
-    def _value(self, output: Output, item: Span) -> Span:
+    def _value(self, output: SelectItem, item: Span) -> Span:
         """Return an item without its alias."""
         if not output.aliases:
             return item
@@ -480,7 +486,7 @@ class _Writer:
 
     # Pieces
 
-    def _name(self, output: Output) -> str:
+    def _name(self, output: SelectItem) -> str:
         name = output.aliases[0] if output.aliases else output_name(output.value)
         if not name or name.startswith("__odf_"):
             raise Unspoken

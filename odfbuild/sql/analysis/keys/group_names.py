@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odfbuild.sql.analysis.row_by_row import keys_of
-from odfbuild.sql.text.shape import Column, Derived, Expr, From, NamedTable, Opaque, Select, walk
+from odfbuild.sql.text.shape import (
+    Column,
+    Derived,
+    Expr,
+    From,
+    NamedTable,
+    OpaqueRelation,
+    Select,
+    walk,
+)
 
 
 class GroupNames:
@@ -63,7 +72,7 @@ def relations_of(source: From | None) -> Iterator[str]:
     for each in (source.source, *(join.source for join in source.joins), *source.views):
         if isinstance(each, Derived) and each.alias is None and isinstance(each.query, From):
             yield from relations_of(each.query)
-        elif not isinstance(each, Opaque) and each.alias is not None:
+        elif not isinstance(each, OpaqueRelation) and each.alias is not None:
             yield each.alias
         elif isinstance(each, NamedTable):
             yield each.name

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
-from odfbuild.sql.analysis.keys.keyed import Part, Parts
+from odfbuild.sql.analysis.keys.keyed import QueryPart, QueryParts
 from odfbuild.sql.columns.output import Token
 from odfbuild.sql.text.shape import QueryShape, SetQuery
 from odfbuild.sql.text.statement import SqlTextError
@@ -51,7 +51,7 @@ def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Pr
     return Products({name: parts.beside(name) for name in names}, compared)
 
 
-class _Terms(Parts):
+class _Terms(QueryParts):
     """Reads queries, and remembers which inputs stand on different sides of a UNION."""
 
     def __init__(
@@ -61,13 +61,13 @@ class _Terms(Parts):
         self._read: dict[int, frozenset[str]] = {}
         self._apart: list[tuple[frozenset[str], frozenset[str]]] = []
 
-    def query(self, query: QueryShape) -> Part:
+    def query(self, query: QueryShape) -> QueryPart:
         before = len(self.uses)
         part = super().query(query)
         self._read[id(query)] = frozenset(name for name, _ in self.uses[before:])
         return part
 
-    def _set(self, query: SetQuery) -> Part:
+    def _set(self, query: SetQuery) -> QueryPart:
         part = super()._set(query)
         none = frozenset[str]()
         sides = (self._read.get(id(each), none) for each in (query.left, query.right))

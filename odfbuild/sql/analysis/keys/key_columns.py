@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.keys.group_names import relations_of
-from odfbuild.sql.analysis.keys.keyed import Part, Parts
+from odfbuild.sql.analysis.keys.keyed import QueryPart, QueryParts
 from odfbuild.sql.columns.output import Token
 from odfbuild.sql.text.shape import (
     Call,
@@ -22,12 +22,12 @@ from odfbuild.sql.text.shape import (
     Derived,
     Expr,
     From,
-    Generator,
     Join,
     NamedTable,
-    Opaque,
+    OpaqueRelation,
     Operation,
     QueryShape,
+    RowGenerator,
     Select,
     SetQuery,
     Source,
@@ -93,7 +93,7 @@ def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -
 
 def _read(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]
-) -> tuple[Parts, Part] | None:
+) -> tuple[QueryParts, QueryPart] | None:
     """Return the parts of a query that works by a key, None for any other."""
     shapes: list[tuple[str | None, QueryShape]] = []
     for step in steps:
@@ -104,14 +104,14 @@ def _read(
     if not shapes:
         return None
     named = {name: shape for name, shape in shapes if name is not None}
-    parts = Parts(named, inputs, dict(steps[0].temporal))
+    parts = QueryParts(named, inputs, dict(steps[0].temporal))
     part = parts.query(shapes[-1][1])
     if part.name not in {"keyed", "join"} or not part.keys:
         return None
     return parts, part
 
 
-def _found(parts: Parts, part: Part) -> KeyColumns | None:
+def _found(parts: QueryParts, part: QueryPart) -> KeyColumns | None:
     uses = [
         (name, {_root(parts, token): column for column, token in tokens.items()})
         for name, tokens in parts.uses
@@ -127,7 +127,7 @@ def _found(parts: Parts, part: Part) -> KeyColumns | None:
     return KeyColumns(found, _outputs(parts, part, roots), _times(parts))
 
 
-def _times(parts: Parts) -> dict[str, frozenset[str]] | None:
+def _times(parts: QueryParts) -> dict[str, frozenset[str]] | None:
     """Return the columns of the inputs that are times of windows."""
     found: dict[str, frozenset[str]] = {}
     for timed in parts.timed:
@@ -142,7 +142,7 @@ def _times(parts: Parts) -> dict[str, frozenset[str]] | None:
     return found
 
 
-def _root(parts: Parts, token: Token) -> Token:
+def _root(parts: QueryParts, token: Token) -> Token:
     """Return the token of the preserved side for one that an outer join matches with it.
 
     A later join may have made both sides equal: what leads back to where it began ends there.
@@ -153,7 +153,7 @@ def _root(parts: Parts, token: Token) -> Token:
     return seen[-1]
 
 
-def _outputs(parts: Parts, part: Part, roots: Sequence[Token]) -> tuple[str, ...] | None:
+def _outputs(parts: QueryParts, part: QueryPart, roots: Sequence[Token]) -> tuple[str, ...] | None:
     """Return the columns of the result that hold the key; None if a part of it is not there."""
     if part.rows.open:
         return None
@@ -271,10 +271,10 @@ class _Uses:
             case Derived(query=query) if not isinstance(query, From):
                 self.seen |= bool(source.columns) or source.lateral
                 self.query(query)
-            case Generator():
+            case RowGenerator():
                 self.seen |= bool(self.names.intersection(source.columns))
                 self._look([source.call])
-            case Opaque():
+            case OpaqueRelation():
                 self.seen = True
 
     def _join(self, join: Join) -> None:

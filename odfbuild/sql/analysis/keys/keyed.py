@@ -16,8 +16,15 @@ from odfbuild.odf.events import DataSchema, DataType, DataTypeStruct
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, refusal, some
 from odfbuild.sql.columns.expressions import output_name
 from odfbuild.sql.columns.functions import WINDOWED
-from odfbuild.sql.columns.output import Attribute, ColumnRef, OpenPart, Rows, Token, unknown_rows
-from odfbuild.sql.columns.scope import Found, Scope, fields_of
+from odfbuild.sql.columns.output import (
+    Attribute,
+    ColumnRef,
+    OpenPart,
+    RelationColumns,
+    Token,
+    unknown_rows,
+)
+from odfbuild.sql.columns.scope import NameScope, Resolution, fields_of
 from odfbuild.sql.columns.structs import GENERATORS, generated
 from odfbuild.sql.columns.types import UNKNOWN, Value
 from odfbuild.sql.text.shape import (
@@ -26,18 +33,18 @@ from odfbuild.sql.text.shape import (
     Derived,
     Expr,
     From,
-    Generator,
     Join,
     NamedTable,
-    Opaque,
+    OpaqueRelation,
     Operation,
-    Over,
     QueryShape,
+    RowGenerator,
     Select,
     SetQuery,
     Source,
     StarExpr,
     Unknown,
+    WindowShape,
     walk,
 )
 from odfbuild.sql.text.types import as_read, unwrapped
@@ -48,7 +55,7 @@ _NOTHING = frozenset[ColumnRef]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class QueryPart:
     """A part of a query: its class, the clause that makes it so, and the key it works by.
 
     `keys` is None where there are several.  `rows` are the columns in scope, `group` is the only
@@ -59,19 +66,22 @@ class Part:
     name: str
     because: str | None = None
     keys: Keys | None = frozenset()
-    rows: Rows = field(default_factory=lambda: Rows([]))
+    rows: RelationColumns = field(default_factory=lambda: RelationColumns([]))
     group: Select | None = None
     aliases: frozenset[str] = frozenset()
     windows: Mapping[Call, Token] = field(default_factory=dict)
 
 
-def whole(because: str) -> Part:
+def whole(because: str) -> QueryPart:
     """Return a part that must be computed in full."""
-    return Part(name="whole", because=because, keys=None)
+    return QueryPart(name="whole", because=because, keys=None)
 
 
 def shared(
-    left: Part, right: Part, pairs: Sequence[tuple[Token, Token]], root: Callable[[Token], Token]
+    left: QueryPart,
+    right: QueryPart,
+    pairs: Sequence[tuple[Token, Token]],
+    root: Callable[[Token], Token],
 ) -> list[tuple[Token, Token]]:
     """Return the pairs of columns by which both sides of a join work; a linear one works by any.
 
@@ -85,7 +95,7 @@ def shared(
     ]
 
 
-class Columns:
+class ColumnIdentities:
     """Gives the columns of inputs their identities, and finds them again by what they are called.
 
     `inputs` are the columns of the inputs, as far as they are known; `uses` is what was read of
@@ -105,7 +115,7 @@ class Columns:
         self.fresh = count()
         self._same: dict[Token, Token] = {}
 
-    def known(self, expr: Expr, part: Part) -> Token | None:
+    def known(self, expr: Expr, part: QueryPart) -> Token | None:
         """Return the token of a mere column or of a grouped event-time window."""
         if isinstance(expr, Call) and expr.name in WINDOWED:
             if any(each.name == expr.name for each in part.rows.columns):
@@ -123,7 +133,7 @@ class Columns:
             token = windows[0] if len(windows) == 1 and not named else None
         return self.rooted(token)
 
-    def token(self, expr: Expr, part: Part) -> Token:
+    def token(self, expr: Expr, part: QueryPart) -> Token:
         """Return what is equal for equal values of an expression; a new one if nothing is known."""
         if isinstance(expr, Column):
             self.asked.add(expr.name)
@@ -131,7 +141,7 @@ class Columns:
         self.note_unknown(expr, token, part)
         return next(self.fresh) if token is None else token
 
-    def note_unknown(self, expr: Expr, token: Token | None, part: Part) -> None:
+    def note_unknown(self, expr: Expr, token: Token | None, part: QueryPart) -> None:
         """Note a name that is no certain column only as not all columns are known."""
         if token is None and isinstance(expr, Column) and part.rows.open:
             self.unknown.append(".".join(expr.parts))
@@ -160,7 +170,7 @@ class Columns:
         """Return the tokens that stand for some."""
         return frozenset(map(self.root, keys))
 
-    def input(self, source: NamedTable) -> Rows:
+    def input(self, source: NamedTable) -> RelationColumns:
         """Return the columns of an input, which differ for each time that it is read."""
         tokens: dict[str, Token] = {}
         self.uses.append((source.name, tokens))
@@ -169,26 +179,28 @@ class Columns:
         if schema is None:
             part = OpenPart(name, frozenset({source.name}))
             known = lambda each: tokens.setdefault(each, next(self.fresh))  # noqa: E731
-            rows = Rows([], open=[part._replace(token=known)], bases={name: source.name})
+            rows = RelationColumns([], open=[part._replace(token=known)], bases={name: source.name})
         else:
             tokens.update((each.name, next(self.fresh)) for each in schema.fields)
             columns = [
                 Attribute(each.name, _struct(each.type), _NOTHING, name, token=tokens[each.name])
                 for each in schema.fields
             ]
-            rows = Rows(columns, bases={name: source.name})
+            rows = RelationColumns(columns, bases={name: source.name})
         return self.listed(rows, name, source.columns) if source.columns else rows
 
-    def listed(self, rows: Rows, name: str | None, columns: tuple[str, ...]) -> Rows:
+    def listed(
+        self, rows: RelationColumns, name: str | None, columns: tuple[str, ...]
+    ) -> RelationColumns:
         """Return the columns of a relation under its name, and under a list of names."""
         found = rows.named(name, columns)
         if columns:
             self._compare(rows, found, columns)
         return found
 
-    def outputs(self, select: Select, part: Part) -> Rows:
+    def outputs(self, select: Select, part: QueryPart) -> RelationColumns:
         """Return the columns that the items of a SELECT list give."""
-        given = Rows([])
+        given = RelationColumns([])
         structs = {
             self.rooted(each.token): each.value for each in part.rows.columns if each.value.kind
         }
@@ -206,22 +218,22 @@ class Columns:
             self._compare(part.rows, given)
         return given
 
-    def _output(self, names: Sequence[str], value: Expr, part: Part) -> Attribute:
+    def _output(self, names: Sequence[str], value: Expr, part: QueryPart) -> Attribute:
         token = self.known(value, part)
         name = names[0] if len(names) == 1 else "" if names else output_name(value)
         if isinstance(value, Column) and value.name in self.redefined:
             self.redefined.add(name)
         return Attribute(name, UNKNOWN, _NOTHING, token=token)
 
-    def _starred(self, star: StarExpr, rows: Rows) -> Rows:
+    def _starred(self, star: StarExpr, rows: RelationColumns) -> RelationColumns:
         found = rows.starred(star)
         if found is None:
-            struct = Scope(rows).resolve(star.qualifier)
-            if isinstance(struct, Found):
+            struct = NameScope(rows).resolve(star.qualifier)
+            if isinstance(struct, Resolution):
                 found = fields_of(star, struct.value, frozenset())
         return unknown_rows() if found is None else found
 
-    def _is_alias(self, column: Column, part: Part) -> bool:
+    def _is_alias(self, column: Column, part: QueryPart) -> bool:
         """Tell whether a name may be that of an item of the same SELECT list.
 
         A column of what is read goes first, where it is known to have one.
@@ -231,7 +243,9 @@ class Columns:
             return False
         return name in part.aliases and not any(each.name == name for each in part.rows.columns)
 
-    def _compare(self, before: Rows, after: Rows, names: Iterable[str] = ()) -> None:
+    def _compare(
+        self, before: RelationColumns, after: RelationColumns, names: Iterable[str] = ()
+    ) -> None:
         """Note which names no longer mean what they meant."""
         was, now = before.tokens(), after.tokens()
         gone = {name for each in after.open for name in each.without}
@@ -247,17 +261,17 @@ def _struct(of: DataType) -> Value:
     return Value(as_read(kind), null) if isinstance(kind, DataTypeStruct) else UNKNOWN
 
 
-def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> Rows:
+def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> RelationColumns:
     """Return the columns that a generator gives."""
     found = []
     if isinstance(call, Call) and call.name in GENERATORS:
         found = generated(call, [UNKNOWN] * len(call.args), names, outer=False)
     if not found:
         return unknown_rows().named(alias)
-    return Rows([Attribute(name, UNKNOWN, frozenset(), alias) for name, _ in found])
+    return RelationColumns([Attribute(name, UNKNOWN, frozenset(), alias) for name, _ in found])
 
 
-def partition_of(over: Over, named: Mapping[str, Over]) -> tuple[Expr, ...]:
+def partition_of(over: WindowShape, named: Mapping[str, WindowShape]) -> tuple[Expr, ...]:
     """Return the PARTITION BY of a window, also where a name, or one for another, stands for it."""
     for _ in range(2):
         if not over.partition and over.name is not None:
@@ -269,7 +283,7 @@ _MOST = 500  # queries read, those that are used several times counted each time
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _NamedQuery:
     """A query that can be read by name, and what its own names mean."""
 
     query: QueryShape
@@ -277,11 +291,11 @@ class _Table:
     columns: tuple[str, ...] = ()
 
 
-_Tables: TypeAlias = "dict[str, _Table]"
+_Tables: TypeAlias = "dict[str, _NamedQuery]"
 _Pair: TypeAlias = tuple[Token, Token]
 
 
-class Parts(Columns):
+class QueryParts(ColumnIdentities):
     """Reads queries; `steps` are those that can be read by name.  Each use is read anew.
 
     `timed` are the times of event-time windows and of rows that meet versions, None for one that
@@ -299,12 +313,12 @@ class Parts(Columns):
         self.versions = versions or {}
         self.tables: _Tables = {}
         for name, step in steps.items():
-            self.tables = {**self.tables, name: _Table(step, self.tables)}
+            self.tables = {**self.tables, name: _NamedQuery(step, self.tables)}
         self.timed: list[Token | None] = []
         self.spans: dict[Token, Token] = {}
         self._left = _MOST
 
-    def query(self, query: QueryShape) -> Part:
+    def query(self, query: QueryShape) -> QueryPart:
         """Return what a query is."""
         self._left -= 1
         if isinstance(query, Unknown) or self._left < 0:
@@ -313,7 +327,7 @@ class Parts(Columns):
             return whole("WITH RECURSIVE")
         before = self.tables
         for part in query.with_:
-            table = _Table(part.query, self.tables, part.columns)
+            table = _NamedQuery(part.query, self.tables, part.columns)
             self.tables = {**self.tables, part.name: table}
         try:
             return self._select(query) if isinstance(query, Select) else self._set(query)
@@ -322,7 +336,7 @@ class Parts(Columns):
 
     # SELECT
 
-    def _select(self, select: Select) -> Part:
+    def _select(self, select: Select) -> QueryPart:
         if select.source is None:
             return whole("SELECT without FROM")
         part = self._from(select.source)
@@ -341,7 +355,7 @@ class Parts(Columns):
         part = replace(part, rows=rows, aliases=frozenset(), windows={})
         return self._by(part, self._all(rows), "DISTINCT") if select.distinct else part
 
-    def _grouped(self, select: Select, part: Part) -> Part:
+    def _grouped(self, select: Select, part: QueryPart) -> QueryPart:
         group = select.group
         exprs = [*(output.value for output in select.outputs), *some(select.having)]
         if group is None:
@@ -363,7 +377,7 @@ class Parts(Columns):
         fresh = part.name == "linear" and not windows
         return replace(found, windows=windows, group=select if fresh else None)
 
-    def _of_keys(self, rows: Rows, select: Select, part: Part) -> Rows:
+    def _of_keys(self, rows: RelationColumns, select: Select, part: QueryPart) -> RelationColumns:
         """Leave the identity to those columns of a SELECT with groups that are keys of these."""
         keys = keys_of(select.group, select) if select.group else ()
         held = {self.known(each, part) for each in keys}
@@ -371,9 +385,9 @@ class Parts(Columns):
             each._replace(token=None) if self.rooted(each.token) not in held else each
             for each in rows.columns
         ]
-        return Rows(columns, open=[each._replace(token=None) for each in rows.open])
+        return RelationColumns(columns, open=[each._replace(token=None) for each in rows.open])
 
-    def _windowed(self, select: Select, part: Part) -> Part:
+    def _windowed(self, select: Select, part: QueryPart) -> QueryPart:
         """Add the window functions, whose partitions must all be the same."""
         named = dict(select.windows)
         exprs = [*(output.value for output in select.outputs), *some(select.qualify)]
@@ -386,14 +400,14 @@ class Parts(Columns):
             part = self._by(part, keys, "a window function (OVER)")
         return part
 
-    def _all(self, rows: Rows) -> Keys:
+    def _all(self, rows: RelationColumns) -> Keys:
         self.asked.update(each.name for each in rows.columns)
         tokens = [*(self.rooted(each.token) for each in rows.columns), *(None for _ in rows.open)]
         return frozenset(next(self.fresh) if each is None else each for each in tokens)
 
     # Keys
 
-    def _by(self, part: Part, keys: Keys, clause: str) -> Part:
+    def _by(self, part: QueryPart, keys: Keys, clause: str) -> QueryPart:
         """Put an operator that works by a key over a part."""
         if part.name == "whole":
             return part
@@ -406,7 +420,7 @@ class Parts(Columns):
 
     # FROM
 
-    def _from(self, source: From) -> Part:
+    def _from(self, source: From) -> QueryPart:
         part = self._source(source.source)
         for join in source.joins:
             part = self._join(part, join)
@@ -416,11 +430,11 @@ class Parts(Columns):
                 part = self._generated(part, view) if clause is None else whole(clause)
         return part
 
-    def _generated(self, part: Part, view: Generator) -> Part:
+    def _generated(self, part: QueryPart, view: RowGenerator) -> QueryPart:
         rows = generated_rows(view.call, view.columns, view.alias)
         return replace(part, rows=part.rows.beside(rows))
 
-    def _source(self, source: Source) -> Part:
+    def _source(self, source: Source) -> QueryPart:
         match source:
             case NamedTable(versioned=True):
                 return whole("FOR SYSTEM_TIME AS OF")
@@ -433,22 +447,22 @@ class Parts(Columns):
                 return part if source.alias is None else self._renamed(part, source)
             case Derived(query=query) if not isinstance(query, From):
                 return self._renamed(self.query(query), source)
-            case Generator():
+            case RowGenerator():
                 return whole("a table function")
-            case Opaque(why=why):
+            case OpaqueRelation(why=why):
                 return whole(why)
         return whole("this form of statement")
 
-    def _renamed(self, part: Part, source: NamedTable | Derived) -> Part:
+    def _renamed(self, part: QueryPart, source: NamedTable | Derived) -> QueryPart:
         name = source.alias
         if name is None and isinstance(source, NamedTable):
             name = source.name
         return replace(part, rows=self.listed(part.rows, name, source.columns))
 
-    def _table(self, source: NamedTable) -> Part:
+    def _table(self, source: NamedTable) -> QueryPart:
         known = self.tables.get(source.name)
         if known is None:
-            return Part(name="linear", rows=self.input(source))
+            return QueryPart(name="linear", rows=self.input(source))
         before, self.tables = self.tables, known.tables
         part = self.query(known.query)
         self.tables = before
@@ -457,10 +471,10 @@ class Parts(Columns):
 
     # Joins
 
-    def _join(self, left: Part, join: Join) -> Part:
+    def _join(self, left: QueryPart, join: Join) -> QueryPart:
         if left.name == "whole":
             return left
-        if isinstance(join.source, Generator):
+        if isinstance(join.source, RowGenerator):
             return self._unnested(left, join)
         if isinstance(join.source, NamedTable) and join.source.versioned:
             return self._as_of(left, join.source, join)
@@ -476,15 +490,15 @@ class Parts(Columns):
         part = self._paired(left, right, pairs, join)
         return replace(part, rows=_joined_rows(left.rows, right.rows, join))
 
-    def _unnested(self, left: Part, join: Join) -> Part:
+    def _unnested(self, left: QueryPart, join: Join) -> QueryPart:
         """Read `join lateral explode(...)`, which gives rows for each row."""
-        assert isinstance(join.source, Generator)  # noqa: S101 - the caller looked
+        assert isinstance(join.source, RowGenerator)  # noqa: S101 - the caller looked
         clause = obstacle([join.source.call], GENERATORS)
         if join.kind not in {"inner", "cross"} or clause is not None:
             return whole(clause or "LATERAL")
         return self._generated(left, join.source)
 
-    def _as_of(self, left: Part, table: NamedTable, join: Join) -> Part:
+    def _as_of(self, left: QueryPart, table: NamedTable, join: Join) -> QueryPart:
         """Read a join with the versions of a table, which works by columns of its primary key."""
         right = self._table(table)
         clause = "FOR SYSTEM_TIME AS OF"
@@ -498,10 +512,10 @@ class Parts(Columns):
         self.asked.update(self.versions.get(table.name, ()))
         self.timed.append(self.known(table.time, left))
         self._joined(pairs, join)
-        part = Part(name="keyed", because=clause, keys=frozenset(a for a, _ in pairs))
+        part = QueryPart(name="keyed", because=clause, keys=frozenset(a for a, _ in pairs))
         return replace(part, rows=_joined_rows(left.rows, right.rows, join))
 
-    def _pairs(self, left: Part, right: Part, join: Join) -> list[_Pair]:
+    def _pairs(self, left: QueryPart, right: QueryPart, join: Join) -> list[_Pair]:
         """Return the columns that a join compares for equality."""
         if join.using:
             self.asked.update(join.using)
@@ -509,7 +523,7 @@ class Parts(Columns):
             return [(a, b) for a, b in found if a is not None and b is not None]
         return list(self._equalities(left, right, join.on))
 
-    def _equalities(self, left: Part, right: Part, on: Expr | None) -> Iterator[_Pair]:
+    def _equalities(self, left: QueryPart, right: QueryPart, on: Expr | None) -> Iterator[_Pair]:
         if not isinstance(on, Operation):
             return
         if on.op == "and":
@@ -521,9 +535,9 @@ class Parts(Columns):
             theirs = [token for token, is_left in filter(None, sides) if not is_left]
             yield from zip(ours, theirs, strict=False)
 
-    def _side(self, expr: Expr, left: Part, right: Part) -> tuple[Token, bool] | None:
+    def _side(self, expr: Expr, left: QueryPart, right: QueryPart) -> tuple[Token, bool] | None:
         """Return which column of a join a name is, and whether it is one of the left side."""
-        both = Part(name="join", rows=left.rows.beside(right.rows))
+        both = QueryPart(name="join", rows=left.rows.beside(right.rows))
         token = self.known(expr, both)
         self.note_unknown(expr, token, both)
         if isinstance(expr, Column):
@@ -532,7 +546,9 @@ class Parts(Columns):
             return None
         return token, self.known(expr, left) == token
 
-    def _paired(self, left: Part, right: Part, pairs: Sequence[_Pair], join: Join) -> Part:
+    def _paired(
+        self, left: QueryPart, right: QueryPart, pairs: Sequence[_Pair], join: Join
+    ) -> QueryPart:
         inner = join.kind in {"inner", "cross"}
         clause = "JOIN" if inner else f"{join.kind.upper()} JOIN"
         if not inner and not pairs:
@@ -546,9 +562,9 @@ class Parts(Columns):
         self._joined(pairs, join)
         if inner:
             name = "keyed" if rank == "keyed" else "join"
-            return Part(name=name, because=clause, keys=mine or None)
+            return QueryPart(name=name, because=clause, keys=mine or None)
         keys = {"right": theirs, "full": frozenset({next(self.fresh)})}.get(join.kind, mine)
-        return Part(name="keyed", because=clause, keys=keys)
+        return QueryPart(name="keyed", because=clause, keys=keys)
 
     def _joined(self, pairs: Sequence[_Pair], join: Join) -> None:
         """Note that columns are equal in all rows of a join, or in those that have both sides."""
@@ -561,7 +577,7 @@ class Parts(Columns):
 
     # UNION, INTERSECT, EXCEPT
 
-    def _set(self, query: SetQuery) -> Part:
+    def _set(self, query: SetQuery) -> QueryPart:
         if query.kind != "union" or query.foreign:
             return whole(query.kind.upper())
         if query.order or query.limited:
@@ -574,12 +590,12 @@ class Parts(Columns):
         if keyed is not None:
             return whole(f"UNION over {keyed.because}")
         joined = "join" in {left.name, right.name}
-        rows = Rows(
+        rows = RelationColumns(
             [each._replace(token=None) for each in left.rows.columns],
             open=[each._replace(token=None) for each in left.rows.open],
         )
         because = "JOIN" if joined else None
-        both = Part(name="join" if joined else "linear", because=because, rows=rows)
+        both = QueryPart(name="join" if joined else "linear", because=because, rows=rows)
         if not query.distinct:
             return replace(both, keys=None) if joined else both
         if joined:
@@ -594,7 +610,7 @@ def _aliases(select: Select) -> Iterator[str]:
         yield from (name for name in output.aliases if name != own)
 
 
-def _joined_rows(left: Rows, right: Rows, join: Join) -> Rows:
+def _joined_rows(left: RelationColumns, right: RelationColumns, join: Join) -> RelationColumns:
     if join.kind in {"semi", "anti"}:
         return left
     if join.using:

@@ -85,7 +85,7 @@ def built(session: "SparkSession", text: str) -> "DataFrame":
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PlanPart:
     """Something that a plan has, and where in the text, or -1."""
 
     kind: str
@@ -95,10 +95,10 @@ class _Part:
     stop: int
 
 
-def _parts(census: str) -> Iterator[_Part]:
+def _parts(census: str) -> Iterator[_PlanPart]:
     for line in census.split("\2")[:-1]:
         kind, name, detail, start, stop = line.split("\1")
-        yield _Part(kind, name, detail, int(start), int(stop))
+        yield _PlanPart(kind, name, detail, int(start), int(stop))
 
 
 def _judge(census: str, sent: SentQuery | None) -> None:
@@ -127,7 +127,7 @@ _WHY: Final = (
 )
 
 
-def _refusal(part: _Part) -> _Refusal | None:
+def _refusal(part: _PlanPart) -> _Refusal | None:
     """Return what is refused of a part in words; None if it is admitted."""
     match part.kind:
         case "class":
@@ -149,7 +149,7 @@ def _refusal(part: _Part) -> _Refusal | None:
             return f"the name {part.name!r}", "name an input of the query, in backticks", _WHY
 
 
-def _refused_clock(part: _Part) -> _Refusal:
+def _refused_clock(part: _PlanPart) -> _Refusal:
     match part.name:
         case "TIME":
             what, fix = (
@@ -180,7 +180,7 @@ def _refused_clock(part: _Part) -> _Refusal:
     return what, fix, why
 
 
-def _refused_function(part: _Part) -> _Refusal | None:
+def _refused_function(part: _PlanPart) -> _Refusal | None:
     name = _function(part.name)
     reason = REFUSED.get(name)
     if name not in ALLOWED and reason is not Reason.NOT_DETERMINISTIC:

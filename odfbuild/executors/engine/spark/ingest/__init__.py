@@ -50,7 +50,7 @@ from odfbuild.executors.engine.spark.ingest.merge_parts import (
 )
 from odfbuild.executors.engine.spark.ingest.preprocess import preprocessed, sent_steps
 from odfbuild.executors.engine.spark.session import Views
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema, spark_type
 from odfbuild.odf.events import MergeStrategyLedger
 from odfbuild.odf.schema.arrow import to_arrow
@@ -68,13 +68,13 @@ _RFC3339 = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
+class _IngestWork:
     """What every part of one ingest needs; `is_near` says that the history was cut down."""
 
     session: "SparkSession"
     views: Views
     request: IngestRequest
-    size: Size
+    size: StepSize
     log: Path | None
     by_piece: bool
     is_near: bool
@@ -85,7 +85,7 @@ def ingested(
     views: Views,
     request: IngestRequest,
     facts: QueryFacts | None,
-    size: Size,
+    size: StepSize,
     log: Path | None,
     *,
     by_piece: bool,
@@ -96,7 +96,7 @@ def ingested(
     `by_piece` says that the source has several pieces (`spark.pieces`); so has the result then.
     `is_near` says that the history was cut down to what the rows may touch.
     """
-    work = _Work(
+    work = _IngestWork(
         session=session, views=views, request=request, size=size, log=log, by_piece=by_piece,
         is_near=is_near,
     )  # fmt: skip
@@ -118,12 +118,12 @@ def ingested(
     views.add(_NEW, new)
     merging = replace(_merging(work, new), is_fine=is_fine)
     is_ledger = isinstance(request.merge, MergeStrategyLedger)
-    marks = is_ledger and facts is not None and size is Size.SMALL and merging.old is not None
+    marks = is_ledger and facts is not None and size is StepSize.SMALL and merging.old is not None
     merging = replace(merging, marks=marks)
     if by_piece and isinstance(request.merge, MergeStrategyLedger):
         check_known(request.merge.primary_key, merging.new, "primary key")
         views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key, marks=marks))
-    with joins(session) if size is Size.BIG else nullcontext():
+    with joins(session) if size is StepSize.BIG else nullcontext():
         merged = _merged(work, merging, sent_steps(facts, by_piece=by_piece))
     merged = _as_declared(merged, request) if facts is None else replace(merged, offered=offered)
     if merged.table is None and merged.rows > 1 and isinstance(request.merge, MergeStrategyLedger):
@@ -150,7 +150,7 @@ def _repeated(session: "SparkSession", merged: Frame, key: Sequence[str]) -> Rep
     return Repeated(int(row["__odf_n"]), row["__odf_k"].asDict(), int(row["__odf_c"]))
 
 
-def _merged(work: _Work, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:
+def _merged(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:
     request, op = work.request, work.request.vocab.operation_type_column
     with spark_errors("merge the source rows", sent, work.log):
         merging = replace(merging, narrowing=_narrowing(work, merging))
@@ -186,22 +186,22 @@ def _taken(
         yield batch.filter(pc.invert(marked))
 
 
-def _is_read_often(work: _Work) -> bool:
+def _is_read_often(work: _IngestWork) -> bool:
     """Tell whether what a query gives is read for its keys first, and only then as a whole."""
-    return work.size is Size.BIG and looks_up(work.request)
+    return work.size is StepSize.BIG and looks_up(work.request)
 
 
-def _narrowing(work: _Work, merging: Merging) -> Narrowing | None:
+def _narrowing(work: _IngestWork, merging: Merging) -> Narrowing | None:
     """Say how few the new rows are, where a long history would be read for their keys alone."""
     key = getattr(merging.strategy, "primary_key", ())
-    if work.size is Size.SMALL or merging.old is None or not set(key) <= merging.new.keys():
+    if work.size is StepSize.SMALL or merging.old is None or not set(key) <= merging.new.keys():
         return None
     if merging.is_near or not looks_up(work.request):
         return None
     return narrowing(work.session, _NEW, key, merging.new)
 
 
-def _merging(work: _Work, new: "DataFrame") -> Merging:
+def _merging(work: _IngestWork, new: "DataFrame") -> Merging:
     """Return what is merged, with the history as a view if there is any."""
     request, op = work.request, work.request.vocab.operation_type_column
     kinds = kinds_of(new.schema, without=(POSITION, PIECE, op))
@@ -269,7 +269,7 @@ def _check_names(names: list[str], request: IngestRequest) -> None:
             )
 
 
-def _history(work: _Work, new: Mapping[str, Any]) -> "DataFrame | None":
+def _history(work: _IngestWork, new: Mapping[str, Any]) -> "DataFrame | None":
     """Return what the strategy needs of the history, columns that a slice lacks as nulls."""
     request = work.request
     needed = needed_history(request.merge, request.vocab, new)

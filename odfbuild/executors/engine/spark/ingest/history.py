@@ -33,7 +33,7 @@ from odfbuild.executors.engine.spark.frames import from_files, from_table, gathe
 from odfbuild.executors.engine.spark.ingest.merge import needed_history, normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import Narrowing, state_text
 from odfbuild.executors.engine.spark.session import Views, in_all_digits, with_settings
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, literal, quoted, to_read, to_write
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
 from odfbuild.odf.schema.arrow import to_arrow
@@ -64,16 +64,20 @@ def past_cost(paths: Sequence[Path]) -> int:
 
 
 def past_rows(
-    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, size: Size
+    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, size: StepSize
 ) -> "DataFrame":
     """Return these columns of a history, null where a file lacks one."""
-    if size is Size.BIG:
+    if size is StepSize.BIG:
         return normal(from_files(session, paths, schema))
     return normal(from_table(session, pa.concat_tables([slice_table(p, schema) for p in paths])))
 
 
 def condensed(
-    session: "SparkSession", views: Views, request: CondenseRequest, size: Size, log: Path | None
+    session: "SparkSession",
+    views: Views,
+    request: CondenseRequest,
+    size: StepSize,
+    log: Path | None,
 ) -> tuple[Path, ...]:
     """Write the shorter history of a request and return its files in order."""
     in_force, key = to_arrow(request.in_force), _key(request)
@@ -86,8 +90,8 @@ def condensed(
         return _written(_sorted(rows, order, size), request.into, size)
 
 
-def _written(rows: "DataFrame", into: Path, size: Size) -> tuple[Path, ...]:
-    if size is Size.BIG:
+def _written(rows: "DataFrame", into: Path, size: StepSize) -> tuple[Path, ...]:
+    if size is StepSize.BIG:
         rows.write.options(**_STORED).parquet(to_write(into))
         return tuple(sorted(into.glob("*.parquet")))
     into.mkdir()
@@ -116,11 +120,11 @@ def _text(request: CondenseRequest, names: Sequence[str], key: Sequence[str]) ->
     return f"SELECT state.* FROM ({state_text(key, request.vocab, _OLD, columns)})"
 
 
-def _sorted(rows: "DataFrame", order: Sequence[str], size: Size) -> "DataFrame":
+def _sorted(rows: "DataFrame", order: Sequence[str], size: StepSize) -> "DataFrame":
     from pyspark.sql.functions import expr
 
     by = [expr(each) for each in order]
-    return rows.sortWithinPartitions(*by) if size is Size.SMALL else rows.orderBy(*by)
+    return rows.sortWithinPartitions(*by) if size is StepSize.SMALL else rows.orderBy(*by)
 
 
 _MOST_ROWS: Final = 2_000_000  # new rows whose keys are sent to all tasks

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineError
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted, stored
 from odfbuild.odf.events import (
     DatasetVocabulary,
@@ -58,7 +58,7 @@ class Merging:
     vocab: DatasetVocabulary
     new: Kinds
     old: Kinds | None
-    size: Size
+    size: StepSize
     operation: Any | None = None
     narrowing: Narrowing | None = None
     by_piece: bool = False
@@ -202,4 +202,4 @@ def key_order(merging: Merging, key: Sequence[str]) -> list[str]:
 
 def sort(merging: Merging) -> str:
     """Sort within the one partition of small work; rows of large work go to several."""
-    return "SORT BY" if merging.size is Size.SMALL else "ORDER BY"
+    return "SORT BY" if merging.size is StepSize.SMALL else "ORDER BY"

@@ -16,7 +16,7 @@ from odfbuild.executors.engine.spark.frames import (
 )
 from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError
 from odfbuild.executors.engine.spark.session import Views
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts
@@ -31,7 +31,7 @@ def raw_rows(
     views: Views,
     work: RawQueryWork,
     facts: QueryFacts,
-    size: Size,
+    size: StepSize,
     log: Path | None,
 ) -> Frame:
     """Return what the query gives, its rows in the order of the source where there is one."""
@@ -39,7 +39,7 @@ def raw_rows(
     rows = preprocessed(session, views, source, facts, size, log, by_piece=False)
     columns = [name for name in rows.columns if name != POSITION]
     with spark_errors("run the query", sent_steps(facts, by_piece=False), log):
-        ordered = rows.orderBy(POSITION) if size is Size.BIG else rows
+        ordered = rows.orderBy(POSITION) if size is StepSize.BIG else rows
         return gather(ordered, size, work.staging, columns, lambda batches: batches)
 
 
@@ -48,7 +48,7 @@ def preprocessed(
     views: Views,
     source: "DataFrame",
     facts: QueryFacts,
-    size: Size,
+    size: StepSize,
     log: Path | None,
     *,
     by_piece: bool,
@@ -64,18 +64,18 @@ def preprocessed(
             views.add(alias, frame)
     _check_twice(frame.columns)
     check_storable(frame)
-    if size is Size.SMALL:
+    if size is StepSize.SMALL:
         frame = frame.coalesce(1)
     if not facts.is_linear and not facts.ordered:
         frame = _in_total_order(frame, size)
     return frame.selectExpr("*", f"monotonically_increasing_id() AS {POSITION}")
 
 
-def _in_total_order(frame: "DataFrame", size: Size) -> "DataFrame":
+def _in_total_order(frame: "DataFrame", size: StepSize) -> "DataFrame":
     from pyspark.sql.functions import expr
 
     order = [expr(comparable(quoted(f.name), f.dataType)) for f in frame.schema.fields]
-    return frame.sortWithinPartitions(*order) if size is Size.SMALL else frame.orderBy(*order)
+    return frame.sortWithinPartitions(*order) if size is StepSize.SMALL else frame.orderBy(*order)
 
 
 def sent_steps(facts: QueryFacts | None, *, by_piece: bool) -> tuple[SentQuery, ...]:

@@ -25,7 +25,7 @@ from odfbuild.executors.engine.spark.jvm.launch import (
     silence,
     undelayed,
 )
-from odfbuild.executors.engine.spark.jvm.resident import Place, ask, differences, read_kept
+from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder, ask, differences, read_kept
 from odfbuild.host.pipes import is_readable
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def attach(
 
     `wanted` says what has to be the same there as here.
     """
-    place = Place(cache)
+    place = ResidentFolder(cache)
     if not place.kept.exists():
         return None
     kept = read_kept(place)

@@ -40,8 +40,8 @@ from odfbuild.executors.engine.spark.jvm.launch import (
     log_lines,
 )
 from odfbuild.executors.engine.spark.jvm.resident import (
-    Kept,
-    Place,
+    ResidentFolder,
+    ResidentRecord,
     host,
     read_line,
     started_at,
@@ -67,7 +67,7 @@ class JavaDoor:
     traits: Mapping[str, str]
 
     @staticmethod
-    def start(place: Place, wanted: Mapping[str, Any]) -> "JavaDoor":
+    def start(place: ResidentFolder, wanted: Mapping[str, Any]) -> "JavaDoor":
         """Start Java and Spark as wanted, and wait until they are ready.
 
         Raises JvmFailedError, JavaNotFoundError.
@@ -200,7 +200,7 @@ class Door(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class ResidentUser:
     """One user: its process, and what it was lent."""
 
     pid: int
@@ -212,12 +212,12 @@ class Lent:
 class Keeper:
     """Lends one JVM; `serve` returns when it is to end."""
 
-    place: Place
+    place: ResidentFolder
     door: Door
     traits: Mapping[str, str]
     idle: float
     secret: str = field(default_factory=lambda: secrets.token_hex(16))
-    users: dict[str, Lent] = field(default_factory=dict)
+    users: dict[str, ResidentUser] = field(default_factory=dict)
     served: int = 0
     stopping: bool = False
     now: bool = False
@@ -245,7 +245,7 @@ class Keeper:
             self.stopping, self.now = True, self.now or now
 
     def _write(self, port: int) -> None:
-        kept = Kept(
+        kept = ResidentRecord(
             host=host(),
             pid=os.getpid(),
             started=started_at(os.getpid()) or "",
@@ -304,7 +304,7 @@ class Keeper:
         with self.lock:
             refused = self.stopping or len(self.users) >= _MOST
             if not refused:
-                self.users[tag] = Lent(pid, tag, None)
+                self.users[tag] = ResidentUser(pid, tag, None)
                 self.served += 1
         if refused:
             _say(line, {"refused": "it is stopping" if self.stopping else "it is full"})
@@ -336,7 +336,7 @@ def _say(line: socket.socket, message: Mapping[str, object]) -> None:
 def main() -> int:
     """Keep the JVM that standard input describes, in the folder of the first argument."""
     os.umask(0o077)
-    place = Place(Path(sys.argv[1]))
+    place = ResidentFolder(Path(sys.argv[1]))
     wanted = parse_json(sys.stdin.buffer.read())
     with place.life.open("wb") as life:
         try:
@@ -352,7 +352,7 @@ def main() -> int:
     return 0
 
 
-def _keep(place: Place, wanted: Mapping[str, object]) -> None:
+def _keep(place: ResidentFolder, wanted: Mapping[str, object]) -> None:
 
     door = JavaDoor.start(place, wanted)
     try:

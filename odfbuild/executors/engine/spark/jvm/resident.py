@@ -32,7 +32,7 @@ _LONGEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResidentFolder:
     """Where the files of the resident engine of a workspace are; `cache` is the workspace's."""
 
     cache: Path
@@ -106,7 +106,7 @@ def _is_locked(file: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class ResidentRecord:
     """What the keeper wrote of itself and its JVM; `idle` are the seconds after which it ends.
 
     `started` is when its process began, in the kernel's own count.
@@ -127,18 +127,18 @@ class Kept:
         return json.dumps(asdict(self))
 
 
-def read_kept(place: Place) -> Kept | None:
+def read_kept(place: ResidentFolder) -> ResidentRecord | None:
     """Return what was written, if it can be believed."""
     if not place.is_ours():
         return None
     try:
-        found = Kept(**parse_json(read_regular(place.kept)))
+        found = ResidentRecord(**parse_json(read_regular(place.kept)))
     except (OSError, ValueError, TypeError):
         return None
     return found if _is_typed(found) else None
 
 
-def _is_typed(found: Kept) -> bool:
+def _is_typed(found: ResidentRecord) -> bool:
     """Tell whether fields that were read have values of their types."""
     numbers = (found.pid, found.java_pid, found.port, found.since)
     texts = (found.host, found.started, found.secret)
@@ -224,7 +224,9 @@ def _modules(folder: str) -> Iterator[str]:
             yield from _modules(entry.path)
 
 
-def ask(kept: Kept, question: Mapping[str, object]) -> tuple[socket.socket, dict[str, object]]:
+def ask(
+    kept: ResidentRecord, question: Mapping[str, object]
+) -> tuple[socket.socket, dict[str, object]]:
     """Ask the keeper, and return the open connection and the answer.
 
     Raises OSError (TimeoutError too) and ValueError where none comes.

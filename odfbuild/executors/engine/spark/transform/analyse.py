@@ -9,11 +9,11 @@ import pyarrow as pa
 from odfbuild.executors.engine.analysis import Analysis
 from odfbuild.executors.engine.protocol import unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
-from odfbuild.executors.engine.spark.changelog import Replaying
+from odfbuild.executors.engine.spark.changelog import ChangelogReplay
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import from_table
 from odfbuild.executors.engine.spark.session import Views
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema
 from odfbuild.executors.engine.spark.transform.columns import check_columns
 from odfbuild.executors.engine.spark.transform.inputs import visible
@@ -79,7 +79,7 @@ def _add_versions(session: "SparkSession", views: Views, question: Analysis, tab
     vocabs = [question.vocab, *(each.vocab for each in question.inputs)] if own is None else [own]
     time = time_of(table, rows.columns, [vocab.event_time_column for vocab in vocabs])
     key = dict(question.steps[0].temporal)[table]
-    replaying = Replaying(session=session, views=views, size=Size.SMALL)
+    replaying = ChangelogReplay(session=session, views=views, size=StepSize.SMALL)
     found = in_force(replaying, rows, key, time, f"__odf_rows_of_{table}")
     views.add(versions_view(table), found)
 

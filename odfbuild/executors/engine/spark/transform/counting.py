@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.data.changelog import only_appends
 from odfbuild.executors.data.checkpoints import MOST
-from odfbuild.executors.data.lookup import Keys, in_millis, look_up
+from odfbuild.executors.data.lookup import KeyTable, in_millis, look_up
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, counted, key_names
 from odfbuild.executors.engine.protocol import (
     POSITION_SHIFT,
@@ -28,7 +28,7 @@ from odfbuild.executors.engine.spark.admission import admitted, built
 from odfbuild.executors.engine.spark.changelog import in_vain, standing_text
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, from_table, gather, slice_table, told
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, hidden
 from odfbuild.executors.engine.spark.transform.inputs import NewRows, visible
@@ -198,7 +198,7 @@ class Counting:
 
     def _new(self, number: int, source: TransformInputFrame) -> "DataFrame":
         """Return the new rows of an input, with their operations and positions."""
-        if self.run.size is Size.SMALL:
+        if self.run.size is StepSize.SMALL:
             rows = NewRows(source=source, number=number, one_zero=True)
             return rows.frame(self.run.session, self.run.views.lent, self.run.size)
         schema, vocab = to_arrow(source.schema), source.vocab
@@ -233,7 +233,7 @@ class Counting:
         wanted = pa.schema(
             [pa.field(name, in_millis(schema.field(name).type)) for name in (op, offset, *names)]
         )
-        condition = Keys.of(key)
+        condition = KeyTable.of(key)
         paths = (*source.past, *source.paths)
         found = None if condition is None else look_up(paths, wanted, condition, most=_FOUND)
         if found is None:
@@ -291,7 +291,9 @@ class Counting:
             return self.table(built(self.run.session, f"{text} LIMIT {MOST + 1}"))
 
     def table(self, frame: "DataFrame") -> pa.Table:
-        found = gather(frame, Size.SMALL, self.work.staging, frame.columns, lambda rows: rows).table
+        found = gather(
+            frame, StepSize.SMALL, self.work.staging, frame.columns, lambda rows: rows
+        ).table
         assert found is not None  # noqa: S101 - small results are tables
         return found
 
@@ -317,7 +319,7 @@ class Counting:
         if len({tuple(each.schema.types) for each in found}) > 1:
             return {}
         both = pa.concat_tables(found)
-        if Keys.of(both) is None:
+        if KeyTable.of(both) is None:
             return {}
         keys = both.group_by(both.column_names, use_threads=False).aggregate([])
         return {alias: keys.rename_columns(list(names)) for alias, names in key.inputs.items()}

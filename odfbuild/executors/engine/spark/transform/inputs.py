@@ -16,8 +16,8 @@ from odfbuild.executors.engine.spark.frames import (
     from_table,
     slice_table,
 )
-from odfbuild.executors.engine.spark.session import Lent
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.session import SessionCache
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import OPERATION
 from odfbuild.odf.events import DatasetVocabulary
@@ -44,16 +44,16 @@ class NewRows:
     one_zero: bool = False
 
     def frame(
-        self, session: "SparkSession", lent: Lent, size: Size, *, empty: bool = False
+        self, session: "SparkSession", lent: SessionCache, size: StepSize, *, empty: bool = False
     ) -> "DataFrame":
         """Return the rows; few ones that an earlier step has read are not read again."""
         make = partial(self._made, session, size, empty=empty)
         is_small = not empty and cost(*self.source.paths) <= _LENT
         return lent.frame(self, make) if is_small else make()
 
-    def _made(self, session: "SparkSession", size: Size, *, empty: bool) -> "DataFrame":
+    def _made(self, session: "SparkSession", size: StepSize, *, empty: bool) -> "DataFrame":
         interval, paths = self.source.interval, self.source.paths
-        if size is Size.BIG and interval is not None and paths and not empty:
+        if size is StepSize.BIG and interval is not None and paths and not empty:
             return self._from_files(session, interval.start, interval.end)
         return self._from_table(session, empty=empty)
 

@@ -19,7 +19,7 @@ from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWor
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.frames import cost
 from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema
 from odfbuild.executors.engine.spark.transform.inputs import visible
 from odfbuild.executors.engine.spark.transform.result import (
@@ -156,7 +156,7 @@ def _touched(run: StepRun, work: TransformWork) -> KeyColumns | None:
         return None  # compared across types, which is not by value
     named = [each.toDF(*_numbered(key)).distinct() for each in rows]
     keys = reduce(lambda one, other: one.unionAll(other), named).distinct()
-    run.views.add(_KEYS, keys.cache() if run.size is Size.BIG else keys)
+    run.views.add(_KEYS, keys.cache() if run.size is StepSize.BIG else keys)
     return key
 
 

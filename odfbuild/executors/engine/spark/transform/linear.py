@@ -28,7 +28,7 @@ from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted, spark_schema
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, check_columns, hidden
 from odfbuild.executors.engine.spark.transform.inputs import NewRows
@@ -130,7 +130,7 @@ _UNSTABLE = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class AnalysedStep:
     """A step that Spark has analysed but not run: `frame` has the carried columns first.
 
     `columns` are those of the result: op, event time, then the others as the query gives them.
@@ -218,7 +218,7 @@ def rows_of_step(run: StepRun, work: TransformWork, doing: str, also: Sequence[s
         return gather(step.frame, run.size, work.staging, (*step.columns, *also), step.finish)
 
 
-def planned_step(run: StepRun, work: TransformWork, *, empty: bool = False) -> Step:
+def planned_step(run: StepRun, work: TransformWork, *, empty: bool = False) -> AnalysedStep:
     """Let Spark analyse a step.  `empty` leaves the rows of the inputs out.
 
     Raises InvalidQueryError with the place in the user's text.
@@ -237,7 +237,7 @@ def planned_step(run: StepRun, work: TransformWork, *, empty: bool = False) -> S
     op, time = work.vocab.operation_type_column, work.vocab.event_time_column
     others = [name for name in result.columns if name not in {*hidden(raw=raw), op, time}]
     rows, ordered = _sorted(result, time, facts, run.size)
-    return Step(
+    return AnalysedStep(
         frame=rows,
         columns=(op, time, *others),
         vocab=work.vocab,
@@ -317,13 +317,13 @@ def check_stable(frame: "DataFrame") -> str:
 
 
 def _sorted(
-    frame: "DataFrame", time: str, facts: QueryFacts, size: Size
+    frame: "DataFrame", time: str, facts: QueryFacts, size: StepSize
 ) -> tuple["DataFrame", bool]:
     """Return the rows, sorted by Spark if they must be: by position, then by all columns.
 
     Few rows of a query that gives at most one row for one are sorted later, if at all.
     """
-    if size is Size.SMALL and not facts.fans_out:
+    if size is StepSize.SMALL and not facts.fans_out:
         return frame, False
     from pyspark.sql.functions import expr
 
@@ -331,7 +331,7 @@ def _sorted(
     kinds = {f.name: f.dataType for f in frame.schema.fields}
     order = [POSITION, *(comparable(quoted(name), kinds[name]) for name in (time, *names))]
     by = [expr(text) for text in (order if facts.fans_out else order[:1])]
-    if size is Size.SMALL:
+    if size is StepSize.SMALL:
         return frame.coalesce(1).sortWithinPartitions(*by), True
     return frame.orderBy(*by), True
 

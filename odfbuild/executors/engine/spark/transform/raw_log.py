@@ -16,7 +16,7 @@ from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.fine_times import note_fine
-from odfbuild.executors.engine.spark.transform.linear import Step, planned_step
+from odfbuild.executors.engine.spark.transform.linear import AnalysedStep, planned_step
 from odfbuild.executors.engine.spark.transform.result import (
     complete,
     corrections,
@@ -51,7 +51,7 @@ class RawLog:
                 return corrections(run, work, held(run, work, kinds_of(after.schema)), after, None)
 
 
-def _whole_step(run: StepRun, work: TransformWork) -> Step:
+def _whole_step(run: StepRun, work: TransformWork) -> AnalysedStep:
     """Return the step that runs the query over the whole histories of the inputs."""
     inputs = tuple(
         replace(each, past=(), paths=(*each.past, *each.paths), interval=_EVERYTHING)
@@ -60,7 +60,7 @@ def _whole_step(run: StepRun, work: TransformWork) -> Step:
     return planned_step(run, replace(work, inputs=inputs))
 
 
-def _standing(run: StepRun, work: TransformWork, step: Step) -> "DataFrame":
+def _standing(run: StepRun, work: TransformWork, step: AnalysedStep) -> "DataFrame":
     """Return the rows of the result that nothing takes back, the event time first."""
     op, *names = step.columns
     operation = quoted(op) if op in step.frame.columns else "0"

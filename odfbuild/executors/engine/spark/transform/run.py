@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.spark.changelog import Replaying
+from odfbuild.executors.engine.spark.changelog import ChangelogReplay
 from odfbuild.executors.engine.spark.session import Views
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.settings import StepSize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,13 +20,13 @@ class StepRun:
 
     session: "SparkSession"
     views: Views
-    size: Size
+    size: StepSize
     log: Path | None
 
     @property
-    def replaying(self) -> Replaying:
+    def replaying(self) -> ChangelogReplay:
         """Return what reads slices into the session."""
-        return Replaying(session=self.session, views=self.views, size=self.size)
+        return ChangelogReplay(session=self.session, views=self.views, size=self.size)
 
 
 class Runs(Protocol):

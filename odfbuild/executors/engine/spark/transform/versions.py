@@ -24,7 +24,7 @@ import pyarrow as pa
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.changelog import only_appends
 from odfbuild.executors.engine.spark.admission import built
-from odfbuild.executors.engine.spark.changelog import GONE, Replaying
+from odfbuild.executors.engine.spark.changelog import GONE, ChangelogReplay
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.sql.text.temporal import FROM, ROW, TO
@@ -38,7 +38,7 @@ _END: Final = "__odf_end"
 
 
 def logged(
-    replaying: Replaying,
+    replaying: ChangelogReplay,
     paths: Sequence[Path],
     schema: pa.Schema,
     columns: Sequence[str],
@@ -87,7 +87,7 @@ SELECT {names}, IF(__odf_n > 0, NULL, {_END}) AS {_END} FROM (
 
 
 def in_force(
-    replaying: Replaying, rows: "DataFrame", key: Sequence[str], time: str, view: str
+    replaying: ChangelogReplay, rows: "DataFrame", key: Sequence[str], time: str, view: str
 ) -> "DataFrame":
     """Return versions, each as one value, and from when until when it is in force; null: still.
 

@@ -239,7 +239,7 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FeatureRecord:
     """A feature: its line, its size in characters, and its record or why there is none.
 
     `text` is what stands in the file, empty unless it was asked for.
@@ -254,7 +254,7 @@ class Found:
 
 def collected(
     path: Path, name: str, *, keep: bool = False, with_id: bool = False
-) -> Iterator[Found]:
+) -> Iterator[FeatureRecord]:
     """Yield the features of a FeatureCollection, whatever the order of its members.
 
     An empty file has none.  `keep` asks for their texts, `with_id` for their ids.  Raises
@@ -275,7 +275,7 @@ def collected(
 
 def features_by_line(
     path: Path, name: str, *, keep: bool = False, with_id: bool = False
-) -> Iterator[Found]:
+) -> Iterator[FeatureRecord]:
     """Yield the feature of each line that is not blank, asked for as by `collected`.
 
     Raises InvalidSourceError for what is plainly no text.
@@ -286,7 +286,9 @@ def features_by_line(
             yield replace(found, text=line.removesuffix(b"\r")) if keep else found
 
 
-def _collection(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Iterator[Found]:
+def _collection(
+    stream: JsonStream, name: str, keep: bool, with_id: bool
+) -> Iterator[FeatureRecord]:
     """Yield the features of the object that is next, and check that it is a collection."""
     if stream.peek() != "{":
         raise _astray(f"{name}:{stream.line}: {shown(stream.value())} is not an object")
@@ -303,7 +305,7 @@ def _collection(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Ite
         raise _astray(f"{name}: the document has no `{max(lacking)}`")
 
 
-def _elements(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Iterator[Found]:
+def _elements(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Iterator[FeatureRecord]:
     if stream.peek() != "[":
         raise _astray(f"{name}:{stream.line}: `features` is not an array")
     for _ in stream.elements():
@@ -313,16 +315,16 @@ def _elements(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Itera
         stream.forget()
 
 
-def _feature(stream: JsonStream, line: int, with_id: bool) -> Found:
+def _feature(stream: JsonStream, line: int, with_id: bool) -> FeatureRecord:
     start = stream.consumed
     try:
         record = read_feature(stream, with_id=with_id)
     except NotAFeatureError as error:
-        return Found(line=line, size=stream.consumed - start, problem=str(error))
-    return Found(line=line, size=stream.consumed - start, record=record)
+        return FeatureRecord(line=line, size=stream.consumed - start, problem=str(error))
+    return FeatureRecord(line=line, size=stream.consumed - start, record=record)
 
 
-def _of_line(number: int, line: bytes, with_id: bool) -> Found:
+def _of_line(number: int, line: bytes, with_id: bool) -> FeatureRecord:
     try:
         stream = JsonStream(iter([line.decode()]))
         found = _feature(stream, number, with_id)
@@ -333,7 +335,7 @@ def _of_line(number: int, line: bytes, with_id: bool) -> Found:
         problem = f"not JSON at character {error.character}: {error.why}"
     else:
         return found
-    return Found(line=number, size=len(line), problem=problem)
+    return FeatureRecord(line=number, size=len(line), problem=problem)
 
 
 def _texts(path: Path, name: str) -> Iterator[str]:

@@ -17,13 +17,13 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.read.geo.features import (
     GEOMETRY_COLUMN,
     ID_COLUMN,
-    Found,
+    FeatureRecord,
     collected,
     features_by_line,
 )
 from odfbuild.executors.ingest.read.geo.geometry import wkb_column
 from odfbuild.executors.ingest.read.json_records import build, check_buildable, infer_schema, sieve
-from odfbuild.executors.ingest.read.notes import Aside, Besides, Drifting
+from odfbuild.executors.ingest.read.notes import Aside, Drifting, ReadNotes
 from odfbuild.executors.ingest.read.options import LARGE, empty, on_disk
 from odfbuild.executors.ingest.read.problems import Rejected, refusal
 from odfbuild.executors.ingest.read.values import Formats, without_rows
@@ -37,42 +37,42 @@ _COUNTED: Final = 100
 
 
 def read_geojson(
-    step: ReadStepGeoJson, path: Path, *, staging: Path, name: str, besides: Besides
+    step: ReadStepGeoJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
     """Return one row a feature; None if there is no feature and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    keep, declared = besides.aside is not None, declared_schema(step)
+    keep, declared = notes.aside is not None, declared_schema(step)
     with_id = declared is not None and ID_COLUMN in declared.names
-    reader = _Reader(lambda: collected(path, name, keep=keep, with_id=with_id), name, besides)
+    reader = _GeoJsonReader(lambda: collected(path, name, keep=keep, with_id=with_id), name, notes)
     return reader.read(declared, path, staging)
 
 
 def read_ndgeojson(
-    step: ReadStepNdGeoJson, path: Path, *, staging: Path, name: str, besides: Besides
+    step: ReadStepNdGeoJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
     """Return one row a line, blank lines left out; None if there is no line and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    keep, declared = besides.aside is not None, declared_schema(step)
+    keep, declared = notes.aside is not None, declared_schema(step)
     with_id = declared is not None and ID_COLUMN in declared.names
-    reader = _Reader(
-        lambda: features_by_line(path, name, keep=keep, with_id=with_id), name, besides
+    reader = _GeoJsonReader(
+        lambda: features_by_line(path, name, keep=keep, with_id=with_id), name, notes
     )
     return reader.read(declared, path, staging)
 
 
-class _Reader:
+class _GeoJsonReader:
     """Makes tables of the features of one file."""
 
     def __init__(
-        self, features: Callable[[], Iterator[Found]], name: str, besides: Besides
+        self, features: Callable[[], Iterator[FeatureRecord]], name: str, notes: ReadNotes
     ) -> None:
         self._features = features
         self._name = name
-        self._besides = besides
+        self._besides = notes
 
     def read(self, declared: pa.Schema | None, path: Path, staging: Path) -> Frame | None:
         if declared is not None:
@@ -106,7 +106,7 @@ class _Reader:
             else:
                 yield _sifted(piece, schema, aside)
 
-    def _table(self, piece: list[Found], schema: pa.Schema) -> pa.Table:
+    def _table(self, piece: list[FeatureRecord], schema: pa.Schema) -> pa.Table:
         bad = [(each.line, each.problem) for each in piece if each.problem is not None]
         if bad:
             raise refusal(
@@ -122,7 +122,7 @@ class _Reader:
             raise rejected.at_lines(self._name, lambda row: piece[row].line) from None
 
 
-def _sifted(piece: list[Found], schema: pa.Schema, aside: Aside) -> pa.Table:
+def _sifted(piece: list[FeatureRecord], schema: pa.Schema, aside: Aside) -> pa.Table:
     bad = {row: [each.problem] for row, each in enumerate(piece) if each.problem is not None}
     rest = [row for row in range(len(piece)) if row not in bad]
     table, misfits = _sieved([piece[row] for row in rest], schema)
@@ -132,14 +132,14 @@ def _sifted(piece: list[Found], schema: pa.Schema, aside: Aside) -> pa.Table:
     return table
 
 
-def _built(piece: Sequence[Found], schema: pa.Schema) -> pa.Table:
+def _built(piece: Sequence[FeatureRecord], schema: pa.Schema) -> pa.Table:
     """Return the rows; a geometry that is declared as binary becomes well-known binary."""
     table = build([each.record for each in piece], _as_text(schema), Formats())
     return table if table.schema == schema else _in_binary(table, schema)
 
 
 def _sieved(
-    piece: Sequence[Found], schema: pa.Schema
+    piece: Sequence[FeatureRecord], schema: pa.Schema
 ) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
     """Return the rows that fit, and what is wrong with the others, by row."""
     table, bad = sieve([each.record for each in piece], _as_text(schema), Formats())
@@ -167,9 +167,9 @@ def _in_binary(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.set_column(at, schema.field(at), wkb_column(table.column(at)))
 
 
-def _pieces(features: Iterator[Found]) -> Iterator[list[Found]]:
+def _pieces(features: Iterator[FeatureRecord]) -> Iterator[list[FeatureRecord]]:
     """Take features together: so many, or fewer if they are large."""
-    held: list[Found] = []
+    held: list[FeatureRecord] = []
     size = 0
     for each in features:
         held.append(each)

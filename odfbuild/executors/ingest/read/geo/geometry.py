@@ -77,12 +77,12 @@ def geojson_of(wkb: bytes) -> str:
     Raises ValueError for one that is broken, of another kind or with numbers that JSON lacks.
     """
     try:
-        return geometry_text(_Reader(wkb).geometry())
+        return geometry_text(_WkbReader(wkb).geometry())
     except struct.error:
         raise ValueError("the geometry ends too early") from None
 
 
-class _Reader:
+class _WkbReader:
     """A place in the bytes; each step reads one part and stands behind it."""
 
     def __init__(self, data: bytes) -> None:

@@ -31,9 +31,9 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.prepare import prepare
 from odfbuild.executors.ingest.read.geo.features import GEOMETRY_COLUMN
 from odfbuild.executors.ingest.read.geo.geometry import geojson_of, wkb_column
-from odfbuild.executors.ingest.read.notes import Besides, columns_drift
+from odfbuild.executors.ingest.read.notes import ReadNotes, columns_drift
 from odfbuild.executors.ingest.read.options import LARGE, empty, on_disk
-from odfbuild.executors.ingest.read.parquet import Cast
+from odfbuild.executors.ingest.read.parquet import ColumnCast
 from odfbuild.executors.ingest.read.problems import (
     Bad,
     InvalidSourceError,
@@ -56,7 +56,7 @@ _DBF_HEADER: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ShapefileParts:
     """The files of one shapefile in a folder of their own: `shapes` and its siblings.
 
     `language` is the mark of the table's encoding, `declared` the text of the `.cpg` file; `entry`
@@ -70,7 +70,7 @@ class Parts:
     declared: str | None
 
 
-def take_parts(archive: Path, wanted: str | None, folder: Path, name: str) -> Parts:
+def take_parts(archive: Path, wanted: str | None, folder: Path, name: str) -> ShapefileParts:
     """Unpack the shapefile that is asked for into an empty folder.
 
     `wanted` is an exact name or a glob pattern; None where the archive has only one.  Raises
@@ -150,7 +150,7 @@ def _lacking(name: str, entry: str, suffix: str) -> InvalidSourceError:
     )
 
 
-def _checked(folder: Path, entry: str, name: str) -> Parts:
+def _checked(folder: Path, entry: str, name: str) -> ShapefileParts:
     """Check the sizes that the headers promise; GDAL would make nulls of what is missing."""
     shapes, table, index = (folder / f"layer{suffix}" for suffix in (".shp", ".dbf", ".shx"))
     _check_shapes(shapes, f"{name}: {entry}")
@@ -165,7 +165,9 @@ def _checked(folder: Path, entry: str, name: str) -> Parts:
             )
     declared = folder / "layer.cpg"
     text = read_regular(declared).decode("ascii", "replace") if declared.exists() else None
-    return Parts(entry=entry, shapes=shapes, records=records, language=language, declared=text)
+    return ShapefileParts(
+        entry=entry, shapes=shapes, records=records, language=language, declared=text
+    )
 
 
 def _check_shapes(path: Path, name: str) -> None:
@@ -286,7 +288,7 @@ _RAW_TO_GDAL: Final = "ISO-8859-1"
 
 
 def read_shapefile(
-    step: ReadStepEsriShapefile, path: Path, *, staging: Path, name: str, besides: Besides
+    step: ReadStepEsriShapefile, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
     """Return one row a shape; None for an empty file without a schema.
 
@@ -298,10 +300,10 @@ def read_shapefile(
     _check_installed()
     with tempfile.TemporaryDirectory(dir=staging, prefix="shapefile-") as folder:
         parts = take_parts(path, step.sub_path, Path(folder), name)
-        source = _Source(parts, _encoding(parts, name), name)
+        source = _OpenShapefile(parts, _encoding(parts, name), name)
         if declared is not None:
             found = [each for each in source.schema() if each.name != GEOMETRY_COLUMN]
-            besides.drift = columns_drift(pa.schema(found), declared, leave=(GEOMETRY_COLUMN,))
+            notes.drift = columns_drift(pa.schema(found), declared, leave=(GEOMETRY_COLUMN,))
         return _frame(source, declared, staging)
 
 
@@ -317,14 +319,14 @@ def _check_installed() -> None:
         ) from None
 
 
-def _encoding(parts: Parts, name: str) -> str:
+def _encoding(parts: ShapefileParts, name: str) -> str:
     if parts.declared is not None and parts.declared.strip():
         return encoding_by_name(parts.declared, name)
     known = encoding_by_language(parts.language)
-    return known or ("utf-8" if _is_utf8(_Source(parts, RAW, name)) else RAW)
+    return known or ("utf-8" if _is_utf8(_OpenShapefile(parts, RAW, name)) else RAW)
 
 
-def _is_utf8(source: "_Source") -> bool:
+def _is_utf8(source: "_OpenShapefile") -> bool:
     """Tell whether all texts of a table are UTF-8."""
     try:
         for batch in source.batches(shapes=False):
@@ -336,12 +338,12 @@ def _is_utf8(source: "_Source") -> bool:
     return True
 
 
-def _frame(source: "_Source", declared: pa.Schema | None, staging: Path) -> Frame:
+def _frame(source: "_OpenShapefile", declared: pa.Schema | None, staging: Path) -> Frame:
     found = source.schema()
     if declared is not None:
         _check_names(found, declared, source.name)
     schema = _inferred(found) if declared is None else declared
-    cast = Cast(schema, source.name)
+    cast = ColumnCast(schema, source.name)
     tables = (_fitted(cast, piece, schema) for piece in source.tables(set(schema.names)))
     if source.size > LARGE:
         return on_disk(tables, schema, staging)
@@ -349,7 +351,7 @@ def _frame(source: "_Source", declared: pa.Schema | None, staging: Path) -> Fram
     return Frame.of(pa.concat_tables(made)) if made else empty(schema)
 
 
-def _fitted(cast: Cast, piece: pa.Table, schema: pa.Schema) -> pa.Table:
+def _fitted(cast: ColumnCast, piece: pa.Table, schema: pa.Schema) -> pa.Table:
     """Give a piece the types of the schema, shapes as well-known binary if they are declared so."""
     at = schema.get_field_index(GEOMETRY_COLUMN)
     if at >= 0 and pa.types.is_binary(schema.field(at).type):
@@ -387,10 +389,10 @@ def _check_names(found: pa.Schema, declared: pa.Schema, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _OpenShapefile:
     """A shapefile that is unpacked, and the encoding of its texts."""
 
-    parts: Parts
+    parts: ShapefileParts
     encoding: str
     name: str
 

@@ -1,0 +1,86 @@
+"""A Ledger that meets one key several times in one input: both rows are kept, and it is said."""
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.ingest.repeated_keys import RepeatedKeyError, check_repeated_keys
+from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategyUpsertStream
+from odfbuild.planner.plan.policy import RepeatedKeys
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects.texts import derivative, root
+
+REFUSE = 'odfbuild: 1\ndefaults:\n  "src": {repeated_keys: refuse}\n'
+TWICE = "t,k,v\n2024-01-01,a,1\n2024-01-02,b,2\n2024-01-03,a,3\n"
+SAID = "the key k = 'a' is 2 times in data/1.csv (rows 1, 3)"
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Inside:
+    files = {"datasets/src.yaml": root(), "datasets/out.yaml": derivative(), "data/1.csv": TWICE}
+    return Inside(lay_out(tmp_path / "shop", files), capsys, monkeypatch, FakeEngine())
+
+
+def test_both_rows_are_kept_with_a_warning(run: Inside) -> None:
+    done = run("apply", "--yes")
+    assert done.code == 0
+    assert f"warning[repeated-key]: {SAID}" in done.err
+    assert "repeated_keys: refuse" in done.err
+    assert run("show", "src").out.count(" a ") == 2
+
+
+def test_a_setting_refuses_the_input(run: Inside) -> None:
+    lay_out(run.project, {"odfbuild.yaml": REFUSE})
+    done = run("apply", "--yes")
+    assert done.code == 4
+    assert "error[repeated-key]" in done.err
+    assert SAID in done.err
+    assert "has no rows yet" in run("show", "src").out
+    lay_out(run.project, {"data/1.csv": TWICE.replace("2024-01-03,a", "2024-01-03,c")})
+    assert run("apply", "--yes").code == 0
+
+
+def test_a_pushed_input_is_looked_at_as_well(run: Inside) -> None:
+    pushed = root().replace("SetPollingSource", "AddPushSource").replace(
+        "      fetch: {kind: FilesGlob, path: data/*.csv}\n", "      sourceName: default\n"
+    )  # fmt: skip
+    lay_out(run.project, {"datasets/src.yaml": pushed, "data/1.csv": TWICE})
+    assert run("apply", "--yes").code == 0
+    done = run("ingest", "src", str(run.project / "data" / "1.csv"))
+    assert done.code == 0, done.err
+    assert "repeated-key" in done.err
+
+
+KEYS = st.lists(st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 0.0, -0.0])))
+
+
+@given(KEYS)
+def test_what_is_told_is_what_a_count_tells(rows: list[tuple[str | None, float | None]]) -> None:
+    names = ("k", "x")
+    table = pa.table(
+        {name: pa.array([row[at] for row in rows]) for at, name in enumerate(names)},
+        schema=pa.schema([("k", pa.string()), ("x", pa.float64())]),
+    )
+    frame = Frame.of(table)
+    counts = Counter(row for row in rows if None not in row)  # -0.0 == 0.0, as in a merge
+    several = [row for row in counts if counts[row] > 1]
+    ledger = MergeStrategyLedger(primary_key=names)
+    told = check_repeated_keys(ledger, frame, frame, "f", RepeatedKeys.WARN)
+    assert bool(told) == bool(several)
+    for each in told:
+        first = several[0]
+        assert each.what.startswith(f"the key k = {first[0]!r}, x = ")
+        assert f"is {counts[first]} times in f (rows {rows.index(first) + 1}, " in each.what
+        assert (f"and {len(several) - 1} more keys" in each.what) == (len(several) > 1)
+        with pytest.raises(RepeatedKeyError):
+            check_repeated_keys(ledger, frame, frame, "f", RepeatedKeys.REFUSE)
+    for other in (MergeStrategyAppend(), MergeStrategyUpsertStream(primary_key=names)):
+        assert check_repeated_keys(other, frame, frame, "f", RepeatedKeys.REFUSE) == ()

@@ -1,0 +1,70 @@
+"""Build a root and a derivative on a given Spark, every step large; say what the chains hold.
+
+A process of its own, because a process has one Spark: `python -m
+tests.executors.engine.spark.building MASTER FOLDER`, the source being data/rows.csv in the folder.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.verify.chain import verify
+from odfbuild.odf.events import (
+    DatasetKind,
+    FetchStepFilesGlob,
+    MergeStrategyAppend,
+    ReadStepCsv,
+    SetPollingSource,
+    SetVocab,
+)
+from tests.planner.builders import declare, derivative
+from tests.support.workshop import Workshop
+
+__all__ = ["SLICE_ROWS", "main"]
+
+SLICE_ROWS = 3_000
+_QUERY = "select t as event_time, k, v * 2 as w from src where v % 3 > 0"
+
+
+class _Works(Workshop):
+    """Builds on Spark, in slices of a few rows."""
+
+    def __init__(self, folder: Path, spark: SparkEngine) -> None:
+        super().__init__(folder)
+        self.spark = spark
+
+    def site(self) -> Site:
+        return replace(super().site(), engine=self.spark, slice_rows=SLICE_ROWS)
+
+
+def main(master: str, folder: Path) -> dict[str, list[tuple[str, int, int]]]:
+    """Build, check the chains, and return logical hash and offsets of every slice."""
+    source = SetPollingSource(
+        fetch=FetchStepFilesGlob(path="data/*.csv"),
+        read=ReadStepCsv(ddl_schema=("t TIMESTAMP", "k STRING NOT NULL", "v BIGINT"), header=True),
+        merge=MergeStrategyAppend(),
+    )
+    declared = [
+        declare("src", DatasetKind.ROOT, (source, SetVocab(event_time_column="t"))),
+        derivative("out", "src", query=_QUERY),
+    ]
+    with SparkEngine(folder / "cache", master=master, memory="1g", limit=-1) as spark:
+        works = _Works(folder, spark)
+        report = works.apply(declared)
+        assert not report.failures, [failed.error.what for _, failed in report.failures]
+    found = {}
+    for name in ("src", "out"):
+        assert verify(works.dataset(name)).findings == ()
+        slices = [each for each, _ in works.dataset(name).slices()]
+        found[name] = [
+            (str(each.logical_hash), each.offset_interval.start, each.offset_interval.end)
+            for each in slices
+        ]
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]))))

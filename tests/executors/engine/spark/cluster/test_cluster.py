@@ -1,0 +1,61 @@
+"""Where Spark runs makes no difference: one thread, several, or the machines of a cluster."""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odfbuild.executors.engine.spark.jvm.java import find_java
+from tests.executors.engine.spark.building import SLICE_ROWS
+from tests.executors.engine.spark.standalone import cluster
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not find_java().has_vector_module,
+        reason="Spark starts executors with a module that this Java lacks",
+    ),
+]
+
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a cluster of two workers."""
+    with cluster(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
+
+
+def built(folder: Path, master: str) -> Any:
+    """Build the same source in a process of its own and return what the chains hold."""
+    source = folder / "data" / "rows.csv"
+    source.parent.mkdir(parents=True)
+    drawn = random.Random(5)
+    lines = [
+        f"2024-01-{drawn.randint(1, 28):02} 00:00:{drawn.randint(0, 59):02},k{row},{row}"
+        for row in range(ROWS)
+    ]
+    source.write_text("\n".join(["t,k,v", *lines, ""]), "utf-8")
+    command = [sys.executable, "-m", "tests.executors.engine.spark.building", master, str(folder)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_one_thread_two_and_a_cluster_of_two_workers_give_the_same_slices(
+    master: str, tmp_path: Path
+) -> None:
+    alone = built(tmp_path / "alone", "local[1]")
+    starts = list(range(0, ROWS, SLICE_ROWS))
+    ends = [*(start - 1 for start in starts[1:]), ROWS - 1]
+    assert [(start, end) for _, start, end in alone["src"]] == list(zip(starts, ends, strict=True))
+    assert len(alone["out"]) == 1
+    assert built(tmp_path / "threads", "local[4]") == alone
+    assert built(tmp_path / "cluster", master) == alone

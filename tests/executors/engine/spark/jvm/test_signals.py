@@ -1,0 +1,63 @@
+"""Signals while Java starts: the run ends at once, in its own words, and leaves no Java."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.process.inside import lay_out
+from tests.support.projects import await_said, environment
+from tests.support.projects.texts import GOOD, root
+
+
+def javas(project: Path) -> list[int]:
+    """Return the processes that have the folder of a project's JVM among their arguments."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if f"{project}/.odfbuild/cache/spark".encode() in each.read_bytes():
+                found.append(int(each.parent.name))
+    return found
+
+
+def begun(project: Path, step: str) -> bool:
+    """Tell whether the record of the run says that a step was begun."""
+    found = (project / ".odfbuild/runs").glob("*/events.ndjson")
+    return any(f'"step":"{step}"' in path.read_text() for path in found)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("times", [2, 3])
+def test_signals_while_java_starts_break_the_step_off(tmp_path: Path, times: int) -> None:
+    project = lay_out(tmp_path / "p", {"datasets/a.yaml": root("a"), "data/1.csv": GOOD})
+    process = subprocess.Popen(
+        [str(Path(sys.executable).parent / "odfbuild"), "apply", "--yes"],
+        cwd=project,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 60
+    while not (javas(project) and begun(project, "ingest:a")) and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    said = await_said(process, "ends after the open slices")
+    for _ in range(times - 1):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    said += process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "Traceback" not in said
+    assert "FAILED" not in said
+    (record,) = (project / ".odfbuild/runs").iterdir()
+    told = map(json.loads, (record / "events.ndjson").read_text().splitlines())
+    ends = {each["step"]: each["outcome"] for each in told if "outcome" in each and "step" in each}
+    assert ends == {"append:a": "done", "ingest:a": "interrupted"}
+    while javas(project):
+        assert time.monotonic() < until
+        time.sleep(0.05)

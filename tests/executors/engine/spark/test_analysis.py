@@ -1,0 +1,136 @@
+"""Spark's analyser: the columns of any query, errors at their places, and nothing asked twice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.slice_schema import slice_schema
+from odfbuild.executors.engine.analysis import AnalysedInput, Analysis, PlacedQueryError, QueryPlace
+from odfbuild.executors.engine.columns import (
+    AnalysedColumns,
+    Asker,
+    ColumnsOf,
+    data_schema,
+    full_schema,
+)
+from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.odf.chain.state import vocabulary
+from odfbuild.odf.events import SetVocab
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.planner.declared import Declared
+from odfbuild.project.lock.columns import column_lines
+from odfbuild.project.lock.state import Definitions
+from odfbuild.sql.text.steps import QueryStep
+from odfbuild.state.memory.engine_answers import Answers
+from tests.planner.builders import derivative, root
+from tests.support.engines import FakeEngine
+
+pytestmark = pytest.mark.spark
+
+VOCAB = vocabulary(SetVocab())
+SCHEMA = parse_ddl(
+    "event_time TIMESTAMP NOT NULL, k STRING, v BIGINT, d DECIMAL(10,2), "
+    "s STRUCT<a INT, b ARRAY<STRING>>"
+)
+
+
+def question(*texts: str) -> Analysis:
+    """Ask about steps; all but the last can be read as s0, s1, ..."""
+    last = len(texts) - 1
+    steps = (QueryStep(None if at == last else f"s{at}", text) for at, text in enumerate(texts))
+    source = AnalysedInput("my.in", full_schema(SCHEMA, VOCAB), VOCAB)
+    return Analysis(steps=tuple(steps), inputs=(source,), vocab=VOCAB)
+
+
+def columns(engine: SparkEngine, *texts: str) -> tuple[str, ...]:
+    stored = slice_schema(engine.analyse(question(*texts)), VOCAB, None)
+    return column_lines(data_schema(stored, VOCAB))
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (
+            ["select * from `my.in`"],
+            ["k STRING", "v BIGINT", "d DECIMAL(10,2)", "s STRUCT<a INT, b ARRAY<STRING>>"],
+        ),
+        (
+            ["select event_time, sum(v) n, max(d) m from `my.in` group by event_time"],
+            ["n BIGINT", "m DECIMAL(10,2)"],
+        ),
+        (
+            ["select a.event_time, b.s.b from `my.in` a join `my.in` b on a.k = b.k"],
+            ["b ARRAY<STRING>"],
+        ),
+        (
+            ["select event_time, row_number() over (partition by k order by v) n from `my.in`"],
+            ["n INT"],
+        ),
+        (
+            ["select event_time, k as kk from `my.in`", "select event_time, length(kk) n from s0"],
+            ["n INT"],
+        ),
+        (["select op, event_time, offset as o from `my.in`"], ["o BIGINT"]),
+        (
+            [
+                "select tumble_start(event_time, interval '1' day) as event_time, sum(v) as n "
+                "from `my.in` group by tumble(event_time, interval '1' day)"
+            ],
+            ["n BIGINT"],
+        ),
+    ],
+    ids=["star", "group", "join", "window", "steps", "raw event log", "event-time window"],
+)
+def test_any_query_has_columns(engine: SparkEngine, texts: list[str], expected: list[str]) -> None:
+    assert columns(engine, *texts) == ("event_time TIMESTAMP NOT NULL", *expected)
+
+
+@pytest.mark.parametrize(
+    ("texts", "place"),
+    [
+        (["select event_time,\n  kk from `my.in`"], QueryPlace(0, 21, 2)),
+        (["select event_time, k from `my.in`", "select event_time, z from s0"], QueryPlace(1, 19)),
+        (["select event_time, s.zz from `my.in`"], QueryPlace(0, 19, 4)),
+        (["select event_time, '\U0001f600' as y, kk from `my.in`"], QueryPlace(0, 29, 2)),
+    ],
+)
+def test_an_error_has_its_place(engine: SparkEngine, texts: list[str], place: QueryPlace) -> None:
+    with pytest.raises(PlacedQueryError) as caught:
+        engine.analyse(question(*texts))
+    assert caught.value.at == place
+    assert "(line" in caught.value.what
+    assert "(line" not in caught.value.message
+
+
+@pytest.mark.parametrize("query", ["select v from `my.in`", "select event_time, v, v from `my.in`"])
+def test_a_result_that_is_no_dataset_is_refused(engine: SparkEngine, query: str) -> None:
+    with pytest.raises(InvalidQueryError):
+        engine.analyse(question(query))
+
+
+def test_a_query_that_may_give_other_rows_each_time_is_refused(engine: SparkEngine) -> None:
+    with pytest.raises(RefusedQueryError):
+        engine.analyse(question("select event_time, rand() as r from `my.in`"))
+
+
+def resolved(project: Sequence[Declared], asker: Asker) -> dict[str, AnalysedColumns]:
+    found = ColumnsOf(Definitions(project), asker)
+    return {str(each.alias): found(each.alias) for each in project}
+
+
+def test_spark_is_not_asked_again_what_it_answered(engine: SparkEngine, tmp_path: Path) -> None:
+    project = [
+        root("a"),
+        derivative("b", "a", query="select event_time, a / 2 as half from a"),
+        derivative("c", "b", query="select event_time, half + x as y from b"),
+    ]
+    answers = Answers(tmp_path / "answers.sqlite")
+    first = resolved(project, Asker(lambda: engine, "1", answers))
+    assert first["b"].lines == ("event_time TIMESTAMP NOT NULL", "half DOUBLE")
+    assert [each.code for each in first["c"].found] == ["invalid-query"]
+    other = FakeEngine()
+    assert resolved(project, Asker(lambda: other, "1", answers)) == first
+    assert other.asked == []
+    answers.close()

@@ -1,0 +1,66 @@
+"""Giving up: pauses end, downloads break off, and what comes after is not concerned."""
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odfbuild.executors.engine import interrupt as stopping
+from odfbuild.executors.engine.interrupt import StoppedError, go_on, killable, stop, stoppable
+from odfbuild.executors.ingest.fetch import http
+from odfbuild.executors.ingest.fetch.download import TransientError, persist
+from odfbuild.executors.ingest.fetch.request import Request, unreachable
+from tests.support.servers.http import Page, serving
+
+
+@pytest.fixture(autouse=True)
+def _no_longer() -> Iterator[None]:
+    with stoppable():
+        yield
+
+
+def test_a_pause_between_two_tries_ends_at_once() -> None:
+    asked = threading.Event()
+
+    def fail() -> None:
+        asked.set()
+        raise TransientError(unreachable(Request(url="x", name="x"), "it is busy"), 59.0)
+
+    def give_up() -> None:
+        asked.wait()
+        stop()
+
+    thread = threading.Thread(target=give_up)
+    thread.start()
+    with pytest.raises(StoppedError):
+        persist(fail, lambda: 0)
+    thread.join()
+
+
+def test_a_download_breaks_off_and_what_came_is_kept(tmp_path: Path) -> None:
+    with serving() as server:
+        page = Page(body=b"x" * 3_000_000, headers={"ETag": '"1"'}, ranges=True)
+        request = Request(url=server.put("/x", page), name="x")
+        stop()
+        with pytest.raises(StoppedError):
+            http.download(request, tmp_path)
+
+
+def test_what_is_started_too_late_is_killed() -> None:
+    stop()
+    with (
+        subprocess.Popen(["/bin/sleep", "60"], start_new_session=True) as process,
+        killable(process),
+    ):
+        assert process.wait() == -9
+
+
+def test_what_is_done_after_the_run_is_not_stopped() -> None:
+    with stoppable():
+        stop()
+        with pytest.raises(StoppedError):
+            go_on()
+    go_on()
+    stopping.pause(0.0)

@@ -1,0 +1,120 @@
+"""What was checked is remembered until somebody writes: the memory is never believed too far."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.checked_files import VERIFY_READS, CheckedFiles, FileMark, mark_of
+from odfbuild.state.chain.objects import hash_file
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> tuple[Multihash, Path]:
+    path = tmp_path / "slice"
+    path.write_bytes(b"rows" * 1000)
+    time.sleep(0.03)
+    return hash_file(path), path
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "checked" / "fed01"
+
+
+def test_a_file_that_was_checked_is_known_to_the_next_process(
+    file: tuple[Multihash, Path], memory: Path
+) -> None:
+    checked = CheckedFiles(memory)
+    assert checked.unknown([file]) == (file,)
+    assert checked.unlike([file]) == ()
+    assert checked.unknown([file]) == ()
+    assert CheckedFiles(memory).unknown([file]) == ()
+
+
+def test_a_file_that_was_written_to_is_not_known_though_its_size_and_mtime_are_as_before(
+    file: tuple[Multihash, Path], memory: Path
+) -> None:
+    name, path = file
+    checked = CheckedFiles(memory)
+    checked.unlike([file])
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[17] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert checked.unknown([file]) == (file,)
+    ((damaged, where, actual),) = checked.unlike([file])
+    assert (damaged, where, actual) == (name, path, hash_file(path))
+    assert checked.unknown([file]) == (file,)
+
+
+def test_a_file_that_was_just_written_is_not_believed_to_stay(tmp_path: Path, memory: Path) -> None:
+    path = tmp_path / "young"
+    path.write_bytes(b"new")
+    checked = CheckedFiles(memory)
+    os.utime(path)
+    assert checked.unlike([(hash_file(path), path)]) == ()
+    if mark_of(path).ctime + 20_000_000 > time.time_ns():
+        assert checked.unknown([(hash_file(path), path)]) != ()
+
+
+def test_a_copy_is_another_file(file: tuple[Multihash, Path], memory: Path, tmp_path: Path) -> None:
+    name, path = file
+    checked = CheckedFiles(memory)
+    checked.unlike([file])
+    copy = tmp_path / "copy"
+    copy.write_bytes(path.read_bytes())
+    os.utime(copy, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    assert checked.unknown([(name, copy)]) == ((name, copy),)
+
+
+def test_with_always_each_process_hashes_once(
+    file: tuple[Multihash, Path], memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CheckedFiles(memory).unlike([file])
+    monkeypatch.setenv(VERIFY_READS, "always")
+    checked = CheckedFiles(memory)
+    assert checked.unknown([file]) == (file,)
+    checked.unlike([file])
+    assert checked.unknown([file]) == ()
+
+
+def test_no_bit_of_the_memory_makes_another_file_known(
+    file: tuple[Multihash, Path], memory: Path
+) -> None:
+    CheckedFiles(memory)._add([("f1620aa", FileMark(1, 2, 3, 4))])
+    data = memory.read_bytes()
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        memory.write_bytes(flipped)
+        known = CheckedFiles(memory)
+        known.knows("f1620aa", FileMark(1, 2, 3, 4))
+        assert known._known in ({}, {"f1620aa": FileMark(1, 2, 3, 4)})
+
+
+def test_lines_that_are_cut_off_spoil_no_others_and_many_are_written_anew(memory: Path) -> None:
+    checked = CheckedFiles(memory)
+    for number in range(400):
+        checked._add([("f1620aa", FileMark(1, 2, 3, number))])
+    with memory.open("ab") as file:
+        file.write(b"f1620aa 1 2 3")
+    checked._add([("f1620bb", FileMark(5, 6, 7, 8))])
+    before = memory.stat().st_size
+    again = CheckedFiles(memory)
+    assert again.knows("f1620aa", FileMark(1, 2, 3, 399))
+    assert again.knows("f1620bb", FileMark(5, 6, 7, 8))
+    assert memory.stat().st_size < before / 10
+    assert CheckedFiles(memory).knows("f1620bb", FileMark(5, 6, 7, 8))
+
+
+def test_where_nothing_can_be_written_the_process_remembers(
+    file: tuple[Multihash, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "blocked").write_text("a file, no folder")
+    checked = CheckedFiles(tmp_path / "blocked" / "fed01")
+    checked.unlike([file])
+    assert checked.unknown([file]) == ()
