@@ -6,7 +6,7 @@ Any deterministic query can be asked about, whether or not this version can comp
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from odfbuild.errors import InvalidQueryError
+from odfbuild.errors import EngineFailedError, InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
@@ -63,10 +63,15 @@ class PlacedQueryError(InvalidQueryError):
         self.at = at
 
 
+class EngineFaultError(EngineFailedError):
+    """An engine that fails at one question or step, and is there for the others."""
+
+
 class Analyser(Protocol):
     """An engine as far as it answers questions.  Equal questions have equal answers.
 
-    Raises InvalidQueryError for what is wrong with a query, EngineFailedError for all else.
+    Raises InvalidQueryError for what is wrong with a query, EngineFaultError where the engine has
+    no answer to this question, EngineFailedError for all else.
     """
 
     def analyse(self, question: Analysis) -> "pa.Schema":

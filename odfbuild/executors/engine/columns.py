@@ -21,6 +21,7 @@ from odfbuild.executors.engine.analysis import (
     AnalysedInput,
     Analyser,
     Analysis,
+    EngineFaultError,
     PlacedQueryError,
     QueryPlace,
 )
@@ -157,7 +158,10 @@ class Asker:
         if known is not None:
             with suppress(ValueError, TypeError, KeyError):
                 return _read(known)
-        answer = _stored(ask, vocab)
+        try:
+            answer = _stored(ask, vocab)
+        except EngineFaultError as error:
+            return _refusal(error)  # not kept: another engine may answer
         self._answers.put(question, _written(answer))
         return answer
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import EngineFailedError, SourceSpan
+from odfbuild.executors.engine.analysis import Analysis, EngineFaultError
 from odfbuild.executors.engine.columns import (
     AnalysedColumns,
     Asker,
@@ -124,6 +125,27 @@ def test_a_failure_of_the_engine_is_no_answer(answers: Answers) -> None:
     engine = FakeEngine()
     assert resolved(project, engine, answers)["b"].schema is not None
     assert engine.asked == [COPY]
+
+
+def test_a_fault_leaves_out_one_definition_and_is_not_kept(answers: Answers) -> None:
+    class Faulty(FakeEngine):
+        def analyse(self, question: Analysis) -> pa.Schema:
+            if question.steps[0].text == "q":
+                raise EngineFaultError(what="it broke", why="a test", fix="none")
+            return super().analyse(question)
+
+    project = [root("a"), derivative("b", "a", query="q"), derivative("c", "b"), root("d")]
+    project.append(derivative("e", "d"))
+    found = resolved(project, Faulty(), answers)
+    (problem,) = found["b"].found
+    assert (problem.code, problem.what, problem.span.file) == (
+        "engine-failed",
+        "it broke",
+        "d.yaml",
+    )
+    assert found["c"].schema is None
+    assert found["e"].schema is not None
+    assert not resolved(project, FakeEngine(), answers)["b"].found
 
 
 def test_the_engine_is_closed_once_it_was_started(answers: Answers) -> None:

@@ -1,7 +1,8 @@
 """Spark's exceptions in our words: one readable line, the place in the user's text, a way out.
 
 What a query or its data did wrong becomes InvalidQueryError, everything else EngineFailedError.
-Spark says which by its SQLSTATE: 22 data, 42 text and names, 0A and 54 limits, P0001 raise_error.
+Spark says which by its SQLSTATE: 22 data, 42 text and names, 0A and 54 limits, P0001 raise_error;
+what its parser or analyser raises is about the query whatever its name.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
-from odfbuild.executors.engine.analysis import PlacedQueryError, QueryPlace
+from odfbuild.executors.engine.analysis import EngineFaultError, PlacedQueryError, QueryPlace
 from odfbuild.executors.engine.spark.jvm.failure import (
     MEMORY_FIX,
     JavaGoneError,
@@ -25,6 +26,8 @@ from odfbuild.sql.text.edits import CarriedText, TwiceCarried
 
 _CANCELLED = "SPARK_JOB_CANCELLED"
 _USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")
+_NAMELESS = ("INTERNAL_ERROR", "FAILED_EXECUTE_UDF")  # their causes say more
+_LEGACY = "_LEGACY_ERROR"
 _HIDDEN = re.compile(r"(?:`[^`]+`\.)*`?__odf_\w+`?,? ?")
 _FIXES = {
     "UNRESOLVED_COLUMN": "correct the name; letter case counts",
@@ -99,10 +102,11 @@ def _translated(
     message = _one_line(known)
     if condition == _CANCELLED:
         return interrupted()
-    if not state.startswith(_USERS) and says_memory(condition or ""):
+    about_query = state.startswith(_USERS) or _of_analyser(known)
+    if not about_query and says_memory(condition or ""):
         return _without_memory(doing, message)
-    if not state.startswith(_USERS):
-        return EngineFailedError(
+    if not about_query:
+        return EngineFaultError(
             what=f"Spark failed to {doing}: {message}",
             why=f"condition {condition}, which is not about the query",
             fix=_see(log),
@@ -111,12 +115,22 @@ def _translated(
     undated = _UNDATED in message
     return SparkQueryError(
         what=f"{message}{_words(at, sent)}",
-        why=f"Spark could not {doing}: {condition}" + (f" in {fragment!r}" if fragment else ""),
+        why=f"Spark could not {doing}"
+        + ("" if condition is None or condition.startswith(_LEGACY) else f": {condition}")
+        + (f" in {fragment!r}" if fragment else ""),
         fix=_UNDATED_FIX if undated else _fix(condition or ""),
         condition=condition,
         message=message,
         at=at,
     )
+
+
+def _of_analyser(error: Any) -> bool:
+    """Tell whether Spark's parser or analyser raised an error, not as one of Spark itself."""
+    from pyspark.errors import AnalysisException
+
+    condition = error.getCondition() if isinstance(error, AnalysisException) else _NAMELESS[0]
+    return condition is None or not condition.startswith(_NAMELESS)
 
 
 class _Thrown:
@@ -160,7 +174,7 @@ def _first_known(error: Any) -> Any | None:
     seen = 0
     while error is not None and seen < 8:
         condition = error.getCondition() if hasattr(error, "getCondition") else None
-        if condition and not condition.startswith(("INTERNAL_ERROR", "FAILED_EXECUTE_UDF")):
+        if (condition and not condition.startswith(_NAMELESS)) or _of_analyser(error):
             return error
         error, seen = getattr(error, "_cause", None), seen + 1
     return None
@@ -255,7 +269,7 @@ def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedErr
         return _without_memory(doing, next(filter(says_memory, text.splitlines())).strip())
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     thrown = isinstance(error, Py4JJavaError) or not isinstance(error, Py4JError)
-    kind = EngineFailedError if thrown else JavaGoneError  # an answer that broke off, maybe
+    kind = EngineFaultError if thrown else JavaGoneError  # an answer that broke off, maybe
     return kind(
         what=f"Spark failed to {doing}",
         why=excerpt(first.strip(), 300),

@@ -110,6 +110,23 @@ def test_a_result_that_is_no_dataset_is_refused(engine: SparkEngine, query: str)
         engine.analyse(question(query))
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "lag(v) over (order by k rows between 1 preceding and current row)",
+        "lag(v, k) over (order by k)",
+        "cast(v as decimal(40,2))",
+        "sum(v) over (order by k rows between 1 following and 1 preceding)",
+    ],
+)
+def test_what_the_analyser_refuses_under_any_name_is_the_query(
+    engine: SparkEngine, value: str
+) -> None:
+    with pytest.raises(PlacedQueryError) as caught:
+        engine.analyse(question(f"select event_time, {value} as x from `my.in`"))
+    assert "_LEGACY" not in str(caught.value)
+
+
 def test_a_query_that_may_give_other_rows_each_time_is_refused(engine: SparkEngine) -> None:
     with pytest.raises(RefusedQueryError):
         engine.analyse(question("select event_time, rand() as r from `my.in`"))
