@@ -173,7 +173,7 @@ class SparkEngine:
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> tuple[Result, ...]:
-        from odfbuild.executors.engine.spark.spread import spread_out
+        from odfbuild.executors.engine.spark.cluster.spread import spread_out
 
         with self._views("write the slices", StepSize.BIG, 0) as (session, _):
             return spread_out(session, function, items)
