@@ -1,0 +1,1 @@
+"""Pages of the documentation: what they show is run, and what is generated is current."""

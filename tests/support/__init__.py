@@ -1,0 +1,1 @@
+"""What tests share: projects, servers, processes, drawn values, oracles, data."""
