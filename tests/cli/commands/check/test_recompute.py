@@ -119,9 +119,7 @@ def test_steps_that_looked_at_other_keys_pass_a_replay_and_are_found_in_full(
     }
     run = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch)
     wrong = KeyColumns({"src": ("t",)}, ("t",), {})
-    with patch(
-        "odfbuild.executors.engine.arrow.keyed._Reading._key", PropertyMock(return_value=wrong)
-    ):
+    with patch("odfbuild.sql.query.Query.key", PropertyMock(return_value=wrong)):
         assert run("apply", "--yes").code == 0
         (run.project / "data/2.csv").write_text("t,k,v\n2024-01-02,b,1\n")
         assert run("apply", "--yes").code == 0

@@ -159,7 +159,7 @@ def test_a_jvm_that_ends_is_named_and_the_next_step_starts_another(tmp_path: Pat
         import pyarrow as pa
         from odfbuild.errors import EngineFailedError
         from odfbuild.executors.engine.spark.engine import SparkEngine
-        from odfbuild.executors.engine.spark.settings import Size
+        from odfbuild.executors.engine.spark.settings import StepSize
         from odfbuild.odf.events import MergeStrategyAppend
         from tests.executors.engine.spark.tables import ingest_request, rows_of
         folder = Path(sys.argv[1])
@@ -180,7 +180,7 @@ def test_a_jvm_that_ends_is_named_and_the_next_step_starts_another(tmp_path: Pat
             return engine._sessions._host.jvm.process
 
         def kill_amid():
-            tracker = engine._sessions.session(Size.SMALL).sparkContext.statusTracker()
+            tracker = engine._sessions.session(StepSize.SMALL).sparkContext.statusTracker()
             while not tracker.getActiveJobsIds():
                 time.sleep(0.01)
             os.kill(process().pid, 9)
@@ -231,10 +231,10 @@ def test_a_heap_that_is_too_small_to_start_with_is_named(tmp_path: Path, memory:
         from pathlib import Path
         from odfbuild.executors.engine.spark.engine import SparkEngine
         from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError
-        from odfbuild.executors.engine.spark.settings import Size
+        from odfbuild.executors.engine.spark.settings import StepSize
         with SparkEngine(Path(sys.argv[1]), memory="{memory}") as engine:
             try:
-                engine._sessions.session(Size.SMALL)
+                engine._sessions.session(StepSize.SMALL)
             except JvmFailedError as error:
                 print(error.fix.partition(";")[0])
         """
@@ -264,9 +264,9 @@ def test_the_jvm_writes_nothing_into_the_folder_it_was_started_from_and_ends_wit
         import os, sys
         from pathlib import Path
         from odfbuild.executors.engine.spark.engine import SparkEngine
-        from odfbuild.executors.engine.spark.settings import Size
+        from odfbuild.executors.engine.spark.settings import StepSize
         engine = SparkEngine(Path(sys.argv[1]))
-        engine._sessions.session(Size.SMALL).sql("select 1").collect()
+        engine._sessions.session(StepSize.SMALL).sql("select 1").collect()
         print(engine._sessions._host.jvm.process.pid, flush=True)
         os.kill(os.getpid(), 9)
         """

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.protocol import TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
@@ -49,11 +49,12 @@ def work(each: Published, folder: Path, *tables: pa.Table) -> TransformWork:
     inputs = {f"i{number}": [slice] for number, slice in enumerate(tables)}
     (step,) = each.steps
     made = work_on(folder, sql(step.text), **inputs)
-    frames = (
+    frames = tuple(
         replace(frame, alias=alias, vocab=each.vocab)
         for frame, alias in zip(made.inputs, each.inputs, strict=True)
     )
-    return replace(made, inputs=tuple(frames), vocab=each.vocab)
+    query = query_over(made.query.transform, frames, each.vocab)
+    return replace(made, inputs=frames, query=query, vocab=each.vocab)
 
 
 def test_a_union_of_four_tables_is_all_their_rows(engine: SparkEngine, tmp_path: Path) -> None:
