@@ -11,7 +11,13 @@ from odfbuild import app
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
-from odfbuild.executors.engine.context import RECORDED_KEY, Drifted, InputNotes, Round
+from odfbuild.executors.engine.context import (
+    NO_EVENT_TIME,
+    RECORDED_KEY,
+    Drifted,
+    InputNotes,
+    Round,
+)
 from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.odf.events import AddPushSource, SetPollingSource
 from odfbuild.planner.saved.forms import diagnostic_json
@@ -66,17 +72,19 @@ def told_notes(
     drifted = [(name, told.drifted) for name, told in inputs if told.drifted is not None]
     if drifted:
         yield _drift(alias, drifted, schema or dataset)
-    yield from _recorded([each for _, told in inputs for each in told.checks])
+    found = [each for _, told in inputs for each in told.checks]
+    yield from _alike(found, NO_EVENT_TIME)
+    yield from _alike(found, RECORDED_KEY)
     for _, told in inputs:
-        yield from (each for each in told.checks if each.code != RECORDED_KEY)
+        yield from (e for e in told.checks if e.code not in (NO_EVENT_TIME, RECORDED_KEY))
         if told.absent is not None:
             yield replace(told.absent, what=f"{alias}: {told.absent.what}", span=dataset)
 
 
-def _recorded(found: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield one warning and one note of rows whose keys are recorded, for all inputs together."""
+def _alike(found: Sequence[Diagnostic], code: str) -> Iterator[Diagnostic]:
+    """Yield one warning and one note of those with a code, for all inputs together."""
     for level in (Level.WARNING, Level.NOTE):
-        alike = [each for each in found if each.code == RECORDED_KEY and each.level is level]
+        alike = [each for each in found if each.code == code and each.level is level]
         if alike:
             more = f"; so in {len(alike) - 1:,} more of the inputs" if len(alike) > 1 else ""
             yield replace(alike[0], what=f"{alike[0].what}{more}")

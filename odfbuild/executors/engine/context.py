@@ -99,6 +99,8 @@ class InputNotes:
 _NOTHING = InputNotes()
 RECORDED_KEY: Final = "recorded-key"
 """The code of what is said of rows that a Ledger left out."""
+NO_EVENT_TIME: Final = "no-event-time-in-rows"
+"""The code of what is said of rows that were given an event time."""
 
 
 @dataclass(frozen=True, slots=True)

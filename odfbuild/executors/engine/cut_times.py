@@ -68,7 +68,7 @@ def check_read_keys(
     keys = _keys(merge)
     if not cut or not keys:
         return
-    made = {key: {key} for key in keys} if preprocess is None else _made_of(preprocess, schema)
+    made = {key: {key} for key in keys} if preprocess is None else made_of(preprocess, schema)
     for each in cut:
         for key in keys:
             sources = None if made is None else made.get(key, set())
@@ -82,7 +82,7 @@ def _keys(merge: MergeStrategy) -> tuple[str, ...]:
     return (*getattr(merge, "primary_key", ()), *(compared or ()))
 
 
-def _made_of(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[str]] | None:
+def made_of(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[str]] | None:
     """Return of which columns those of a query are made; None if it does not tell."""
     from odfbuild.odf.schema.arrow import from_arrow
     from odfbuild.planner.queries import PREPROCESS_INPUT

@@ -22,8 +22,9 @@ from odfbuild.executors.data.seal import (
     staged_files,
 )
 from odfbuild.executors.engine.context import Round, Site, held_back
-from odfbuild.executors.engine.cut_times import check_made_keys, check_read_keys, times_cut
+from odfbuild.executors.engine.cut_times import check_made_keys, check_read_keys, made_of, times_cut
 from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.ingest.event_times import TimelessRows
 from odfbuild.executors.ingest.history import condense, history
 from odfbuild.executors.ingest.read.bad_rows_report import telling
 from odfbuild.executors.ingest.read.notes import ReadNotes
@@ -161,6 +162,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     events = _events(receiver, sealed, intake)
     recorded = () if merged is None else _recorded(receiver, intake, merged)
     recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
+    timeless = () if merged is None else _timeless(receiver, intake, merged, events)
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with telling(
         intake.notes,
@@ -177,7 +179,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
             head = state.head
         elif intake.noting is not None:
             intake.noting(state)
-    found = (*times_cut(intake.name, cut), *repeated, *recorded, *found)
+    found = (*times_cut(intake.name, cut), *timeless, *repeated, *recorded, *found)
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
         return InputCommit(state, None)
@@ -216,6 +218,31 @@ def _recorded(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagno
     dataset, head = receiver.dataset, receiver.state.head
     past = None if in_force is None else RecordedRows(dataset, head, to_arrow(in_force))
     return (recorded_keys(found, merge.primary_key, past, intake.name),)
+
+
+def _timeless(
+    receiver: Receiver, intake: Intake, merged: Frame, events: Sequence[MetadataEvent]
+) -> tuple[Diagnostic, ...]:
+    """Return what to report of rows without an event time, where the input has a column of it."""
+    column = receiver.state.vocab.event_time_column
+    found = TimelessRows.among(merged, column)
+    if found is None or not _gives(receiver.source, column, intake.frame):
+        return ()
+    marks = [each.new_watermark for each in events if isinstance(each, AddData)]
+    whose = "this run" if intake.event_time == receiver.now else "the source"
+    as_read = intake.frame if receiver.source.preprocess is None else None
+    time = f"{intake.event_time}, the time of {whose}"
+    return (found.report(intake.name, as_read, time, marks[-1] if marks else None),)
+
+
+def _gives(source: Source, column: str, read: Frame | None) -> bool:
+    """Tell whether a source gives a column, which rows may have of the history as well."""
+    if read is None:
+        return False
+    if source.preprocess is None:
+        return column in read.schema.names
+    made = made_of(source.preprocess, read.schema)
+    return made is None or column in made
 
 
 def retires(source: Source) -> bool:

@@ -152,7 +152,7 @@ def _user() -> str:
 
 
 _CHECK = "data-check"  # the code of what checks on new rows found
-_LEFT_OUT = "recorded-key"
+_WORDS = {"recorded-key": "left_out", "no-event-time-in-rows": "no_event_time"}
 
 
 class RunRecorder:
@@ -247,9 +247,10 @@ class Recorder:
         more["records"] = done.records
         if done.told.bad_rows:
             more["bad_rows"] = done.told.bad_rows
-        left = [each.what for each in done.told.checks if each.code == _LEFT_OUT]
-        if left:
-            more["left_out"] = left[0]
+        for code, word in _WORDS.items():
+            found = [each.what for each in done.told.checks if each.code == code]
+            if found:
+                more[word] = found[0]
         self._count(blocks=done.blocks, records=done.records)
         self._tell_checks(step, done.told.checks, "warned")
         self._add("slice_committed", step, **more)
