@@ -65,7 +65,8 @@ def shown(run: Inside) -> list[tuple[object, ...]]:
 
 def test_a_file_is_one_commit_through_the_source_that_is_named(run: Inside) -> None:
     done = run("ingest", "READINGS", "in/a.csv", "--source", "manual")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err.count("warning[")) == (0, 1)
+    assert "warning[no-event-time-in-rows]: 1 of 2 rows of a.csv" in done.err
     first, second = done.out.splitlines()
     assert first == "Target  dev (workspace .odfbuild)   Dataset readings"
     assert second.startswith("  + a.csv: 2 blocks, 2 rows, head ")
@@ -99,7 +100,7 @@ def test_standard_input_is_a_file_like_others(
     piped: Callable[..., Done], run: Inside, project: Path
 ) -> None:
     done = piped(NDJSON.encode(), "readings", "in/a.csv", "-")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err.count("warning[")) == (0, 1)
     assert "+ standard input: 1 block, 1 row" in done.out
     assert shown(run) == [("a", 1), ("b", 2), ("c", 3)]
     assert list((project / ".odfbuild" / "staging").iterdir()) == []
