@@ -26,6 +26,9 @@ class Reason(Enum):
     UNGROUPED = "ungrouped-column"
     WIDTHS = "set-columns"
     UNFILLED = "unfilled-query"
+    WINDOW = "window-function"
+    SUBQUERY = "subquery-columns"
+    TWICE = "duplicate-table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,21 @@ _FORM = {
         "{}",
         "the columns of both sides are put together by their places",
         "select as many on both sides",
+    ),
+    Reason.WINDOW: (
+        "{}",
+        "the place of a row in its window, or another row's, is one of rows that are in an order",
+        "",
+    ),
+    Reason.SUBQUERY: (
+        "{}",
+        "a subquery in an expression stands for one value",
+        "select the one column that is meant, or join with the query",
+    ),
+    Reason.TWICE: (
+        "two queries of one WITH are named '{}'",
+        "what is read by that name would not be certain; letter case does not count there",
+        "rename one of them",
     ),
     Reason.UNFILLED: (
         "nothing stands for {} in this query",
@@ -123,9 +141,17 @@ def words(found: QueryFinding) -> tuple[str, str, str]:
                 "rows of one primary key are versions, each from its event time on",
                 found.hint,
             )
-        case Reason.AGGREGATE | Reason.UNGROUPED | Reason.WIDTHS | Reason.UNFILLED:
+        case (
+            Reason.AGGREGATE
+            | Reason.UNGROUPED
+            | Reason.WIDTHS
+            | Reason.WINDOW
+            | Reason.SUBQUERY
+            | Reason.TWICE
+            | Reason.UNFILLED
+        ):
             what, why, fix = _FORM[found.reason]
-            return what.format(found.name), why, fix.format(found.name)
+            return what.format(found.name), why, found.hint or fix.format(found.name)
         case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
             return (
                 f"{found.name} is not allowed in a query",

@@ -6,6 +6,7 @@ from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.steps import QueryStep
 
+_TWO = "a subquery of 2 columns as one value"
 WRONG = {
     "select k, v, sum(n) as s from a group by k": (Reason.UNGROUPED, "v"),
     "select k, sum(n) as s from a": (Reason.UNGROUPED, "k"),
@@ -23,6 +24,30 @@ WRONG = {
     "select k from a union select n from a union select k, n from b": (
         Reason.WIDTHS,
         "UNION of 1 and 2 columns",
+    ),
+    "select k from a having v > 1": (Reason.UNGROUPED, "k"),
+    "select (select k, v from b) as x from a": (Reason.SUBQUERY, _TWO),
+    "select k from a where v = (select k, v from b where v = (select 1))": (Reason.SUBQUERY, _TWO),
+    "with q as (select 1), Q as (select 2) select * from q": (Reason.TWICE, "Q"),
+    "select lag(v) over (partition by k) as x from a": (
+        Reason.WINDOW,
+        "lag() has no ORDER BY in its window",
+    ),
+    "select rank() over w as x from a window w as (partition by k)": (
+        Reason.WINDOW,
+        "rank() has no ORDER BY in its window",
+    ),
+    "select lead(v) over (order by k rows 1 preceding) as x from a": (
+        Reason.WINDOW,
+        "lead() has a frame",
+    ),
+    "select 1 + ntile(0) over (order by k) as x from a": (
+        Reason.WINDOW,
+        "ntile() counts from 1, and is asked for 0",
+    ),
+    "select lag(v, k) over (order by k) as x from a": (
+        Reason.WINDOW,
+        "the number in lag() is no constant",
     ),
     "select k from a where k = :id": (Reason.UNFILLED, ":id"),
     "select k from a where k = ?": (Reason.UNFILLED, "?"),
@@ -53,6 +78,16 @@ RIGHT = [
     "select inline(l) from a union all select k, n from b",
     "select k from a where k = '{{ :x ? }}' -- {{ ? :y",
     "select v:path.to.it as x, l[0]:y as y, '{}':z as z from a",
+    "select 1 as k from a having true",
+    "select count(*) as c from a having c > 0",
+    "with q as (with p as (select 1) select * from p), p as (select 2) select * from q, p",
+    "select (select max(k) from b) as x from a where (k, v) in (select k, v from b)",
+    "select k from a where exists (select k, v from b)",
+    "select lag(v, -1) over (order by k) as x, nth_value(v, 1) over w as y from a "
+    "window w as (order by k rows 1 preceding)",
+    "select rank() over (order by k rows unbounded preceding) as x from a",
+    "select cume_dist() over (order by k range unbounded preceding) as x from a",
+    "select first(v) over (partition by k rows 1 preceding) as x from a",
     "select k fro a",
 ]
 

@@ -42,6 +42,7 @@ from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
+from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.analysis.row_by_row import is_aggregate
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction
@@ -305,18 +306,21 @@ def _unstorable(
                 fix=f"give it a type: CAST(... AS STRING) AS `{output.name}`, or leave it out",
                 span=place_in_query(each, path, at),
             )
-    for column in made.columns or ():
-        part = None if column.type is None else unhashable(column.type)
-        at = None if column.place is None else _query_place(*column.place)
-        if column.name in seen:
+    for output in () if made.query is None else made.query.outputs or ():
+        if output.name and output.name in seen:
+            at = None if output.place is None else _query_place(*output.place)
             yield Diagnostic(
                 code="duplicate-column",
-                what=f"the query gives two columns named '{column.name}'",
+                what=f"the query gives two columns named '{output.name}'",
                 why="the columns of a dataset have different names",
                 fix="rename one of them with AS",
                 span=place_in_query(each, path, at),
             )
-        elif part is not None:
+        seen.add(output.name)
+    for column in made.columns or ():
+        part = None if column.type is None else unhashable(column.type)
+        at = None if column.place is None else _query_place(*column.place)
+        if part is not None:
             yield Diagnostic(
                 code="unhashable-type",
                 what=f"the column '{column.name}' cannot be stored: {type_name(part)} has no "
@@ -325,7 +329,6 @@ def _unstorable(
                 fix=f"make a text of it, to_json(...) AS {column.name}, or leave it out",
                 span=place_in_query(each, path, at),
             )
-        seen.add(column.name)
 
 
 def _opaque_outputs(made: DerivedColumns) -> Iterator[tuple[str, str, TextPlace]]:
@@ -349,13 +352,16 @@ def _opaque_outputs(made: DerivedColumns) -> Iterator[tuple[str, str, TextPlace]
 def _misnamed(
     each: Declared, path: tuple[str | int, ...], made: DerivedColumns
 ) -> Iterator[Diagnostic]:
-    """Yield columns of a preprocess query that are the system's, and event times that are none."""
+    """Yield columns of a query that are the system's, and event times that are none."""
     makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
     vocab, source = makes.vocab, makes.source
+    op = vocab.operation_type_column
     reserved = {vocab.offset_column, vocab.system_time_column}
-    if source is not None and not isinstance(source.merge, _STREAMS):
-        reserved.add(vocab.operation_type_column)
-    outputs = () if source is None or made.query is None else made.query.outputs or ()
+    if source is not None:
+        reserved |= set() if isinstance(source.merge, _STREAMS) else {op}
+    elif not examine(made.steps, made.inputs, (op,)).names_op:
+        reserved.add(op)
+    outputs = () if made.query is None else made.query.outputs or ()
     for output in outputs:
         at = None if output.place is None else _query_place(*output.place)
         if output.name in reserved:
@@ -405,7 +411,11 @@ def _null_time(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
         if output.name != name or not isinstance(output.type, DataTypeOption):
             continue
         if output.copied and not any(_NOT_NULL.search(step.text) for step in made.steps):
-            because = "it is a column that may be, or that of the other side of an outer join"
+            because = (
+                "it is a column that may be, or that of the other side of an outer join"
+                if output.sources
+                else "it is NULL"
+            )
             fix = (
                 f"name what stands for it, coalesce(..., ...) AS {name}, or leave such rows out: "
                 "WHERE ... IS NOT NULL"

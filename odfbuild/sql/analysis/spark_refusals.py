@@ -1,15 +1,18 @@
-"""What Spark refuses of a query for its form alone: aggregates, groups, set operations, parameters.
+"""What Spark refuses of a query for its form alone.
+
+Aggregates, groups, set operations, window functions, subqueries, names of WITH and parameters.
 
 Pure.  Only what is certain is found: where a form or a function is not known, nothing is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, some
+from odfbuild.sql.columns.expressions import integer
 from odfbuild.sql.columns.functions import WINDOWED
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.findings import QueryFinding, Reason
@@ -29,6 +32,7 @@ from odfbuild.sql.text.shape import (
     Subquery,
     TextPlace,
     Unknown,
+    WindowShape,
     children,
     walk,
 )
@@ -38,13 +42,22 @@ from odfbuild.sql.text.tokens import unfilled
 
 Found: TypeAlias = tuple[Reason, str, TextPlace]
 
+_OFFSETS = {"lag", "lead"}
+_RANKS = {"rank", "dense_rank", "percent_rank", "row_number", "ntile"}
+_ORDERED = _OFFSETS | _RANKS | {"cume_dist", "nth_value"}
+_COUNTS = {"lag": 1, "lead": 1, "nth_value": 1, "ntile": 0}
+"""Which argument of a window function is a number that has to be a constant."""
+
 
 def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
     """Yield what no engine can carry out; nothing of a text that cannot be read."""
     for number, step in enumerate(steps):
         with suppress(SqlTextError):
-            for reason, text, place in list(_of_query(step.statement)):
+            statement = step.statement
+            for reason, text, place in list(_of_query(statement)):
                 yield QueryFinding(reason, text, number, place)
+            for text, place, hint in list(_of_windows(statement)):
+                yield QueryFinding(Reason.WINDOW, text, number, place, hint)
 
 
 def _of_query(statement: Statement) -> Iterator[Found]:
@@ -52,7 +65,12 @@ def _of_query(statement: Statement) -> Iterator[Found]:
         for name in unfilled(statement.tokens):
             yield Reason.UNFILLED, name.text, name.place
     for query in _queries(statement.shape):
-        yield from _of_set(query) if isinstance(query, SetQuery) else _of_select(query)
+        yield from _of_names(query)
+        if isinstance(query, SetQuery):
+            yield from _of_set(query)
+        else:
+            yield from _of_select(query)
+            yield from _of_subqueries(query)
 
 
 def _queries(query: QueryShape) -> Iterator[Select | SetQuery]:
@@ -104,7 +122,8 @@ def _ungrouped(select: Select) -> Iterator[Found]:
     """Yield columns of the SELECT list that have many values in a group."""
     values = [output.value for output in select.outputs]
     group = select.group
-    if group is None and not any(is_aggregate(e) for value in values for e in walk(value)):
+    grouped = group is not None or select.having is not None  # which makes one group of all rows
+    if not grouped and not any(is_aggregate(e) for value in values for e in walk(value)):
         return
     if group is not None and (group.all or obstacle(group.keys, timed=True)):
         return
@@ -142,6 +161,81 @@ def _bare(expr: Expr) -> Iterator[Column]:
         case _:
             for child in children(expr):
                 yield from _bare(child)
+
+
+# Windows
+
+
+def _of_windows(statement: Statement) -> Iterator[tuple[str, TextPlace, str]]:
+    if "over" in statement.text.lower():
+        for query in _queries(statement.shape):
+            if isinstance(query, Select):
+                yield from _windows_of(query)
+
+
+def _windows_of(select: Select) -> Iterator[tuple[str, TextPlace, str]]:
+    named = dict(select.windows)
+    aliases = {alias for output in select.outputs for alias in output.aliases}
+    exprs = (*(output.value for output in select.outputs), *some(select.qualify), *select.order)
+    for call in (each for expr in exprs for each in walk(expr)):
+        if not isinstance(call, Call) or call.over is None or call.name not in _ORDERED:
+            continue
+        over = call.over
+        if over.name is not None:
+            over = named.get(over.name, over)
+        if call.place is None or over.name is not None:
+            continue  # a window on another one
+        for what, hint in _wrong_window(call, over, aliases):
+            yield what, call.place, hint
+            break
+
+
+def _wrong_window(
+    call: Call, over: WindowShape, aliases: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    name = call.name
+    if not over.order:
+        yield f"{name}() has no ORDER BY in its window", "add ORDER BY to the window"
+    if over.frame and name in _OFFSETS:
+        yield f"{name}() has a frame", "leave the frame out: the offset says which row is meant"
+    own = "range" if name == "cume_dist" else "rows"
+    if over.frame not in {"", own} and name in _RANKS | {"cume_dist"}:
+        yield f"{name}() has a frame of its own, of {own.upper()}", "leave the frame out"
+    at = _COUNTS.get(name, len(call.args))
+    for count in call.args[at : at + 1]:
+        columns = [each for each in walk(count) if isinstance(each, Column)]
+        if columns and not any(each.parts[0] in aliases for each in columns):
+            yield (
+                f"the number in {name}() is no constant",
+                "write a number; a self-join gives the row that a column says",
+            )
+        number = integer(count)
+        if number is not None and number < 1 and name not in _OFFSETS:
+            yield f"{name}() counts from 1, and is asked for {number}", "write 1 or more"
+
+
+# Subqueries and names
+
+
+def _of_subqueries(select: Select) -> Iterator[Found]:
+    exprs = (output.value for output in select.outputs)
+    for expr in (*exprs, *some(select.where), *some(select.having), *some(select.qualify)):
+        for each in walk(expr):
+            if not isinstance(each, Subquery):
+                continue
+            width, place = _width(each.query), _first_place(each.query)
+            if each.kind == "scalar" and width > 1 and place is not None:
+                yield Reason.SUBQUERY, f"a subquery of {width} columns as one value", place
+            if isinstance(each.query, Select):
+                yield from _of_subqueries(each.query)
+
+
+def _of_names(query: Select | SetQuery) -> Iterator[Found]:
+    seen: set[str] = set()
+    for table in query.with_:
+        if table.name.lower() in seen and table.place is not None:
+            yield Reason.TWICE, table.name, table.place
+        seen.add(table.name.lower())
 
 
 # Set operations

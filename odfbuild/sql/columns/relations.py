@@ -10,9 +10,10 @@ from odfbuild.sql.columns.functions import AGGREGATES
 from odfbuild.sql.columns.output import Attribute, OpenPart, RelationColumns, unknown_rows
 from odfbuild.sql.columns.scope import NameScope, Resolution
 from odfbuild.sql.columns.structs import GENERATORS, generated
-from odfbuild.sql.columns.types import UNKNOWN, Value, cast, wider
+from odfbuild.sql.columns.types import TIMES, UNKNOWN, Value, cast, wider
 from odfbuild.sql.text.shape import (
     Call,
+    Cast,
     Column,
     Derived,
     Expr,
@@ -350,8 +351,18 @@ def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
 
 
 def _is_copy(expr: Expr, scope: NameScope) -> bool:
+    """Tell whether an expression is a column of an input as it is, or as another type of times."""
+    if isinstance(expr, Cast) and not expr.safe and expr.type in TIMES:
+        of = expr.value
+        found = scope.resolve(of.parts) if isinstance(of, Column) else None
+        timed = isinstance(found, Resolution) and found.value.kind in TIMES
+        return _is_null(of) or (timed and _is_copy(of, scope))
     found = scope.resolve(expr.parts) if isinstance(expr, Column) else None
     return isinstance(found, Resolution) and found.copied
+
+
+def _is_null(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.kind == "null"
 
 
 def _aggregates(expr: Expr) -> bool:

@@ -63,7 +63,7 @@ UNKNOWN = Value(None)
 _INTEGERS: dict[DataType, int] = {BYTE: 3, SHORT: 5, INT: 10, BIGINT: 20}  # with their digits
 _ORDER: tuple[DataType, ...] = (BYTE, SHORT, INT, BIGINT, FLOAT, DOUBLE)
 _RANK = {kind: rank for rank, kind in enumerate(_ORDER)}
-_TIMES: tuple[DataType, ...] = (DATE, LOCAL_TIME, TIMESTAMP)
+TIMES: tuple[DataType, ...] = (DATE, LOCAL_TIME, TIMESTAMP)
 _MAX = 38
 
 
@@ -160,7 +160,7 @@ def _is_sure(of: SqlType | None, to: DataType) -> bool:
         return fits or to in {FLOAT, DOUBLE}
     if of in {FLOAT, DOUBLE}:
         return to in {FLOAT, DOUBLE}
-    return of in _TIMES and to in _TIMES
+    return of in TIMES and to in TIMES
 
 
 # Common types
@@ -189,8 +189,8 @@ def wider(left: SqlType | None, right: SqlType | None) -> SqlType | None:
         return None
     if STRING in (left, right):
         return _with_text(right if left == STRING else left)
-    if left in _TIMES and right in _TIMES:
-        return _TIMES[max(_TIMES.index(left), _TIMES.index(right))]
+    if left in TIMES and right in TIMES:
+        return TIMES[max(TIMES.index(left), TIMES.index(right))]
     return _wider_number(left, right) or _wider_nested(left, right)
 
 
@@ -199,7 +199,7 @@ def _with_text(other: DataType) -> DataType | None:
         return BIGINT
     if other in {FLOAT, DOUBLE} or isinstance(other, DataTypeDecimal):
         return DOUBLE
-    return other if other in {BOOLEAN, *_TIMES} else None
+    return other if other in {BOOLEAN, *TIMES} else None
 
 
 def _wider_number(left: DataType, right: DataType) -> DataType | None:
@@ -260,7 +260,7 @@ def arithmetic(op: str, left: Value, right: Value, fits: Sequence[int | None] = 
         return UNKNOWN
     if op in {"+", "-", "*"} and (timed := _timed(op, a, b)) is not None:
         return Value(timed, nullable)
-    if isinstance(a, Interval) or isinstance(b, Interval) or a in _TIMES or b in _TIMES:
+    if isinstance(a, Interval) or isinstance(b, Interval) or a in TIMES or b in TIMES:
         return UNKNOWN
     if NULL in (a, b):
         a, b = (b, b) if a == NULL else (a, a)
@@ -287,11 +287,11 @@ def _timed(op: str, a: SqlType, b: SqlType) -> SqlType | None:
     """Return the type of sums and differences of dates, times and intervals."""
     if op == "*":
         return None
-    if op == "-" and a in _TIMES and b in _TIMES:
+    if op == "-" and a in TIMES and b in TIMES:
         return DAYS if a == b == DATE else DAY_TIME
-    if op == "+" and b in _TIMES:
+    if op == "+" and b in TIMES:
         a, b = b, a
-    if a not in _TIMES:
+    if a not in TIMES:
         return None
     if isinstance(b, Interval):
         return a if a != DATE or b in (DAYS, YEAR_MONTH) else TIMESTAMP

@@ -292,6 +292,7 @@ class CommonTable:
     name: str
     columns: tuple[str, ...]
     query: QueryShape
+    place: TextPlace | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,9 @@ class _Shaper(TreeWalk):
         for each in with_.expressions if with_ else ():
             if with_.args.get("recursive"):
                 self.local |= {each.alias}
-            parts.append(CommonTable(each.alias, self._list(each), self.query(each.this)))
+            place = place_of(each.args["alias"].this)
+            part = CommonTable(each.alias, self._list(each), self.query(each.this), place)
+            parts.append(part)
             self.relations.add(each.alias)
             self.local |= {each.alias}
         return tuple(parts)
