@@ -11,13 +11,7 @@ from odfbuild import app
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
-from odfbuild.executors.engine.context import (
-    NO_EVENT_TIME,
-    RECORDED_KEY,
-    Drifted,
-    InputNotes,
-    Round,
-)
+from odfbuild.executors.engine.context import OF_INPUTS, Drifted, InputNotes, Round
 from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.odf.events import AddPushSource, SetPollingSource
 from odfbuild.planner.saved.forms import diagnostic_json
@@ -73,10 +67,10 @@ def told_notes(
     if drifted:
         yield _drift(alias, drifted, schema or dataset)
     found = [each for _, told in inputs for each in told.checks]
-    yield from _alike(found, NO_EVENT_TIME)
-    yield from _alike(found, RECORDED_KEY)
+    for code in OF_INPUTS:
+        yield from _alike(found, code)
     for _, told in inputs:
-        yield from (e for e in told.checks if e.code not in (NO_EVENT_TIME, RECORDED_KEY))
+        yield from (e for e in told.checks if e.code not in OF_INPUTS)
         if told.absent is not None:
             yield replace(told.absent, what=f"{alias}: {told.absent.what}", span=dataset)
 

@@ -101,6 +101,12 @@ RECORDED_KEY: Final = "recorded-key"
 """The code of what is said of rows that a Ledger left out."""
 NO_EVENT_TIME: Final = "no-event-time-in-rows"
 """The code of what is said of rows that were given an event time."""
+EMPTY_INPUT: Final = "empty-input"
+"""The code of what is said of a file of 0 bytes that was read as a table without rows."""
+OTHER_ENTRIES: Final = "other-entries"
+"""The code of what is said of an archive of which one entry was read and others were not."""
+OF_INPUTS: Final = (NO_EVENT_TIME, EMPTY_INPUT, OTHER_ENTRIES, RECORDED_KEY)
+"""The codes of what is said once for all inputs of a dataset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,9 @@ class Intake:
     `frame` is None if nothing in the input could be read as rows; `event_time` is for rows that
     have none; `state` is what the chain knows of the source from now on, None for no change.
     `goes_on` tells that another input follows without which this one does not count.
-    `notes` is what the reader told beyond the rows.  `noting` is called with the state that has
-    the rows: before that becomes the head, or when it is the head already.
+    `notes` is what the reader told beyond the rows, `found` are warnings of the file.  `noting`
+    is called with the state that has the rows: before that becomes the head, or when it is the head
+    already.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Intake:
     event_time: Timestamp
     state: SourceState | None
     notes: ReadNotes | None = None
+    found: tuple[Diagnostic, ...] = ()
     noting: Noting | None = None
     goes_on: bool = False
 
@@ -179,7 +181,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
             head = state.head
         elif intake.noting is not None:
             intake.noting(state)
-    found = (*times_cut(intake.name, cut), *timeless, *repeated, *recorded, *found)
+    found = (*intake.found, *times_cut(intake.name, cut), *timeless, *repeated, *recorded, *found)
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
         return InputCommit(state, None)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from odfbuild.errors import EngineError, InternalError, Level, OdfBuildError
+from odfbuild.errors import Diagnostic, EngineError, InternalError, Level, OdfBuildError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.context import InputNotes, Round, Site
+from odfbuild.executors.engine.context import EMPTY_INPUT, InputNotes, Round, Site
 from odfbuild.executors.engine.interrupt import Enough, StoppedError
 from odfbuild.executors.engine.lost_race import ATTEMPTS
 from odfbuild.executors.ingest.cache_forever import is_settled
@@ -35,6 +35,7 @@ from odfbuild.odf.events import (
     FetchStepFilesGlob,
     MergeStrategyAppend,
     MergeStrategyLedger,
+    MergeStrategySnapshot,
     SetPollingSource,
     SourceState,
     Transform,
@@ -357,7 +358,11 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
         )
     site = receiver.site
     around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
-    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
+    name, found = fetched.name, list[Diagnostic]()
+    steps = source.prepare or ()
+    path = prepare(steps, fetched.path, staging, name=name, around=around, found=found)
+    if path.stat().st_size == 0:
+        found.append(_of_no_byte(source, name))
     frame, notes = read_columns(
         source.read,
         path,
@@ -372,7 +377,22 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
         event_time=fetched.event_time or receiver.now,
         state=fetched.state,
         notes=notes,
+        found=tuple(found),
         noting=noting,
+    )
+
+
+def _of_no_byte(source: SetPollingSource, name: str) -> Diagnostic:
+    """Return the warning of a file that is read as a table without rows, as in the reference."""
+    snapshot = isinstance(source.merge, MergeStrategySnapshot)
+    lost = ", which takes back all rows of this Snapshot" if snapshot else ""
+    return Diagnostic(
+        code=EMPTY_INPUT,
+        what=f"{name} is empty: it has not one byte, and is read as a table without rows{lost}",
+        why="what was to write it may have failed; a table without rows has a header, or is []",
+        fix="write it again, and odfbuild apply; of rows that a Snapshot took back, odfbuild undo",
+        span=None,
+        level=Level.WARNING,
     )
 
 

@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol
 
-from odfbuild.errors import EngineError
+from odfbuild.errors import Diagnostic, EngineError, Level
+from odfbuild.executors.engine.context import OTHER_ENTRIES
 from odfbuild.executors.ingest.process.limits import seconds
 from odfbuild.executors.ingest.process.program import (
     last_words,
@@ -217,11 +218,19 @@ def unzstd(path: Path, name: str) -> Iterator[bytes]:
         raise _damaged(name, "zstd", _CUT_OFF if cut_off else str(error)) from None
 
 
-def unzip(path: Path, wanted: str | None, name: str) -> Iterator[bytes]:
-    """Yield the bytes of the one entry that is asked for.  Raises DamagedArchiveError."""
+def unzip(
+    path: Path, wanted: str | None, name: str, found: list[Diagnostic] | None = None
+) -> Iterator[bytes]:
+    """Yield the bytes of the one entry that is asked for, by default the first.
+
+    `found` takes the warning that others were left out.  Raises DamagedArchiveError.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             entry = _entry(archive, wanted, name)
+            others = _others(archive, entry, wanted)
+            if others and found is not None:
+                found.append(_left_out(entry, others, name))
             with archive.open(entry) as source:
                 yield from _chunks(source)
     except NotImplementedError as error:
@@ -288,6 +297,30 @@ def _entry(archive: zipfile.ZipFile, wanted: str | None, name: str) -> zipfile.Z
     return entry
 
 
+def _others(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, wanted: str | None
+) -> list[zipfile.ZipInfo]:
+    """Return the entries that might have been meant as well: all, or those of the same name."""
+    files = [e for e in archive.infolist() if e.filename and not e.filename.endswith("/")]
+    names = {entry.filename} if wanted is not None else {e.filename for e in files}
+    return [each for each in files if each is not entry and each.filename in names]
+
+
+def _left_out(entry: zipfile.ZipInfo, others: Sequence[zipfile.ZipInfo], name: str) -> Diagnostic:
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    listed = ", ".join(each.filename for each in others[:_SHOWN])
+    return Diagnostic(
+        code=OTHER_ENTRIES,
+        what=f"of {len(others) + 1} entries of {name} only the first was read, {entry.filename}; "
+        f"left out: {listed}{more}",
+        why="an archive gives one entry, by default the first, as in the reference",
+        fix="name the entry in `subPath` of `Decompress`; where all are to be read, unpack the "
+        "archive and fetch the files",
+        span=None,
+        level=Level.WARNING,
+    )
+
+
 def _wanted(files: list[zipfile.ZipInfo], wanted: str) -> list[zipfile.ZipInfo]:
     exact = [entry for entry in files if entry.filename == wanted]
     return exact[:1] or [e for e in files if fnmatch.fnmatchcase(e.filename, wanted)]
@@ -338,28 +371,32 @@ def prepare(
     *,
     name: str | None = None,
     around: Surroundings | None = None,
+    found: list[Diagnostic] | None = None,
 ) -> Path:
     """Return the file after all steps, in `staging`; without steps the given one.
 
-    `name` is how messages call the file; `around` is where commands run, by default here.  Raises
-    DamagedArchiveError, PipeError and BadLimitError.
+    `name` is how messages call the file; `around` is where commands run, by default here; `found`
+    takes warnings.  Raises DamagedArchiveError, PipeError and BadLimitError.
     """
     shown = name or path.name
     given = path
     for step in steps:
-        blocks = _blocks(step, path, shown, around or Surroundings(Path.cwd(), os.environ))
+        place = around or Surroundings(Path.cwd(), os.environ)
+        blocks = _blocks(step, path, shown, place, found)
         before, path = path, _write(blocks, path, staging, shown)
         if before != given:
             before.unlink()
     return path
 
 
-def _blocks(step: PrepStep, path: Path, name: str, around: Surroundings) -> Iterator[bytes]:
+def _blocks(
+    step: PrepStep, path: Path, name: str, around: Surroundings, found: list[Diagnostic] | None
+) -> Iterator[bytes]:
     match step:
         case PrepStepDecompress(format=CompressionFormat.GZIP):
             return gunzip(path, name)
         case PrepStepDecompress(sub_path=wanted):
-            return unzip(path, wanted, name)
+            return unzip(path, wanted, name, found)
         case PrepStepPipe(command=command):
             kind = unpacker_of(command)
             return pipe(command, path, name, around) if kind is None else _UNPACK[kind](path, name)

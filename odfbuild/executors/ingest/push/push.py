@@ -176,6 +176,7 @@ def _read(
     except DamagedArchiveError as error:
         error.fix = "push it again as it was written; if it is not compressed, rename it"
         raise
+    _check_size(path, given.name)
     format = given.format or format_of_file(given.name, source.read)
     step = read_as(source.read, format, path)
     return read_columns(
@@ -184,15 +185,19 @@ def _read(
 
 
 def _check(given: Pushing) -> None:
-    if given.path.stat().st_size == 0:
-        raise BadPushError(
-            what=f"{given.name} is empty: it has not one byte",
-            why="what was to write it may have failed; a table without rows has a header, or is []",
-            fix="write it again, or leave it out",
-        )
+    _check_size(given.path, given.name)
     if given.id is not None and not (given.id.isprintable() and 0 < len(given.id) <= _LONGEST_ID):
         raise BadPushError(
             what=f"{excerpt(given.id, 40)!r} cannot be the id of a push",
             why=f"it is kept in the chain: 1 to {_LONGEST_ID} printable characters",
             fix="use a number, a UUID or the name of a file",
+        )
+
+
+def _check_size(path: Path, name: str) -> None:
+    if path.stat().st_size == 0:
+        raise BadPushError(
+            what=f"{name} is empty: it has not one byte",
+            why="what was to write it may have failed; a table without rows has a header, or is []",
+            fix="write it again, or leave it out",
         )
