@@ -13,7 +13,7 @@ from datetime import date
 from typing import Final
 
 from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
-from odfbuild.sql.columns.types import Value
+from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
 from odfbuild.sql.text.shape import Expr, Literal, Operation
 
@@ -46,6 +46,10 @@ _WEEKS: Final = frozenset("YWwuec")
 _NO_LETTERS: Final = frozenset("ABnNpbCfIijJloPrRTtU")
 _NOT_PARSED: Final = frozenset("EFqQ")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfFlLsSyY]?")
+_NUMBERS: Final = re.compile(r"[\d/]+")
+_NOW: Final = {"now", "today", "tomorrow", "yesterday", "epoch"}
+_DIGITS: Final = 38
+COMPARED: Final = {"=", "<>", "<", "<=", ">", ">=", "<=>", "between"}
 _NO_NUMBER: Final = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 _DATE: Final = re.compile(r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}([ T].*)?)?)?")
@@ -114,6 +118,18 @@ def _first(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constant
     return ConstantFailure(f"{name}() counts from 1, and is asked for 0", "write 1 for the first")
 
 
+def type_failure(to: DataType | None) -> ConstantFailure | None:
+    """Return why nothing can be cast to a type; None if that is not certain."""
+    if not isinstance(to, DataTypeDecimal):
+        return None
+    if to.precision > _DIGITS or to.scale > to.precision:
+        return ConstantFailure(
+            f"DECIMAL({to.precision},{to.scale}) is no type",
+            f"a decimal has {_DIGITS} digits at most, those after the point among them",
+        )
+    return None
+
+
 def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     """Return why a constant text cannot become a value of a type; None if that is not certain."""
     text = _text(value)
@@ -135,6 +151,43 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     kind = next((name for each, name in _NAMES.items() if each == to), "DECIMAL")
     return ConstantFailure(
         f"'{text}' is no {kind}", f"correct the text, or write try_cast('...' as {kind}) for null"
+    )
+
+
+def _time_failure(args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
+    """Return why a text that is compared with a date or a time is none."""
+    kinds = {value.kind for value in values}
+    time = next(iter(kinds - {types.STRING}), None)
+    if time not in TIMES or not kinds <= {time, types.STRING}:
+        return None
+    for text in filter(None, map(_text, args)):
+        plain = text.strip().lower()
+        if plain.isalpha():
+            wrong = plain not in _NOW
+        elif time == types.DATE and not _DATE.fullmatch(plain.upper()):
+            wrong = True
+        else:
+            day = _DAY.match(plain)
+            slashes = "/" in plain and _NUMBERS.fullmatch(plain) is not None
+            wrong = slashes or (day is not None and not _is_date(day.group()))
+        if wrong:
+            name = "DATE" if time == types.DATE else "TIMESTAMP"
+            return ConstantFailure(f"'{text}' is no {name}", "correct the text")
+    return None
+
+
+def _like_failure(pattern: Expr, escape: str = "\\") -> ConstantFailure | None:
+    """Return why a pattern of LIKE is none: an escape sign is before %, _ and itself only."""
+    text = _text(pattern)
+    if text is None or len(escape) != 1:
+        return None
+    rest = re.sub(f"{re.escape(escape)}[%_{re.escape(escape)}]", "", text, flags=re.DOTALL)
+    if escape not in rest:
+        return None
+    sign = r"\\\\" if escape == "\\" else escape * 2
+    return ConstantFailure(
+        f"the pattern '{text}' has a {escape} before what needs none",
+        f"write {sign} for one that is meant",
     )
 
 
@@ -263,8 +316,16 @@ class _Scan:
         return False
 
 
-def operator_failure(op: str, args: Sequence[Expr]) -> ConstantFailure | None:
+def operator_failure(
+    op: str, args: Sequence[Expr], values: Sequence[Value]
+) -> ConstantFailure | None:
     """Return why an operator fails for a constant; None if that is not certain."""
     if op == "rlike":
         return _pattern(op, args)
+    if op in {"like", "ilike"}:
+        return _like_failure(args[1])
+    if op == "escape" and isinstance(args[0], Operation):
+        return _like_failure(args[0].args[1], _text(args[1]) or "")
+    if op in COMPARED:
+        return _time_failure(args, values)
     return _by_zero(op) if op in _DIVIDING and _is_zero(args[1]) else None

@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
-from odfbuild.sql.columns.constants import ConstantFailure, cast_failure, failure, operator_failure
+from odfbuild.sql.columns.constants import (
+    ConstantFailure,
+    cast_failure,
+    failure,
+    operator_failure,
+    type_failure,
+)
 from odfbuild.sql.columns.functions import AGGREGATES, RANKINGS, SCALARS, WINDOW_PARTS, WINDOWED
 from odfbuild.sql.columns.output import Attribute, ColumnRef, RelationColumns
 from odfbuild.sql.columns.scope import Ambiguous, Missing, NameScope, Resolution, fields_of
@@ -205,6 +211,7 @@ class ExpressionReader(ABC):
 
     def cast(self, expr: Cast, scope: NameScope) -> Value:
         value = self.value(expr.value, scope)
+        self.note_failure(type_failure(expr.type), None)
         if expr.literal and expr.type is not None:
             return Value(expr.type, False)
         if not expr.safe:
@@ -233,9 +240,14 @@ class ExpressionReader(ABC):
         return common([*results, self.value(expr.default, scope)])
 
     def operation(self, expr: Operation, scope: NameScope) -> Value:
-        args = self.values(expr.args, scope)
         op = expr.op
-        self.note_failure(operator_failure(op, expr.args), None)
+        if op == "escape" and isinstance(expr.args[0], Operation):
+            args = self.values(expr.args[0].args, scope)
+            self.note_failure(operator_failure(op, expr.args, args), None)
+            return Value(BOOLEAN, True)
+        args = self.values(expr.args, scope)
+        place = next((each.place for each in expr.args if isinstance(each, Column)), None)
+        self.note_failure(operator_failure(op, expr.args, args), place)
         if op in _ARITHMETIC:
             return arithmetic(op, args[0], args[1], [fit(each) for each in expr.args])
         if op == "||":
@@ -254,8 +266,6 @@ class ExpressionReader(ABC):
             return Value(kind, any(a.nullable for a in args)) if known else UNKNOWN
         if op == "row":
             return UNKNOWN
-        if op == "escape":
-            return args[0]
         return Value(BOOLEAN, op not in _SURE and not _sure(op, args))
 
     def inner(self, expr: Subquery, scope: NameScope) -> Value:

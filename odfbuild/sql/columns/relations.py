@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from odfbuild.sql.columns.constants import ConstantFailure
 from odfbuild.sql.columns.expressions import Calls, output_name
 from odfbuild.sql.columns.functions import AGGREGATES
 from odfbuild.sql.columns.output import Attribute, OpenPart, RelationColumns, unknown_rows
 from odfbuild.sql.columns.scope import NameScope, Resolution
 from odfbuild.sql.columns.structs import GENERATORS, generated
-from odfbuild.sql.columns.types import TIMES, UNKNOWN, Value, cast, wider
+from odfbuild.sql.columns.types import TIMES, UNKNOWN, Value, are_unlike, cast, wider
 from odfbuild.sql.text.shape import (
     Call,
     Cast,
@@ -334,7 +335,14 @@ class Relations(Calls):
             theirs = [order[each.name] for each in left.columns if each.name in order]
         if left.open or right.open or len(left.columns) != len(theirs):
             return unknown_rows(left.inputs | right.inputs)
-        pairs = zip(left.columns, theirs, strict=True)
+        pairs = list(zip(left.columns, theirs, strict=True))
+        for mine, other in pairs:
+            if are_unlike(mine.value.kind, other.value.kind):
+                failure = ConstantFailure(
+                    f"the two sides of {query.kind.upper()} have no common type for '{mine.name}'",
+                    "cast one of them to the type of the other",
+                )
+                self.note_failure(failure, None if other.place is None else other.place[1])
         return RelationColumns([_both(query.kind, mine, other) for mine, other in pairs])
 
 

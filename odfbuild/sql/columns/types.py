@@ -194,6 +194,20 @@ def wider(left: SqlType | None, right: SqlType | None) -> SqlType | None:
     return _wider_number(left, right) or _wider_nested(left, right)
 
 
+def are_unlike(left: SqlType | None, right: SqlType | None) -> bool:
+    """Tell whether it is certain that two types have no common one."""
+    return len(found := {_family(left), _family(right)}) > 1 and None not in found
+
+
+def _family(kind: SqlType | None) -> str | None:
+    """Return what a type has common types with; None for those that have some with others."""
+    if kind == BOOLEAN:
+        return "BOOLEAN"
+    if kind in TIMES:
+        return "a date or time"
+    return "a number" if kind in _RANK or isinstance(kind, DataTypeDecimal) else None
+
+
 def _with_text(other: DataType) -> DataType | None:
     if other in _INTEGERS:
         return BIGINT

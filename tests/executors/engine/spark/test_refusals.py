@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import StepSize
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.analysis.spark_refusals import misuses
+from odfbuild.sql.columns import columns_of
 from odfbuild.sql.text.steps import QueryStep
 
 if TYPE_CHECKING:
@@ -107,6 +109,65 @@ def test_a_form_is_refused_where_spark_refuses_it(session: "SparkSession", query
     try:
         session.sql(query).schema  # noqa: B018 - analyses it
     except AnalysisException as error:
+        assert found, f"{query}: {error.getCondition()}"
+    else:
+        assert not found, query
+
+
+_TYPED = "b BOOLEAN, v INT, g DOUBLE, c DECIMAL(12,2), k STRING, d DATE, t TIMESTAMP"
+_TEXTS = ["2031-13-01", "2031-02-30", "2031-02-03", "x", "now", "2031/01/01", "2031", "12:00"]
+_TEXTS += ["2031-02-28T10:00:00Z", "2031-02-30 10:00", " 2031-01-01 "]
+_PATTERNS = ["%", r"%\\", r"a\\b", r"\\%", r"\\\\", "!", "%!%", "a!b", "!!"]
+_VALUES = st.one_of(
+    st.builds(
+        "{} {} '{}'".format,
+        st.sampled_from("dtk"),
+        st.sampled_from(["=", "<", "<>", "<=>", ">="]),
+        st.sampled_from(_TEXTS),
+    ),
+    st.builds("'{}' < {}".format, st.sampled_from(_TEXTS), st.sampled_from("dtk")),
+    st.builds(
+        "{} between '{}' and '2031-01-01'".format, st.sampled_from("dt"), st.sampled_from(_TEXTS)
+    ),
+    st.builds(
+        "k {} '{}'{}".format,
+        st.sampled_from(["like", "not like", "ilike"]),
+        st.sampled_from(_PATTERNS),
+        st.sampled_from(["", " escape '!'"]),
+    ),
+    st.builds("try_cast(k as decimal({},{}))".format, st.integers(1, 40), st.integers(0, 40)),
+)
+_UNIONS = st.builds(
+    "select {} as x from a {} select {} as x from a".format,
+    st.sampled_from("bvgckdt"),
+    st.sampled_from(["union all", "union", "except", "intersect"]),
+    st.sampled_from("bvgckdt"),
+)
+
+
+@pytest.fixture(scope="module")
+def row(engine: SparkEngine) -> "Iterator[SparkSession]":
+    session = engine._sessions.session(StepSize.SMALL)
+    names = [each.split() for each in _TYPED.split(", ")]
+    given = ["true", "1", "1.5", "2.5", "'a'", "'2031-01-01'", "'2031-01-01'"]
+    casts = (f"cast({v} as {kind}) as {n}" for v, (n, kind) in zip(given, names, strict=True))
+    session.sql(f"select {', '.join(casts)}").createOrReplaceTempView("one")
+    yield session
+    session.catalog.dropTempView("one")
+
+
+@settings(deadline=None, max_examples=150)
+@given(_VALUES.map("select {} as x from a".format) | _UNIONS)
+def test_constants_and_types_that_are_refused_fail_in_spark(
+    row: "SparkSession", query: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    found = columns_of([QueryStep(None, query)], {"a": parse_ddl(_TYPED)}).wrong_constants
+    try:
+        rows = row.sql(query.replace("from a", "from one"))
+        rows.schema if " select " in query else rows.collect()
+    except PySparkException as error:
         assert found, f"{query}: {error.getCondition()}"
     else:
         assert not found, query
