@@ -6,13 +6,15 @@ VENV := .venv
 PYTHONS ?= python3.11 python3.12 python3.13
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+QUICK := $(addprefix tests/,odf sql planner lineage state project executors/data executors/engine/arrow test_layers.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-pythons lint types bench faults fuzz docs lock clean
+.PHONY: help demo check test test-long test-pythons lint types bench faults fuzz docs lock clean
 
 help:
 	@echo "make demo       build a small project, add a file, build again"
+	@echo "make check      style, types and the tests of functions: the quick half, minutes"
 	@echo "make test       run the tests"
 	@echo "make test-long  run the slow tests too, with many more examples"
 	@echo "make test-pythons  run the tests with each of PYTHONS: $(PYTHONS)"
@@ -27,6 +29,9 @@ help:
 
 demo: $(STAMP)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+check: lint types
+	@$(BIN)/python -m pytest -q -m "not slow and not spark" -n auto --dist loadfile $(QUICK)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile --no-loadscope-reorder

@@ -187,10 +187,11 @@ class FakeEngine:
 
 
 def _merged(request: IngestRequest, rows: Rows) -> Rows:
-    """Merge rows as the oracles do, which call the operation `op`."""
+    """Merge rows as the oracles do, which call the operation `op`; a condensed history has none."""
     op = request.vocab.operation_type_column
     history = [row for path in request.history for row in pq.read_table(path).to_pylist()]
-    merged = _merged_by_oracle(request, [{**row, "op": row[op]} for row in history], rows)
+    named = [{**row, "op": row[op]} if op in row else row for row in history]
+    merged = _merged_by_oracle(request, named, rows)
     return [{**row, op: row["op"]} if "op" in row else row for row in merged]
 
 
