@@ -145,16 +145,19 @@ FTP = {
 }
 
 
-def _vanishing(path: Any, mode: int) -> bool:
+_ACCESS = os.access
+
+
+def _vanishing(path: Any, mode: int, **how: Any) -> bool:
     """Remove what is to be read, as if somebody had done so just now."""
     if Path(path).name == "2" and mode == os.R_OK:
         Path(path).unlink()
         return False
-    return Path(path).exists()
+    return _ACCESS(path, mode, **how)
 
 
-def _locked(path: Any, mode: int) -> bool:
-    return not (Path(path).name == "2" and mode == os.R_OK)
+def _locked(path: Any, mode: int, **how: Any) -> bool:
+    return not (Path(path).name == "2" and mode == os.R_OK) and _ACCESS(path, mode, **how)
 
 
 def files(says: str, fix: str, code: str = ABSENT, **more: Any) -> Bad:

@@ -33,9 +33,11 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
 READS = {  # reading methods of paths
     "app/push_rows.py": "an input that is pushed may be a pipe, which is copied first",
     "cli/commands/author/init.py": "files of this package",
+    "cli/commands/author/schema.py": "files of this package",
     "cli/commands/plan/help.py": "files of this package",
     "cli/page/document.py": "files of this package",
     "cli/files.py": "a file that the command line names, `<(...)` too, read up to a limit",
+    "executors/engine/protocol.py": "the metadata of an installed package",
     "executors/data/parquet.py": "a slice that was just written",
     "executors/engine/spark/admission/__init__.py": "a file of this package",
     "executors/engine/spark/jvm/keeper.py": "the log of its JVM, to truncate it",

@@ -19,7 +19,7 @@ from odfbuild.project.read import read_manifests
 
 HERE = Path(__file__).parent
 MANIFESTS = sorted((HERE / "bad").glob("*.yaml"))
-SETTINGS = sorted((HERE / "bad_settings").glob("*.yaml"))
+SETTINGS = sorted((HERE / "config" / "bad_settings").glob("*.yaml"))
 GRAPHS = sorted(each for each in (HERE / "bad_graphs").iterdir() if each.is_dir())
 
 Golden = Callable[[Path, str], None]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.app.maintenance.compaction import rewrite_chain
@@ -138,6 +138,7 @@ def test_every_case_is_played() -> None:
 
 
 @given(script=scripts(), records=st.integers(1, 12))
+@settings(suppress_health_check=list(HealthCheck))  # of many histories there is nothing to compact
 def test_compaction_keeps_all_that_the_chain_says(
     script: list[Added | MetadataEvent], records: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -67,7 +67,7 @@ def test_the_state_of_the_source_is_kept(tmp_path: Path) -> None:
     known = SourceState("default", "odf/etag", "v1")
     dataset = root(tmp_path, AddData(new_watermark=NOON, new_source_state=known))
     later = Timestamp(NOON.nanos + 1)
-    assert move(dataset, later) == WatermarkChange(NOON, later)
+    assert move(dataset, later) == WatermarkChange(NOON, later, dataset.head())
     assert last(dataset) == AddData(new_watermark=later, new_source_state=known)
 
 

@@ -129,7 +129,7 @@ def _row_problems(
     for what in footer.miscounts():
         yield _RowProblem(f"{of}: {what}", True)
     for name in footer.untrue():
-        what = f"its footer does not tell the truth of column {name}: steps would miss rows of it"
+        what = f"{of} has a footer that is wrong about column {name}: steps would miss its rows"
         yield _RowProblem(what, False)
 
 
