@@ -27,6 +27,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "state/chain/checked_files.py": "appends",
     "state/copy.py": "by the descriptor of a folder, then refuses what is no file",
     "state/lease.py": "for writing as well, which waits for nobody",
+    "state/chain/head_table.py": "a folder",
     "state/files/lock.py": "a folder",
     "state/runs.py": "writes a new file",
 }

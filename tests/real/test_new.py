@@ -35,7 +35,9 @@ def rows_read(path: Path, sample: Sample, folder: Path) -> int:
     return 0 if frame is None else frame.rows
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path", FILES or [DATA], ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_a_whole_file_is_read_with_what_was_guessed(path: Path, tmp_path: Path) -> None:
     sample = guessed(path)
     if not any("another number" in note for note in sample.notes):

@@ -62,7 +62,9 @@ def by_python(path: Path, separator: str) -> list[dict[str, str | None]]:
     return [{n: v or None for n, v in zip(names, row, strict=True)} for row in records[1:]]
 
 
-@pytest.mark.parametrize("path", ITALY, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path", ITALY or [DATA], ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_every_italian_table_reads_as_python_reads_it(path: Path, tmp_path: Path) -> None:
     separator = ";" if str(path).endswith(SEMICOLON) else ","
     found = rows(ReadStepCsv(header=True, separator=separator), path, tmp_path)
@@ -71,7 +73,7 @@ def test_every_italian_table_reads_as_python_reads_it(path: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in ITALY if "regioni" in path.name], ids=lambda path: path.name
+    "path", [path for path in ITALY if "regioni" in path.name] or [DATA], ids=lambda path: path.name
 )
 def test_region_files_bind_by_name_through_all_their_headers(path: Path, tmp_path: Path) -> None:
     step = ReadStepCsv(header=True, ddl_schema=REGION)
@@ -99,7 +101,7 @@ def test_the_table_with_bare_carriage_returns_has_all_its_rows(tmp_path: Path) -
     assert found[0]["deceduti"] == 7
 
 
-@pytest.mark.parametrize("path", FLIGHTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FLIGHTS or [DATA], ids=lambda path: path.name)
 def test_every_openflights_table_reads(path: Path, tmp_path: Path) -> None:
     packed = {".gz": CompressionFormat.GZIP, ".zip": CompressionFormat.ZIP}.get(path.suffix)
     steps = () if packed is None else (PrepStepDecompress(format=packed),)
@@ -129,7 +131,7 @@ def test_the_zipped_table_is_the_one_that_was_zipped(tmp_path: Path) -> None:
         assert prepare((step,), path, tmp_path).read_bytes() == archive.read("airlines.dat")
 
 
-@pytest.mark.parametrize("path", SEATTLE, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SEATTLE or [DATA], ids=lambda path: path.name)
 def test_weather_infers_numbers(path: Path, tmp_path: Path) -> None:
     found = rows(ReadStepCsv(header=True, infer_schema=True), path, tmp_path)
     assert len(found) == len(by_python(path, ","))
