@@ -513,7 +513,7 @@ UNREADABLE = {
     ),
     "a system column": query(
         "select t, 1 as offset from src", "the query gives a column named 'offset'", "rename it",
-        column=9,
+        "system-column", 31,
     ),
     "a column without a type": query(
         "select t, null as x from src", "the column 'x' cannot be stored", "CAST",
