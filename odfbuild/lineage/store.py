@@ -219,6 +219,7 @@ def _ends(direction: LineageDirection) -> dict[str, str]:
 
 
 _VERSION: Final = 1
+_PATIENCE: Final = 30.0  # seconds to wait for others that write
 _CACHE_KIB: Final = 32_000  # ids come in any order: an index that does not fit is slow to write
 _SCHEMA = (
     """
@@ -334,7 +335,10 @@ class LineageTables:
     def _opened(self) -> sqlite3.Connection:
         with self._named():
             db = sqlite3.connect(
-                self._path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
+                self._path or ":memory:",
+                timeout=_PATIENCE,
+                isolation_level=None,
+                check_same_thread=False,
             )
             try:
                 _prepare(db)
@@ -373,8 +377,23 @@ def _within(
     db.execute(end)
 
 
+def _log_ahead(db: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log, as others may do just now: they would wait for each other."""
+    until = time.monotonic() + _PATIENCE
+    db.execute("pragma busy_timeout = 20")
+    while True:
+        try:
+            db.execute("pragma journal_mode = wal")
+            db.execute(f"pragma busy_timeout = {int(_PATIENCE * 1000)}")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
+
+
 def _prepare(db: sqlite3.Connection) -> None:
-    db.execute("pragma journal_mode = wal")
+    _log_ahead(db)
     db.execute("pragma synchronous = normal")
     db.execute(f"pragma cache_size = -{_CACHE_KIB}")
     if _version(db) == 0:

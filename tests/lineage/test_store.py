@@ -311,6 +311,24 @@ def test_reading_goes_on_with_what_was_there_while_others_write(path: Path) -> N
     store.close()
 
 
+def test_who_opens_a_new_file_waits_for_others_that_do(path: Path) -> None:
+    for number in range(20):
+        made = path.with_name(f"{number}.sqlite")
+        ready = threading.Barrier(8)
+
+        def add(k: int, file: Path = made, ready: threading.Barrier = ready) -> None:
+            resource = SqliteLineageResource(LineageFile(file))
+            ready.wait()
+            resource.bulk_add([relation(k, 0)])
+
+        work = [threading.Thread(target=add, args=[k]) for k in range(1, 9)]
+        for each in work:
+            each.start()
+        for each in work:
+            each.join()
+        assert len(held(SqliteLineageResource(LineageFile(made)))[0]) == 8
+
+
 def test_threads_and_other_openings_see_each_other(path: Path) -> None:
     one, two = (SqliteLineageResource(LineageFile(path)) for _ in range(2))
     work = [

@@ -77,12 +77,12 @@ class TimelessRows:
 
     def _values(self) -> str:
         row = next(self.merged.slice(self.first, 1).batches()).to_pylist()[0]
-        named = [
+        columns = [
             f"{name} = {excerpt(shown(value), _WIDTH)}"
             for name, value in list(row.items())[1:]
             if name != self.column
         ]
-        return ", ".join(named[:_NAMED]) or f"row {self.first + 1:,}"
+        return ", ".join(columns[:_NAMED]) or f"row {self.first + 1:,}"
 
 
 def _nulls(frame: Frame, column: str) -> tuple[int, int]:
