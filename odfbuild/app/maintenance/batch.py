@@ -69,13 +69,15 @@ def prepare_all(
             return
         rebuilt = made_anew(steps)
         known = {str(name): state.dataset for name, state in states.items()}
-        told = prepared.told
-        reads = {name: None if known[name] in rebuilt else n for name, n in told.reads.items()}
-        steps.append(replace(prepared, told=replace(told, reads=reads)))
+        housekeeping = prepared.housekeeping
+        reads = {
+            name: None if known[name] in rebuilt else n for name, n in housekeeping.reads.items()
+        }
+        steps.append(replace(prepared, housekeeping=replace(housekeeping, reads=reads)))
         after[alias] = _after(project, prepared)
         if downstream:
-            behind = {each.dataset for each in told.stranded}
-            behind |= {reader for reader, inputs in lost.items() if told.id in inputs}
+            behind = {each.dataset for each in housekeeping.stranded}
+            behind |= {reader for reader, inputs in lost.items() if housekeeping.id in inputs}
             rebuilds.update(behind - wishes.keys())
 
     for alias in first:
@@ -88,7 +90,7 @@ def prepare_all(
 
 def made_anew(steps: Sequence[PreparedRewrite]) -> Collection[DatasetId]:
     """Return the datasets whose data steps make anew."""
-    return {step.told.id for step in steps if isinstance(step.wish, Rebuild)}
+    return {step.housekeeping.id for step in steps if isinstance(step.wish, Rebuild)}
 
 
 def inputs_of(step: PreparedRewrite) -> Collection[DatasetId]:
@@ -109,17 +111,17 @@ def carry_out_all(project: Opened, steps: Sequence[PreparedRewrite]) -> Iterator
     engine = spark_of(project) if made_anew(steps) else None
     try:
         for step in steps:
-            told = step.told
+            housekeeping = step.housekeeping
             reads = inputs_of(step)
             waits_for = next((failed[id] for id in reads if id in failed), None)
             if waits_for is not None:
-                failed[told.id] = told.alias
+                failed[housekeeping.id] = housekeeping.alias
                 yield BatchOutcome(step, waits_for=waits_for)
                 continue
             try:
                 head = carry_out(project, step, engine)
             except OdfBuildError as error:
-                failed[told.id] = told.alias
+                failed[housekeeping.id] = housekeeping.alias
                 yield BatchOutcome(step, error=error)
             else:
                 yield BatchOutcome(step, head=head)
@@ -155,11 +157,11 @@ def _rebuild(alias: DatasetAlias, wish: Rebuild) -> Rebuild:
 
 def _after(project: Opened, prepared: PreparedRewrite) -> ChainState:
     """Return where a dataset stands when a step was done, as far as that is known before."""
-    told = prepared.told
-    if told.head is not None:
-        state = project.workspace.dataset(told.id).state(told.head)
+    housekeeping = prepared.housekeeping
+    if housekeeping.head is not None:
+        state = project.workspace.dataset(housekeeping.id).state(housekeeping.head)
         assert state is not None  # noqa: S101 - it is one of its blocks
         return state
-    if isinstance(prepared.wish, Compaction) and told.limits is not None:
+    if isinstance(prepared.wish, Compaction) and housekeeping.limits is not None:
         return prepared.on
-    return replace(prepared.on, progress={}, last_offset=None, watermark=told.watermarks[1])
+    return replace(prepared.on, progress={}, last_offset=None, watermark=housekeeping.watermarks[1])

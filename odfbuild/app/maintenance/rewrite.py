@@ -97,7 +97,7 @@ _States: TypeAlias = Mapping[DatasetAlias, ChainState]
 class PreparedRewrite:
     """What will be done, with what is needed to do it; `on` is the state that it was made from."""
 
-    told: Housekeeping
+    housekeeping: Housekeeping
     rewrite: ChainRewrite | None
     on: ChainState
     wish: Wish
@@ -155,7 +155,7 @@ def check_files(
     from odfbuild.executors.data.checks.verified_files import all_files, data_files
     from odfbuild.odf.opaque import refuse_opaque
 
-    dataset = project.workspace.dataset(prepared.told.id)
+    dataset = project.workspace.dataset(prepared.housekeeping.id)
     for part in () if prepared.rewrite is None else prepared.rewrite.parts:
         match part:
             case Keep(event=event):
@@ -163,7 +163,7 @@ def check_files(
             case Merge(slices=slices):
                 data_files(dataset, slices, f"the dataset {dataset.id}")
     transform = prepared.on.transform if prepared.chain is None else prepared.chain.transform
-    if prepared.told.work == REBUILD and transform is not None:
+    if prepared.housekeeping.work == REBUILD and transform is not None:
         for given in transform.inputs:
             if isinstance(given.dataset_ref, DatasetId) and given.dataset_ref not in made_anew:
                 read = project.workspace.dataset(given.dataset_ref)
@@ -178,21 +178,21 @@ def carry_out(
     Raises HeadMovedError, with nothing done, when the dataset moved since.  A rebuild that fails
     leaves the dataset as it was, and raises the error of its step.
     """
-    told = prepared.told
-    dataset = project.workspace.dataset(told.id)
+    housekeeping = prepared.housekeeping
+    dataset = project.workspace.dataset(housekeeping.id)
     if prepared.rewrite is None:
-        assert told.head is not None  # noqa: S101 - a reset knows where it goes
-        head = told.head
+        assert housekeeping.head is not None  # noqa: S101 - a reset knows where it goes
+        head = housekeeping.head
         dataset.set_head(head, prepared.on.head)
     else:
-        rebuilds = told.work == REBUILD
+        rebuilds = housekeeping.work == REBUILD
         place = dataset.aside() if rebuilds else dataset
         noting = _files_noted(project, prepared)
         head = _rewritten(project, place, prepared.rewrite, prepared.on, noting).head
         if rebuilds:
             head = _made_anew(project, place, engine, prepared) or head
             dataset.set_head(head, prepared.on.head)
-    record_applied(project.workspace, {told.alias: False})
+    record_applied(project.workspace, {housekeeping.alias: False})
     return head
 
 
@@ -205,7 +205,7 @@ def _files_noted(project: Opened, prepared: PreparedRewrite) -> Noting | None:
     from odfbuild.executors.ingest.fetch.late_files import what_was_read
 
     read = what_was_read(project.workspace, prepared.on)
-    return partial(note_rewritten, project.workspace.root, prepared.told.id, read)
+    return partial(note_rewritten, project.workspace.root, prepared.housekeeping.id, read)
 
 
 def _rewritten(
@@ -274,7 +274,7 @@ def _reset(
     check_target(chain.dataset, to, chain.state.head, str(common["alias"]))
     after = _read(chain.dataset, to)
     vanishing = chain.blocks.keys() - after.blocks.keys()
-    told = Housekeeping(
+    housekeeping = Housekeeping(
         **common,
         work=RESET,
         head=to,
@@ -284,7 +284,7 @@ def _reset(
         dropped=dropped(chain.blocks.values(), after.blocks.values()),
         stranded=stranded(chain.dataset.id, vanishing, states),
     )
-    return PreparedRewrite(told, None, chain.state, wish)
+    return PreparedRewrite(housekeeping, None, chain.state, wish)
 
 
 def _block(dataset: Dataset, alias: DatasetAlias, text: str | Timestamp) -> Multihash:
@@ -314,7 +314,7 @@ def _compaction(
         return None
     watermark = chain.state.watermark
     vanishing = frozenset(tuple(chain.blocks)[rewrite.kept :])
-    told = Housekeeping(
+    housekeeping = Housekeeping(
         **common,
         work=COMPACT,
         mode=wish.mode,
@@ -325,7 +325,7 @@ def _compaction(
         dropped={} if hard else dropped(events, _left(events, rewrite)),
         stranded=stranded(chain.dataset.id, vanishing, states),
     )
-    return PreparedRewrite(told, rewrite, chain.state, wish)
+    return PreparedRewrite(housekeeping, rewrite, chain.state, wish)
 
 
 def _rebuild(
@@ -343,7 +343,7 @@ def _rebuild(
         return None
     inputs = _inputs(chain.state, states)
     emptied = replace(chain.state, watermark=None)
-    told = Housekeeping(
+    housekeeping = Housekeeping(
         **common,
         work=REBUILD,
         kept=rewrite.kept,
@@ -353,7 +353,7 @@ def _rebuild(
         stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
         reads={each.alias: records(each.state.last_offset) for each in inputs},
     )
-    return PreparedRewrite(told, rewrite, chain.state, wish)
+    return PreparedRewrite(housekeeping, rewrite, chain.state, wish)
 
 
 def _full_rebuild(
@@ -369,7 +369,7 @@ def _full_rebuild(
     rewrite = ChainRewrite(1, tuple(map(Keep, made.events)))
     inputs = _inputs(replace(chain.state, transform=made.transform), states)
     forms = {"metadata": [to_mapping(event) for event in made.events]}
-    told = Housekeeping(
+    housekeeping = Housekeeping(
         **common,
         work=REBUILD,
         mode=FULL,
@@ -381,7 +381,7 @@ def _full_rebuild(
         reads={each.alias: records(each.state.last_offset) for each in inputs},
         definition=sha3_256(canonical(forms).encode()),
     )
-    return PreparedRewrite(told, rewrite, chain.state, wish, made)
+    return PreparedRewrite(housekeeping, rewrite, chain.state, wish, made)
 
 
 def _inputs(state: ChainState, states: _States) -> list[InputNow]:

@@ -137,7 +137,7 @@ RunOutput = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="How it is told what is done: in words, as one document, or as events, a line each.",
+        help="Format of the report: words, one document, or events, a line each.",
     ),
 ]
 RunReports = Annotated[

@@ -142,11 +142,11 @@ def _prepared(project: app.Opened, name: str, wish: Wish, settings: MaintenanceO
         return exits.DONE
     if settings.only_told:
         check_files(project, prepared)
-    _tell(HousekeepingPlan((prepared.told,), alone=True), settings)
+    _tell(HousekeepingPlan((prepared.housekeeping,), alone=True), settings)
     if settings.only_told:
         return exits.DONE
     if not settings.yes:
-        confirm(prepared.told.work)
+        confirm(prepared.housekeeping.work)
     return _done(project, prepared, as_json=settings.as_json)
 
 
@@ -182,7 +182,7 @@ def _do_saved(project: app.Opened, saved: HousekeepingPlan, name: str, wish: Wis
     from odfbuild.executors.runs.definition import StalePlanError
 
     prepared = prepare(project, name, wish)
-    if prepared is None or prepared.told != saved.steps[0]:
+    if prepared is None or prepared.housekeeping != saved.steps[0]:
         raise StalePlanError(
             what=f"{name} is not where the plan found it, or is read by others than then",
             why="a saved plan is carried out as it was reviewed, or not at all",
@@ -194,9 +194,9 @@ def _do_saved(project: app.Opened, saved: HousekeepingPlan, name: str, wish: Wis
 
 def _done(project: app.Opened, prepared: PreparedRewrite, *, as_json: bool) -> int:
     head = carry_out(project, prepared)
-    told = prepared.told
+    housekeeping = prepared.housekeeping
     out = sys.stderr if as_json else sys.stdout
-    out.write(f"\n{told.alias}  {head}  (was {told.based_on})\n")
+    out.write(f"\n{housekeeping.alias}  {head}  (was {housekeeping.based_on})\n")
     return exits.DONE
 
 
@@ -292,7 +292,7 @@ def _names(
     project: app.Opened, steps: Sequence[PreparedRewrite]
 ) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
     """Return the names of the datasets that steps change, and of those that they only read."""
-    written = {step.told.alias for step in steps}
+    written = {step.housekeeping.alias for step in steps}
     names = {state.dataset: alias for alias, state in project.workspace.states().items()}
     read = {names[id] for step in steps for id in inputs_of(step) if id in names}
     return written, read - written
@@ -304,8 +304,10 @@ def _without(
     """Leave out the steps of some datasets, and those that make anew what is made of these."""
     gone, left = set(busy), list[PreparedRewrite]()
     for step in steps:
-        if step.told.alias in gone or any(DatasetAlias.parse(n) in gone for n in step.told.reads):
-            gone.add(step.told.alias)
+        if step.housekeeping.alias in gone or any(
+            DatasetAlias.parse(n) in gone for n in step.housekeeping.reads
+        ):
+            gone.add(step.housekeeping.alias)
         else:
             left.append(step)
     return tuple(left)
@@ -339,7 +341,7 @@ def _all_prepared(
 
 
 def _plan(steps: Sequence[PreparedRewrite]) -> HousekeepingPlan:
-    return HousekeepingPlan(tuple(step.told for step in steps))
+    return HousekeepingPlan(tuple(step.housekeeping for step in steps))
 
 
 def _unfit_text(wish: Wish) -> str:
@@ -357,14 +359,14 @@ def _listed(names: Sequence[object]) -> str:
 def _all_done(project: app.Opened, steps: Sequence[PreparedRewrite], *, as_json: bool) -> int:
     """Do all; say what became of each, and, however it ends, what is left to be done."""
     out = sys.stderr if as_json else sys.stdout
-    left = {step.told.alias: step.told for step in steps}
+    left = {step.housekeeping.alias: step.housekeeping for step in steps}
     failed: list[BatchOutcome] = []
     try:
         for each in carry_out_all(project, steps):
-            told = each.step.told
+            housekeeping = each.step.housekeeping
             if each.head is not None:
-                del left[told.alias]
-                out.write(f"\n{told.alias}  {each.head}  (was {told.based_on})\n")
+                del left[housekeeping.alias]
+                out.write(f"\n{housekeeping.alias}  {each.head}  (was {housekeeping.based_on})\n")
                 out.flush()
             elif each.error is not None:
                 failed.append(each)
@@ -372,9 +374,15 @@ def _all_done(project: app.Opened, steps: Sequence[PreparedRewrite], *, as_json:
     finally:
         if left:
             sys.stderr.write(f"Not done: {_listed(list(left))}.\n")
-            anew = [str(alias) for alias, told in left.items() if told.work == REBUILD]
+            anew = [
+                str(alias) for alias, housekeeping in left.items() if housekeeping.work == REBUILD
+            ]
             if anew:
-                full = " --full" if any(told.mode == FULL for told in left.values()) else ""
+                full = (
+                    " --full"
+                    if any(housekeeping.mode == FULL for housekeeping in left.values())
+                    else ""
+                )
                 hint(f"Once it can be: odfbuild rebuild {' '.join(anew)}{full}\n")
     if not failed:
         return exits.DONE

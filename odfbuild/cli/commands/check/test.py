@@ -51,7 +51,7 @@ def test(
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Fixtures at a time.")] = 4,
     output: Annotated[
         Literal["text", "json", "ndjson"],
-        typer.Option("-o", "--output", help="How it is told what was found."),
+        typer.Option("-o", "--output", help="Format of the findings."),
     ] = "text",
     report: Reports = None,
 ) -> int:

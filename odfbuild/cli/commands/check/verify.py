@@ -87,7 +87,7 @@ def verify(
     ] = 4,
     output: Annotated[
         Literal["text", "json", "ndjson", "junit"],
-        typer.Option("-o", "--output", help="How it is told what was found."),
+        typer.Option("-o", "--output", help="Format of the findings."),
     ] = "text",
     report: Reports = None,
 ) -> int:
