@@ -1,6 +1,7 @@
 """What coordinator and engine say to each other, as values.
 
-Made by schemas/generate.py from schemas/odf.yaml: change that, not this.
+Made by schemas/generate.py from schemas/odf.yaml: change that, not this.  It is one module
+because one schema makes it, whose types refer to each other.
 
 Fields stand in the order of the wire; None means absent, which () and 0 do not.
 """

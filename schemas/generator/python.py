@@ -23,7 +23,10 @@ _PYTHON = {
     "ref": "DatasetId | DatasetAlias",
     "bool": "bool",
 }
-_MADE = "Made by schemas/generate.py from schemas/odf.yaml: change that, not this."
+_MADE = (
+    "Made by schemas/generate.py from schemas/odf.yaml: change that, not this.  It is one module\n"
+    "because one schema makes it, whose types refer to each other."
+)
 _ABOUT = {
     "events": "Metadata of datasets as values: blocks, their events and what these are made of",
     "messages": "What coordinator and engine say to each other, as values",

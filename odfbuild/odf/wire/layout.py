@@ -1,6 +1,7 @@
 """The slots of every value class, in wire order.
 
-Made by schemas/generate.py from schemas/odf.yaml: change that, not this.
+Made by schemas/generate.py from schemas/odf.yaml: change that, not this.  It is one module
+because one schema makes it, whose types refer to each other.
 """
 
 from collections.abc import Mapping
