@@ -9,6 +9,9 @@ STAMP := $(VENV)/installed
 QUICK := $(addprefix tests/,odf sql planner lineage state project executors/data executors/engine/arrow test_layers.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
+# Compiled modules are kept, also where the environment forbids it: tests start Python a thousand times.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-long test-pythons lint types bench faults fuzz docs lock clean
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
-from odfbuild.known_secrets import hidden
+from odfbuild.texts.known_secrets import hidden
 
 LONGEST_LINE = 2_000
 LONGEST_TEXT = 20_000
@@ -27,7 +27,7 @@ def bounded(text: str) -> str:
     """
     if len(text) <= LONGEST_LINE:
         return hidden(text)
-    from odfbuild.redaction import redacted
+    from odfbuild.texts.redaction import redacted
 
     text = redacted(text)
     lines = [_bounded_line(each) for each in text.split("\n")]

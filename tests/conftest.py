@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ _TESTS = itertools.count()
 
 
 _LIMITS = {"slow": 4 * 3_600, "spark": 900}
-_PATIENCE = 60  # seconds for a class archive
 _FILES = 300  # open at once: beyond, the garbage is collected
 _BUILT_ONCE = ("tests/real/",)
 _LONG = tuple(
@@ -72,6 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     )
 
 
+def pytest_collection_finish() -> None:
+    """Leave what is there by now, the tests above all, out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give the files of a folder that share what takes long to build to one process."""
@@ -110,6 +115,15 @@ def _few_open_files() -> Iterator[None]:
         gc.collect()
 
 
+@pytest.fixture(autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """Let no test hide the credentials of another: a process knows them until it ends."""
+    yield
+    known = sys.modules.get("odfbuild.texts.known_secrets")
+    if known is not None:
+        known.KEPT.secrets, known.KEPT.blanked = frozenset(), None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_home(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -136,6 +150,33 @@ def _own_home(
         os.environ.update(before)
 
 
+@pytest.fixture(scope="session")
+def _java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], None]]:
+    """Yield what starts the one JVM of this process, which all its engines join.
+
+    It takes seconds to start, and minutes until it has compiled what it does most.  There is a
+    secret in its environment: what strangers send must not find it.
+    """
+    from odfbuild.executors.engine.spark.engine import SparkEngine
+    from tests.hostile import CANARY, CANARY_NAME
+
+    with SparkEngine(tmp_path_factory.mktemp("java"), cores=2) as engine:
+
+        def start() -> None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(CANARY_NAME, CANARY)
+                engine._sessions.start()
+
+        yield start
+
+
+@pytest.fixture(autouse=True)
+def _running_java(request: pytest.FixtureRequest) -> None:
+    """Have the JVM of this process run while there are tests that need one."""
+    if _needs_java(request.node):
+        request.getfixturevalue("_java")()
+
+
 def _needs_java(item: pytest.Item) -> bool:
     return item.get_closest_marker("spark") is not None
 
@@ -145,7 +186,7 @@ def _shared_classes(home: Path, shared: Path) -> Iterator[None]:
     """Let all processes of a run start Java from one class archive.
 
     The first one makes it, which takes a minute of a processor; each start of Spark then takes four
-    seconds of a processor less.  It is waited for a while; without it, starts are as they were.
+    seconds of a processor less.  Nothing waits for it: until it is there, starts are as they were.
     """
     classes, link = shared / "classes", home / ".cache" / "odfbuild" / "classes"
     classes.mkdir(mode=0o700, exist_ok=True)
@@ -157,8 +198,6 @@ def _shared_classes(home: Path, shared: Path) -> Iterator[None]:
     with subprocess.Popen(
         command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment
     ) as making:
-        with suppress(subprocess.TimeoutExpired):
-            making.wait(_PATIENCE)
         yield
         making.kill()
 

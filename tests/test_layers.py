@@ -12,16 +12,16 @@ from tests.support.projects import EXAMPLES, probe
 
 PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"known_secrets", "suggest", "version"}),
-    frozenset({"redaction"}),
+    frozenset({"texts", "version"}),
     frozenset({"errors"}),
     frozenset({"host"}),
     frozenset({"odf"}),
     frozenset({"lineage", "sql", "state"}),
     frozenset({"planner"}),
     frozenset({"project"}),
+    frozenset({"repositories"}),
     frozenset({"executors"}),
-    frozenset({"app"}),
+    frozenset({"app", "serve"}),
     frozenset({"cli"}),
 )
 PURE = ("odf", "planner", "sql")
@@ -246,7 +246,7 @@ def test_who_reads_rows_gets_files_that_were_checked(module: Path) -> None:
 # who swaps heads: each expects the head of a state that it was given, and reads none in its place
 MOVES_HEADS = {
     "set_head": {"app/maintenance/rewrite", "app/undo", "app/maintenance/compaction"},
-    "swap": {"state/chain/refs", "state/chain/dataset"},
+    "swap": {"state/chain/refs", "state/chain/dataset", "repositories/intake"},  # aside, in memory
     "delete": {"state/chain/refs", "state/workspace"},
 }
 COMMITS = {*MOVES_HEADS, "commit", "rewrite", "append", "remove"}

@@ -15,12 +15,13 @@ from odfbuild.executors.runs.openlineage.listener import telling
 from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.plan import Append, Plan, Pull
+from odfbuild.planner.plan.at_rest import looked_at
 from odfbuild.planner.plan.subset import touched
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from odfbuild.executors.engine.context import Site
@@ -89,6 +90,10 @@ def apply(
             raise
         raise InterruptedRun(report) from None
     record_applied(project.workspace, _worked(report))
+    if any(each.origin is not None for each in looked_at(plan.datasets).values()):
+        from odfbuild.app.plan.remote_inputs import pin_inputs
+
+        report = replace(report, notes=(*report.notes, *pin_inputs(project, plan)))
     if settle and report.is_whole:
         with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
             make_whole(project, PlanRequest())  # remembers that nothing is left to do
@@ -119,7 +124,7 @@ def _recorded(
     stopped = False
     try:
         checks = plan.checks
-        if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
+        if any(not isinstance(s.work, Append | Pull) and s.id not in checks for s in plan.steps):
             engine.prepare(planned_bytes(project, plan))
         if any(isinstance(step.work, Append) for step in plan.steps):
             from odfbuild.app.plan.column_errors import refused_by_engine
@@ -156,7 +161,19 @@ def site_of(project: Opened, engine: "Engine") -> "Site":
         permissions=project.permissions,
         slice_rows=project.spark.slice_rows or SLICE_ROWS,
         gate=gate_of(project),
+        puller=_puller(project),
     )
+
+
+def _puller(project: Opened) -> "Callable[[Pull, DatasetAlias], object]":
+    """Return what brings datasets of repositories; nothing is imported before it is called."""
+
+    def bring(work: Pull, alias: DatasetAlias) -> None:
+        from odfbuild.app.plan.remote_inputs import pull_input
+
+        pull_input(project, work, alias)
+
+    return bring
 
 
 def _worked(report: "RunReport") -> dict[DatasetAlias, bool]:
@@ -164,5 +181,9 @@ def _worked(report: "RunReport") -> dict[DatasetAlias, bool]:
     from odfbuild.executors.runs.report import Skipped
 
     failed = {step.target for step, _ in report.failures}
-    done = (step.target for step, outcome in report.outcomes if not isinstance(outcome, Skipped))
+    done = (
+        step.target
+        for step, outcome in report.outcomes
+        if not isinstance(outcome, Skipped) and not isinstance(step.work, Pull)
+    )
     return {target: target in failed for target in done}

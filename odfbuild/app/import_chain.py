@@ -11,12 +11,18 @@ from pathlib import Path
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.repositories import intake
+from odfbuild.repositories.intake import Arrival, receive_blocks
+from odfbuild.repositories.signatures.acceptance import AcceptedArrival, HeadAcceptance
+from odfbuild.repositories.signatures.trust import FoundHead, TrustPolicy
+from odfbuild.repositories.walk import newest_first
+from odfbuild.state.chain.attestations import AttestationName
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.chain.index import Index
 from odfbuild.state.copy import Copied, copy_chain, noted_alias, peek
 from odfbuild.state.workspace import Workspace
@@ -107,13 +113,16 @@ def examine(folder: Path, staging: Path) -> ImportCandidate:
 
 def _dataset_in(folder: Path, id: DatasetId) -> Dataset:
     """Return the dataset that was copied into a folder."""
+    from odfbuild.state.chain.attestations import LocalAttestations
     from odfbuild.state.chain.heads import LocalHeads
     from odfbuild.state.chain.objects import LocalObjects
     from odfbuild.state.chain.stores import Stores
 
     names = ("blocks", "data", "checkpoints")
     blocks, data, checkpoints = (LocalObjects(folder / name) for name in names)
-    return Dataset(id, Stores(LocalHeads(folder), blocks, data, checkpoints), Index())
+    signed = LocalAttestations(folder / "attestations")
+    stores = Stores(LocalHeads(folder), blocks, data, checkpoints, attestations=signed)
+    return Dataset(id, stores, Index())
 
 
 def missing_inputs(state: ChainState, names: Mapping[DatasetId, DatasetAlias]) -> list[DatasetId]:
@@ -170,12 +179,57 @@ def refuse_other(project: Opened, found: ImportCandidate, alias: DatasetAlias) -
     A dataset that is there goes on with the copy if the copy has all its blocks.
     Raises AlreadyHereError.
     """
+    arrival_of(project, found, alias)
+
+
+def arrival_of(project: Opened, found: ImportCandidate, alias: DatasetAlias) -> Arrival:
+    """Return what the copy brings to the workspace; raises as `refuse_other` does."""
     workspace, id = project.workspace, found.copied.dataset
-    there = workspace.open(id)
-    names = workspace.aliases()
-    if there is not None and (names.get(id, alias) != alias or not _leads_on(found, there)):
-        raise _already_here(found, there, names.get(id), alias)
+    there, known = workspace.open(id), workspace.aliases().get(id, alias)
+    copy, head = _dataset_in(found.folder, id), found.state.head
+    arrival = receive_blocks(newest_first(copy, head), head, there, found.folder, str(found.folder))
+    if there is not None and (known != alias or not arrival.leads_on):
+        raise _already_here(found, there, workspace.aliases().get(id), alias)
     _refuse_name(workspace, alias, id)
+    return arrival
+
+
+class ImportAcceptance:
+    """Says whether the head of a folder is believed, by what was accepted of the dataset before.
+
+    Nobody vouches for a folder, so no signature is asked for, unless what was accepted was signed.
+    """
+
+    def __init__(self, *, forced: bool) -> None:
+        self._acceptance = HeadAcceptance(TrustPolicy(), forced=forced)
+
+    def accept(self, found: ImportCandidate, place: Path) -> AcceptedArrival:
+        """Return the head of a copy as accepted; raises what `HeadAcceptance.accept` raises."""
+        copy = _dataset_in(found.folder, found.copied.dataset)
+        head = FoundHead(
+            dataset=copy.id,
+            head=found.state.head,
+            sequence=found.state.sequence,
+            ancestry=frozenset(hash for hash, _ in newest_first(copy, found.state.head)),
+            place=str(place),
+        )
+        return self._acceptance.accept(head, CopiedAttestations(copy))
+
+    def remember(self, accepted: AcceptedArrival) -> str | None:
+        """Remember a head that was taken in; return why that could not be done, if so."""
+        self._acceptance.remember(accepted)
+        return self._acceptance.memory.problem
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedAttestations:
+    """The attestations that were copied with a chain."""
+
+    copy: Dataset
+
+    def attestation(self, name: AttestationName) -> bytes | None:
+        """Return the envelope that signs a head, or the list of delegations, if there is one."""
+        return self.copy.stores.attestations.get(name)
 
 
 def put_in_place(project: Opened, found: ImportCandidate, alias: DatasetAlias) -> Dataset:
@@ -184,45 +238,12 @@ def put_in_place(project: Opened, found: ImportCandidate, alias: DatasetAlias) -
     That one gets the blocks that only the copy has, and its name if it has none; so an interrupted
     import ends well.  Raises AlreadyHereError, and HeadMovedError if another run was quicker.
     """
-    workspace, id = project.workspace, found.copied.dataset
-    refuse_other(project, found, alias)
-    there = workspace.open(id)
-    if there is None:
-        workspace.take_in(id, found.folder)
-    elif (state := there.state()) is not None and state.head != found.state.head:
-        try:
-            _lead_on(there, _dataset_in(found.folder, id), state)
-        except NotInChainError:  # it was led on otherwise since it was looked at
-            raise _already_here(found, there, workspace.aliases().get(id), alias) from None
-    if id not in workspace.names().values():
-        workspace.name(alias, id)
-    workspace.index.put(found.state)
-    return workspace.dataset(id)
-
-
-def _leads_on(found: ImportCandidate, there: Dataset) -> bool:
-    """Say whether the copy ends at the head of a dataset, or goes on from it."""
-    head = there.head()
-    copied = _dataset_in(found.folder, found.copied.dataset).blocks()
-    return head is not None and any(hash == head for hash, _ in copied)
-
-
-def _lead_on(there: Dataset, copy: Dataset, on: ChainState) -> None:
-    """Take the files, then the blocks of a copy that goes on from a state."""
-    data, checkpoints = there.stores.data, there.stores.checkpoints
-    for _, block in copy.blocks(on.head, copy.head()):
-        event = block.event
-        if not isinstance(event, AddData | ExecuteTransform):
-            continue
-        if event.new_data is not None:
-            hash = event.new_data.physical_hash
-            data.put({} if data.has(hash) else {hash: copy.stores.data.path(hash)})
-        if event.new_checkpoint is not None:
-            hash = event.new_checkpoint.physical_hash
-            checkpoints.put(
-                {} if checkpoints.has(hash) else {hash: copy.stores.checkpoints.path(hash)}
-            )
-    there.follow(copy, on)
+    arrival = arrival_of(project, found, alias)
+    try:
+        return intake.put_in_place(project.workspace, arrival, alias)
+    except HeadMovedError:  # it was led on otherwise since it was looked at
+        refuse_other(project, found, alias)
+        raise
 
 
 def _refuse_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import Wrong, stand_in
 from odfbuild.planner.plan.policy import last_names
 from odfbuild.project import PROJECT_FILE
+from odfbuild.project.checks.remote_inputs import References
 from odfbuild.project.config.permissions import admit, refused_packages
 from odfbuild.project.config.project_file import Config, load_config
 from odfbuild.project.config.variables import resolve_variables
@@ -62,6 +64,7 @@ def load(
         tolerated=tolerated,
         partly=partly,
         only=only,
+        references=_references(project),
     )
     problems = list(path_problems(permissions, project.root, loaded.declared))
     if not problems:
@@ -72,6 +75,25 @@ def load(
     for alias, problem in problems:
         wrong.setdefault(alias, []).append(problem)
     return replace(loaded, wrong=wrong)
+
+
+def _references(project: Opened) -> References:
+    """Return what references to datasets of repositories mean, as far as that is known here.
+
+    What is behind that is imported where there is one.
+    """
+
+    @cache
+    def found() -> References:
+        from odfbuild.repositories.inputs import references_of
+
+        return references_of(project)
+
+    return References(
+        tuple(project.config.repositories),
+        lambda: found().resolved(),
+        lambda: found().here(),
+    )
 
 
 def known_names(

@@ -27,6 +27,13 @@ _BY_CODE = {
     "busy": LOCKED,
     "locked": LOCKED,
     "not-verified": NOT_VERIFIED,
+    "bad-signature": NOT_VERIFIED,
+    "unsigned-head": NOT_VERIFIED,
+    "untrusted-key": NOT_VERIFIED,
+    "head-rolled-back": NOT_VERIFIED,
+    "head-equivocated": NOT_VERIFIED,
+    "history-rewritten": NOT_VERIFIED,
+    "statement-expired": NOT_VERIFIED,
     "run-goes-on": LOCKED,
     "usage": USAGE,
 }

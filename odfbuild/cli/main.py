@@ -206,5 +206,7 @@ def _unexpected(error: Exception) -> OdfBuildError:
     if os.environ.get("ODFBUILD_TRACEBACK"):
         import traceback
 
-        traceback.print_exception(error)
+        from odfbuild.texts.redaction import redacted
+
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
     return SystemFailedError(error) if isinstance(error, OSError) else InternalError(error)

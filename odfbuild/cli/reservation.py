@@ -14,7 +14,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Move, Plan
 from odfbuild.planner.plan.subset import fitting, reads_of
-from odfbuild.state.lease import BusyError, Lease, Worker, take_lease, who
+from odfbuild.state.lease import BusyError, Holder, Lease, Worker, take_lease, who
 
 if TYPE_CHECKING:
     from odfbuild import app
@@ -55,7 +55,7 @@ def reserved(
 
     waited: list[DatasetAlias] = []
 
-    def told(alias: DatasetAlias, by: Worker | None) -> None:
+    def told(alias: DatasetAlias, by: Holder | None) -> None:
         waited.append(alias)
         _say(f"{alias} is busy: {who(by)}; waiting")
 
@@ -134,7 +134,7 @@ def names_of(plan: Plan) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
     return written, read - written
 
 
-def _say_skipped(busy: Mapping[DatasetAlias, Worker | None]) -> None:
+def _say_skipped(busy: Mapping[DatasetAlias, Holder | None]) -> None:
     for alias, by in busy.items():
         _say(f"{alias} is busy: {who(by)}; skipped")
 

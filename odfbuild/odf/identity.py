@@ -9,7 +9,7 @@ from enum import IntEnum
 from hashlib import sha3_256 as _sha3_256
 
 from odfbuild.errors import ProtocolError
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 
 class Multicodec(IntEnum):

@@ -14,7 +14,7 @@ from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.suggest import Suggestions
+from odfbuild.texts.suggest import Suggestions
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -77,7 +77,7 @@ def sound_dag(
     The order is that of all datasets, once each; those in a circle are no inputs of each other.
     """
     wrong: dict[DatasetAlias, list[Diagnostic]] = {}
-    for alias, problem in _duplicates(declared):
+    for alias, problem in (*_duplicates(declared), *_ambiguous(declared)):
         wrong.setdefault(alias, []).append(problem)
     by_alias = {each.alias: each for each in reversed(declared)}
     resolver = _Resolver(by_alias, existing, moved, wrong)
@@ -112,6 +112,26 @@ def _duplicates(declared: Iterable[Declared]) -> Iterable[tuple[DatasetAlias, Di
             span=each.span(),
         )
         yield before.alias, problem
+
+
+def _ambiguous(declared: Sequence[Declared]) -> Iterable[tuple[DatasetAlias, Diagnostic]]:
+    names = {each.alias: each for each in declared}
+    for reader in declared:
+        for given in reader.remote:
+            mine = names.get(given.alias)
+            if mine is not None:
+                yield (
+                    reader.alias,
+                    Diagnostic(
+                        code="ambiguous-input",
+                        what=f"'{given.ref}' is a dataset of a repository, and '{mine.alias}' is "
+                        f"declared at {_where(mine)}",
+                        why="a dataset of a repository has the name of its reference in the "
+                        "workspace, and one name is one chain",
+                        fix="rename the dataset here, or give the repository another name",
+                        span=reader.span(given.path),
+                    ),
+                )
 
 
 def _where(declared: Declared) -> str:

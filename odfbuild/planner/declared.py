@@ -19,6 +19,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import Traits
+from odfbuild.planner.plan.remote import RemoteInput
 
 PathSteps = Sequence[str | int]
 
@@ -48,7 +49,8 @@ class Declared:
     `snapshot` is in normal form and is what gets compared; `written` is what the file says.
     `file` is relative to the project, with forward slashes; `document` counts from 0 within it.
     `instance` names one of the datasets that a template makes, `package` where the definition
-    comes from if not from the project itself.
+    comes from if not from the project itself.  `remote` are its inputs that are datasets of
+    repositories; in the snapshots their ids stand.
     """
 
     alias: DatasetAlias
@@ -60,6 +62,7 @@ class Declared:
     traits: Traits = _NO_TRAITS
     instance: str | None = None
     package: str | None = None
+    remote: tuple[RemoteInput, ...] = ()
 
     def span(self, path: PathSteps = ()) -> SourceSpan:
         """Return where a value of the snapshot is written, or its nearest ancestor; of the

@@ -21,13 +21,14 @@ from odfbuild.planner.diff import EventChange, KindChangedError, VocabChangedErr
 from odfbuild.planner.diff.query_change import forward_problems, outdated_notes
 from odfbuild.planner.diff.restate import with_restating
 from odfbuild.planner.drift import unmanaged_fix
-from odfbuild.planner.evolution.assess import Assessed, assess
+from odfbuild.planner.evolution.assess import Assessed, TakenInputs, assess
 from odfbuild.planner.evolution.columns.inputs import waiting_notes
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance, verdict
 from odfbuild.planner.evolution.rules.renames import Moves, apply_moved, unfinished_moves
 from odfbuild.planner.plan import Based, Plan, Planned, Step
 from odfbuild.planner.plan.changes import Assessment, ChangeClass
 from odfbuild.planner.plan.policy import Policy, Severity
+from odfbuild.planner.plan.remote import RemoteState, RemoteStates
 from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.staleness import diverged_notes
 from odfbuild.planner.steps import RereadFiles, SourceLook, Steps
@@ -63,7 +64,9 @@ class Wanted:
     `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
     no longer hold the block that was read from them last, `disabled` the datasets whose sources are
     not used, `again` the files that a rule has read though their order passes them over, `at_rest`
-    the derivatives whose next step is known to change nothing.
+    the derivatives whose next step is known to change nothing, `remote` the inputs that are
+    datasets of repositories, `taken` undeclared inputs whose definition changed, as they were when
+    their readers took of them.
     """
 
     data: bool = True
@@ -75,6 +78,8 @@ class Wanted:
     disabled: Collection[DatasetAlias] = ()
     again: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
+    remote: RemoteStates = field(default_factory=dict)
+    taken: TakenInputs = field(default_factory=dict)
 
 
 def make_plan(
@@ -88,7 +93,8 @@ def make_plan(
 ) -> Plan:
     """Return the plan for datasets given in topological order.
 
-    `current` holds every dataset of the workspace, also those that the project does not declare;
+    `current` holds every dataset of the workspace, also those that the project does not declare,
+    and those of repositories as they will be;
     `sources` what a look at each polling source found: names not ingested yet, or that it has to
     be asked.  Definitions that cannot be carried out are in `refused` of the plan, which is then
     to be made without them.  Raises ProjectErrors with all else that refuses the plan.
@@ -189,6 +195,8 @@ def _assess(
         policy=judging.policy,
         locked=wanted.locked,
         gate=judging.gate,
+        remote=wanted.remote,
+        taken=wanted.taken,
         allowed=judging.allowed,
         protect=judging.protect,
         against=wanted.against is not None,
@@ -215,6 +223,8 @@ def _steps(
         wanted.at_rest,
         None if wanted.against else policy.now,
     )
+    for remote in wanted.remote.values() if wanted.data else ():
+        steps.pull(remote)
     for each in declared:
         if each.alias in moves.old:
             old = moves.old[each.alias]
@@ -235,7 +245,8 @@ def _plan(
     notes: tuple[Diagnostic, ...],
 ) -> Plan:
     touched = {step.target for step in steps}
-    datasets = {each.alias: _planned(each, moves, assessed) for each in declared}
+    datasets = {alias: _remote(each, assessed) for alias, each in wanted.remote.items()}
+    datasets |= {each.alias: _planned(each, moves, assessed) for each in declared}
     retired = {
         alias: _retired(moves.current[alias], each)
         for alias, each in assessed.assessments.items()
@@ -273,6 +284,17 @@ def _planned(each: Declared, moves: Moves, assessed: Assessed) -> Planned:
         based_on=None if state is None else Based(state.dataset, state.head),
         assessment=assessed.assessments.get(each.alias),
         moved_from=moves.old.get(each.alias),
+    )
+
+
+def _remote(each: RemoteState, assessed: Assessed) -> Planned:
+    here = each.here
+    return Planned(
+        kind=each.state.kind,
+        place=None,
+        based_on=None if here is None else Based(here.dataset, here.head),
+        assessment=assessed.assessments.get(each.alias),
+        origin=str(each.ref),
     )
 
 

@@ -11,7 +11,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
 from odfbuild.planner.diff.restate import asks_to_restate, restates
-from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform, Work
+from odfbuild.planner.plan import Append, Ingest, Move, Pull, Step, Transform, Work
 from odfbuild.planner.plan.policy import RenamedDataset, watermark_at
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
@@ -21,12 +21,16 @@ from odfbuild.planner.plan.reasons import (
     InputMayAdvance,
     InputRewritten,
     NotYetCreated,
+    NotYetPulled,
     Reason,
     Renamed,
+    RepositoryAdvanced,
+    RepositoryToAsk,
     SourceHasNews,
     SourceToAsk,
     WatermarkDue,
 )
+from odfbuild.planner.plan.remote import RemoteState, repository_of
 from odfbuild.planner.staleness import InputNow, records, why_stale
 
 
@@ -70,9 +74,30 @@ class Steps:
     moves: set[DatasetAlias] = field(default_factory=set)
     restating: set[DatasetAlias] = field(default_factory=set)
 
+    def pull(self, each: RemoteState) -> None:
+        """Bring a dataset of a repository here, or up to date, before what reads it."""
+        origin, repository = str(each.ref), each.repository
+        if repository_of(each.ref) is not None:
+            repository = None
+        reason: Reason
+        if (news := each.incoming) is not None:
+            reason = NotYetPulled(origin) if each.here is None else RepositoryAdvanced(origin)
+            work = Pull(
+                each.id, origin, repository, news.head, news.blocks, news.records, news.bytes
+            )
+        elif each.is_asked:
+            reason, work = RepositoryToAsk(origin), Pull(each.id, origin, repository)
+        else:
+            return
+        id = self._add(each.alias, "pull", work, (), (reason,))
+        if each.incoming is None:  # else what is new is known, and so is who has to read it
+            self.moves.add(each.alias)
+        if each.here is None:
+            self.created_by[each.alias] = id
+
     def move(self, each: Declared, moved: RenamedDataset) -> None:
         """Give a dataset its new name before anything else is done to it."""
-        self._add(each, "move", Move(moved.old), (), (Renamed(moved.old, str(moved.span)),))
+        self._add(each.alias, "move", Move(moved.old), (), (Renamed(moved.old, str(moved.span)),))
 
     def append(self, each: Declared, changes: Sequence[EventChange]) -> None:
         """Append the events that a definition asks for, creating the dataset if need be."""
@@ -84,7 +109,7 @@ class Steps:
         creates = each.snapshot.kind if state is None else None
         work = Append(creates, tuple(change.event for change in changes))
         after = self._inputs_created(work)
-        id = self._add(each, "append", work, after, _why_append(each, state, changes))
+        id = self._add(each.alias, "append", work, after, _why_append(each, state, changes))
         if creates is not None:
             self.created_by[each.alias] = id
 
@@ -118,7 +143,7 @@ class Steps:
             reasons.append(due)
         if reasons:
             work = Ingest(each.traits.ingest, None if due is None else due.after)
-            self._add(each, "ingest", work, (), tuple(reasons))
+            self._add(each.alias, "ingest", work, (), tuple(reasons))
             self.moves.add(each.alias)
 
     def _watermark_due(self, each: Declared, state: ChainState | None) -> WatermarkDue | None:
@@ -141,7 +166,7 @@ class Steps:
         lost = tuple(self._rewritten(each.alias, inputs))
         if lost:  # it stays as it is, and so does what reads it
             refs = tuple(source.dataset_ref for source in transform.inputs)
-            self._add(each, "transform", Transform(refs), (), lost)
+            self._add(each.alias, "transform", Transform(refs), (), lost)
             return
         rests = state is not None and state.dataset in self.at_rest
         is_same = rests and each.alias not in self.last_step
@@ -153,7 +178,7 @@ class Steps:
             return
         after = tuple(self.last_step[alias] for alias in named if alias in self.last_step)
         refs = tuple(source.dataset_ref for source in transform.inputs)
-        self._add(each, "transform", Transform(refs), after, tuple(reasons))
+        self._add(each.alias, "transform", Transform(refs), after, tuple(reasons))
         self.moves.add(each.alias)
 
     def _rewritten(
@@ -184,23 +209,23 @@ class Steps:
 
     def _add(
         self,
-        each: Declared,
+        target: DatasetAlias,
         verb: str,
         work: Work,
         after: Sequence[str],
         reasons: tuple[Reason, ...],
     ) -> str:
-        before = self.last_step.get(each.alias)
+        before = self.last_step.get(target)
         waits = (*after, *((before,) if before else ()))
         step = Step(
-            id=f"{verb}:{each.alias}",
-            target=each.alias,
+            id=f"{verb}:{target}",
+            target=target,
             work=work,
             after=tuple(dict.fromkeys(waits)),
             reasons=reasons,
         )
         self.steps.append(step)
-        self.last_step[each.alias] = step.id
+        self.last_step[target] = step.id
         return step.id
 
     def _inputs_created(self, work: Append) -> tuple[str, ...]:
@@ -210,9 +235,9 @@ class Steps:
             for event in work.events
             if isinstance(event, SetTransform)
             for source in event.inputs
-            if isinstance(source.dataset_ref, DatasetAlias)
         ]
-        found = (self.created_by.get(ref) for ref in dict.fromkeys(refs))  # in any spelling
+        named = (self._alias_of(ref) for ref in dict.fromkeys(refs))  # in any spelling
+        found = (self.created_by.get(ref) for ref in named if isinstance(ref, DatasetAlias))
         return tuple(step for step in found if step is not None)
 
     def _alias_of(self, ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:

@@ -13,7 +13,9 @@ from odfbuild.planner.dag import sound_dag
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import LEFT_OUT, stand_in
 from odfbuild.planner.plan.policy import last_names
+from odfbuild.planner.plan.remote import names_in_workspace
 from odfbuild.project import PROJECT_FILE
+from odfbuild.project.checks.remote_inputs import NO_REFERENCES, References
 from odfbuild.project.config.defaults import Default, apply_defaults
 from odfbuild.project.config.permissions import admit
 from odfbuild.project.config.project_file import Config, load_config, parse_config
@@ -71,6 +73,7 @@ def load_project(
     tolerated: Collection[str] = (),
     partly: bool = False,
     only: Collection[str] | None = None,
+    references: References = NO_REFERENCES,
 ) -> Project:
     """Return a project; `known` are the datasets of the workspace, which inputs may refer to.
 
@@ -81,7 +84,8 @@ def load_project(
     switches on itself, only that counts which `granted` does too, the one of a reviewed revision.
     Problems of the codes `tolerated` are passed over: for who looks for others.  What is wrong with
     one dataset is said in the project if it is loaded `partly`, and raised otherwise.  With `only`,
-    of its own definitions those in these files are read.
+    of its own definitions those in these files are read.  `references` are to datasets of
+    repositories.
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
     config = load_config(root) if config is None else config
@@ -97,9 +101,19 @@ def load_project(
     loading.found += admitted.found
     loading.notes += admitted.notes
     templates = _TEMPLATING.isdisjoint(doubtful) and not admitted.found
-    loading.add(_read(_home(root, config), config, names, homes, templates=templates, only=only))
+    loading.add(
+        _read(
+            _home(root, config),
+            config,
+            names,
+            homes,
+            templates=templates,
+            only=only,
+            references=references,
+        )
+    )
     for each in taken:
-        loading.add(each.read(env or {}, config, homes, templates=templates))
+        loading.add(each.read(env or {}, config, homes, references, templates=templates))
     return loading.project(root, config, partly=partly)
 
 
@@ -146,6 +160,11 @@ class _Loading:
             unread=tuple(merged(self.unread)) if partly else (),
         )
 
+    def _remote(self) -> Mapping[DatasetAlias, DatasetId]:
+        """Return the datasets of repositories that are not in the workspace."""
+        inputs = [each for declared in self.declared for each in declared.remote]
+        return {alias: id for id, alias in names_in_workspace(inputs, self.known).items()}
+
     def _ordered(
         self, moved: Mapping[DatasetAlias, DatasetAlias], *, partly: bool
     ) -> tuple[Declared, ...]:
@@ -156,7 +175,7 @@ class _Loading:
         """
         there = {each.alias for each in self.declared}
         unread = {alias: stand_in(alias) for alias in self.wrong if alias not in there}
-        dag = sound_dag(self.declared, {**unread, **self.known}, moved)
+        dag = sound_dag(self.declared, {**unread, **self._remote(), **self.known}, moved)
         owned = {each for found in self.wrong.values() for each in found}
         apart = partly and owned.union(self.unread if there else ()).issuperset(self.found)
         for alias, found in dag.wrong.items():
@@ -198,14 +217,25 @@ class _Package:
     found: tuple[Diagnostic, ...] = ()
 
     def read(
-        self, env: Mapping[str, str], project: Config, homes: Mapping[str, Home], *, templates: bool
+        self,
+        env: Mapping[str, str],
+        project: Config,
+        homes: Mapping[str, Home],
+        references: References,
+        *,
+        templates: bool,
     ) -> Reading:
         """Return its definitions; of the environment it sees what the project declares as well."""
         if self.config is None or not self.home.datasets:
             return Reading(self.home, {}, homes, found=list(self.found), hidden=bool(self.found))
         declared = {name: env[name] for name in project.env if name in env}
         reading = _read(
-            self.home, self.config, _names(self.config, {}, declared), homes, templates=templates
+            self.home,
+            self.config,
+            _names(self.config, {}, declared),
+            homes,
+            templates=templates,
+            references=references,
         )
         reading.found = [_moved(each, self.home) for each in reading.found]
         return reading
@@ -219,8 +249,9 @@ def _read(
     *,
     templates: bool,
     only: Collection[str] | None = None,
+    references: References = NO_REFERENCES,
 ) -> Reading:
-    reading = Reading(home, {**names, **_python(home, config)}, packages, only)
+    reading = Reading(home, {**names, **_python(home, config)}, packages, only, references)
     if templates:
         reading.read(config.generators)
     else:

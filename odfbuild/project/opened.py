@@ -127,7 +127,7 @@ def find_name(project: Opened, name: str) -> DatasetAlias:
     Raises StateError that names the nearest one when there is none; CorruptNameError if its name is
     there and damaged.
     """
-    from odfbuild.suggest import did_you_mean
+    from odfbuild.texts.suggest import did_you_mean
 
     known = {alias: alias for alias in project.workspace.names()}
     found = known.get(DatasetAlias.parse(name))

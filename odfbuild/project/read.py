@@ -9,8 +9,10 @@ from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.manifest.errors import ManifestErrors, Problem
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.declared import Declared, normalize
+from odfbuild.planner.plan.remote import RemoteInput
 from odfbuild.project.checks import check_snapshot
 from odfbuild.project.checks.findings import Findings
+from odfbuild.project.checks.remote_inputs import NO_REFERENCES, References, take_references
 from odfbuild.project.config.generators import GeneratorEntry
 from odfbuild.project.files import Home, UnreadableError
 from odfbuild.project.files.places import FoundAgain
@@ -21,7 +23,7 @@ from odfbuild.project.template.generate import Item, NameText, expand, name_of
 from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.yaml import Document, Include, read_source
 from odfbuild.project.yaml.places import KeyPath, PlaceFinder, SourceText
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 # of these problems, the key of an entry is the place, not its value
 _AT_KEYS = ("unknown-field", "missing-field", "given-twice")
@@ -53,6 +55,7 @@ def read_definitions(
     *,
     name: str | None = None,
     package: str | None = None,
+    references: References = NO_REFERENCES,
 ) -> Manifests:
     """Return what the documents of a text declare; ProjectErrors if it is no YAML at all.
 
@@ -61,7 +64,7 @@ def read_definitions(
     there is one document, and its dataset has that name, whether it says so or not.
     """
     manifests = Manifests()
-    reading = _TextReader(source, package, manifests)
+    reading = _TextReader(source, package, manifests, references)
     documents = read_source(source, include)
     for document in documents:
         if document.value is not None:
@@ -90,25 +93,29 @@ class _TextReader:
     source: SourceText
     package: str | None
     manifests: Manifests
+    references: References
 
     def document(self, document: Document, name: str | None) -> None:
         findings = Findings(document.value, document.places)
         again = name is not None and _is_second(name, self.manifests, findings)
         if name is not None:
             _put_name(document, name, findings)
+        remote = take_references(document.value, self.references, findings)
         snapshot = None if again else _snapshot(document, self.source, findings)
         if snapshot is None:
             self.manifests.hidden = True
         else:
             check_snapshot(snapshot, findings)
-            self.manifests.declared.append(self._declared(snapshot, document))
+            self.manifests.declared.append(self._declared(snapshot, document, remote))
         alias = _written_name(document) if snapshot is None else snapshot.name
         if alias is not None:
             self.manifests.wrong += [(alias, each) for each in findings.errors]
         self.manifests.errors += findings.errors
         self.manifests.notes += findings.notes
 
-    def _declared(self, snapshot: DatasetSnapshot, document: Document) -> Declared:
+    def _declared(
+        self, snapshot: DatasetSnapshot, document: Document, remote: tuple[RemoteInput, ...]
+    ) -> Declared:
         source = self.source
         return Declared(
             alias=snapshot.name,
@@ -119,6 +126,7 @@ class _TextReader:
             places=document.places,
             instance=source.instance if isinstance(source, RenderedSource) else None,
             package=self.package,
+            remote=remote,
         )
 
 
@@ -236,6 +244,7 @@ class Reading:
     names: Mapping[str, object]
     packages: Mapping[str, Home] = field(default_factory=dict)
     only: Collection[str] | None = None
+    references: References = NO_REFERENCES
     found: list[Diagnostic] = field(default_factory=list)
     wrong: list[tuple[DatasetAlias, Diagnostic]] = field(default_factory=list)
     declared: list[Declared] = field(default_factory=list)
@@ -274,7 +283,7 @@ class Reading:
 
     def _part(self, names: Sequence[str]) -> "_FilesPart":
         """Read some files; what is found leaves this reading as it was."""
-        reading = Reading(self.home, self.names, self.packages)
+        reading = Reading(self.home, self.names, self.packages, references=self.references)
         for name in names:
             reading._plain(name)
         return _FilesPart(
@@ -348,7 +357,15 @@ class Reading:
             raise ProjectErrors([wrong]) from None
 
     def _take(self, source: SourceText, include: Include, name: str | None = None) -> None:
-        self._add(read_definitions(source, include, name=name, package=self.home.package))
+        self._add(
+            read_definitions(
+                source,
+                include,
+                name=name,
+                package=self.home.package,
+                references=self.references,
+            )
+        )
 
     def _add(self, manifests: Manifests) -> None:
         self.declared += manifests.declared

@@ -27,6 +27,8 @@ class Reason(Enum):
     WIDTHS = "set-columns"
     UNFILLED = "unfilled-query"
     WINDOW = "window-function"
+    NESTED = "nested-aggregate"
+    ARGUMENTS = "function-arguments"
     SUBQUERY = "subquery-columns"
     TWICE = "duplicate-table"
 
@@ -64,6 +66,16 @@ _FORM = {
     Reason.WINDOW: (
         "{}",
         "the place of a row in its window, or another row's, is one of rows that are in an order",
+        "",
+    ),
+    Reason.NESTED: (
+        "{}",
+        "an aggregate looks at the rows of a group, of which no group or window is made yet",
+        "work the inner one out in a query of its own, and aggregate its result outside",
+    ),
+    Reason.ARGUMENTS: (
+        "{}",
+        "the engine has no such form of the function",
         "",
     ),
     Reason.SUBQUERY: (
@@ -146,6 +158,8 @@ def words(found: QueryFinding) -> tuple[str, str, str]:
             | Reason.UNGROUPED
             | Reason.WIDTHS
             | Reason.WINDOW
+            | Reason.NESTED
+            | Reason.ARGUMENTS
             | Reason.SUBQUERY
             | Reason.TWICE
             | Reason.UNFILLED

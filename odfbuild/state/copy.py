@@ -19,18 +19,21 @@ from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.wire.blocks import decode_block, decode_link
+from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.heads import HEAD, parse_head
 from odfbuild.state.chain.objects import MissingObjectError, check_bytes
 from odfbuild.state.files.disk import Disk
+from odfbuild.state.files.folder import have_on_disk
 
-_PARTS = ("refs", "blocks", "data", "checkpoints", "info")
+_PARTS = ("refs", "blocks", "data", "checkpoints", "attestations", "info")
 _REF = re.compile(r"[a-z][a-z0-9-]{0,99}")
 _MOST_REFS = 1_000
 _HEAD_BYTES = 256
 _BLOCK_BYTES = 64 << 20
 _SPARE = 16 << 20  # bytes of a disk that a copy leaves free
 _CHUNK = 1 << 20
-_MANY = 500  # files
+_ATTESTATION_BYTES = 1 << 18
+_MOST_ATTESTATIONS = 1_000
 
 
 class NoChainError(StateError):
@@ -88,10 +91,11 @@ def copy_chain(source: Path, target: Path, disk: Disk | None = None) -> Copied:
         for part, wanted in (("data", walk.data), ("checkpoints", walk.checkpoints)):
             for hash in wanted:
                 folder.copy(part, str(hash), target / part / str(hash), _most(wanted[hash]))
+        _copy_attestations(folder, walk, target / "attestations")
         for name, head in heads.items():
             (target / "refs" / name).write_bytes(str(head).encode())
         left = tuple(folder.left(walk, heads))
-    _have_on_disk(target, used)
+    have_on_disk(target, used)
     count = len(walk.data) + len(walk.checkpoints)
     return Copied(walk.seed, heads, len(walk.blocks), count, size, left)
 
@@ -115,22 +119,22 @@ def peek(source: Path) -> ChainState | None:
     return None
 
 
-def _have_on_disk(folder: Path, disk: Disk) -> None:
-    """Return when a folder and all below it is on disk; of many files at once, as one by one takes
-    minutes.
-    """
-    files = [each for part in _PARTS[:4] for each in (folder / part).iterdir()]
-    if len(files) > _MANY:
-        os.sync()
-        return
-    for each in (*files, *(folder / part for part in _PARTS[:4]), folder):
-        disk.sync(each)
-
-
 def _copy_blocks(folder: "_Folder", head: Multihash, walk: _Walk, target: Path) -> None:
     for hash, data in _back(folder, head, walk.blocks):
         (target / str(hash)).write_bytes(data)
         _note(walk, hash, data)
+
+
+def _copy_attestations(folder: "_Folder", walk: _Walk, target: Path) -> None:
+    """Copy the delegations, and the attestations of blocks, of the newest ones if there are many.
+
+    Whether they hold is for who asks for signatures to say.
+    """
+    there = set(folder.names("attestations"))
+    signed = [str(each) for each in walk.blocks if str(each) in there][:_MOST_ATTESTATIONS]
+    for name in (DELEGATIONS, *signed) if DELEGATIONS in there else signed:
+        target.mkdir(exist_ok=True)
+        (target / name).write_bytes(folder.read("attestations", name, _ATTESTATION_BYTES))
 
 
 def _back(
@@ -232,6 +236,7 @@ class _Folder:
         known = {"refs": set(heads), "blocks": {str(each) for each in walk.blocks}}
         known |= {"data": {str(each) for each in walk.data}}
         known |= {"checkpoints": {str(each) for each in walk.checkpoints}}
+        known |= {"attestations": {DELEGATIONS, *known["blocks"]}}
         yield from sorted(set(os.listdir(self.opened)) - set(_PARTS))  # noqa: PTH208
         for part, names in known.items():
             yield from sorted(f"{part}/{each}" for each in set(self.names(part)) - names)
@@ -292,7 +297,7 @@ class _Folder:
 
     def missing(self, part: str, name: str) -> StateError:
         """Return the refusal of a folder that lacks a file."""
-        if part in ("refs", "info"):
+        if part in ("refs", "info", "attestations"):
             return _none(self.path, f"it has no {part}/{name}")
         return MissingObjectError(Multihash.parse(name), str(self.path / part))
 

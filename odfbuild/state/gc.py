@@ -7,6 +7,7 @@ done under the lock of the dataset, which commits hold while they put things in 
 Blocks go first, the newest before those that it stands on, then the files: whenever it is cut off,
 a block that is left has everything that it speaks of.
 
+datasets/<id>/attestations/    of heads that no reference has, but for the 256 written last
 staging/<random>/             of a process that is gone: nobody holds its lock
 datasets/<id>/                without a name, and without a head or any data: a creation that
                               never ended, and its key
@@ -39,7 +40,8 @@ from odfbuild.state.memory.read_files import FOLDER
 _DATASET = re.compile(r"fed01[0-9a-f]{64}")
 _PENDING = re.compile(r"\.pending-[0-9a-f]{16}")
 _PROCESS = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}")
-_PARTS = ("refs", "blocks", "data", "checkpoints")
+_PARTS = ("refs", "blocks", "data", "checkpoints", "attestations")
+_KEPT_ATTESTATIONS = 256
 _BY_DATASET = (
     "empty-steps",
     "fetch",
@@ -419,11 +421,12 @@ def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: 
     kept = reach.data | reach.checkpoints
     old_files = [each for each in files if each.touched < before and each.hash not in kept]
     gone = [] if reach.unknown else old_files
-    size = sum(each.size for each in (*old, *gone))
+    signed = [each for each in _attestations(dataset) if each.touched < before]
+    size = sum(each.size for each in (*old, *gone, *signed))
     newest_first = sorted(old, key=lambda each: _number(dataset, each.hash), reverse=True)
     return _Garbage(
         blocks=[each.path for each in newest_first],
-        files=[each.path for each in gone],
+        files=[each.path for each in (*gone, *signed)],
         bytes=size,
         young=len(blocks) + len(files) - len(old) - len(gone),
     )
@@ -436,6 +439,17 @@ def _files_beyond(dataset: Dataset, reach: _Reach) -> list[_Object]:
     stores = dataset.stores
     data = _beyond(stores.data, reach.data)
     return data + _beyond(stores.checkpoints, reach.checkpoints)
+
+
+def _attestations(dataset: Dataset) -> Iterator[_Object]:
+    """Yield the attestations that are neither of a reference nor among those written last.
+
+    A reader who missed some heads follows the statements back, also those on heads given up since.
+    """
+    store, kept = dataset.stores.attestations, set(refs(dataset).values())
+    for hash in store.heads()[_KEPT_ATTESTATIONS:]:
+        if hash not in kept and (found := _object(hash, store.path(hash))) is not None:
+            yield found
 
 
 def _walked(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
@@ -452,13 +466,18 @@ def _walked_if_whole(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
 def _beyond(store: ObjectStore, known: Collection[Multihash]) -> list[_Object]:
     found = []
     for hash in store.list():
-        if hash not in known:
-            path = store.path(hash)
-            with suppress(FileNotFoundError):
-                status = path.lstat()
-                touched = max(status.st_mtime, status.st_ctime)  # moving a file keeps the first
-                found.append(_Object(hash, path, status.st_size, touched))
+        if hash not in known and (one := _object(hash, store.path(hash))) is not None:
+            found.append(one)
     return found
+
+
+def _object(hash: Multihash, path: Path) -> _Object | None:
+    """Return a file with its size and age, None if it is gone."""
+    with suppress(FileNotFoundError):
+        status = path.lstat()
+        touched = max(status.st_mtime, status.st_ctime)  # moving a file keeps the first
+        return _Object(hash, path, status.st_size, touched)
+    return None
 
 
 def _number(dataset: Dataset, block: Multihash) -> float:

@@ -16,13 +16,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from odfbuild.errors import StateError
 from odfbuild.host.files import open_descriptor, read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.files.folder import make_workspace_folder
+from odfbuild.state.files.lock import UNKNOWN
+from odfbuild.state.files.lock_holder import LockProcess, lock_process
 
 _PAUSE: Final = 0.2
 
@@ -46,12 +48,16 @@ class Worker:
         )
 
 
+Holder: TypeAlias = Worker | LockProcess
+"""Who has a lease: as they noted, else as the kernel knows."""
+
+
 class BusyError(StateError):
     """Another run works on the same datasets."""
 
     code = "busy"
 
-    def __init__(self, busy: Mapping[DatasetAlias, Worker | None]) -> None:
+    def __init__(self, busy: Mapping[DatasetAlias, Holder | None]) -> None:
         lines = "".join(f"\n  {alias}: {who(by)}" for alias, by in busy.items())
         super().__init__(
             what=f"another run works on {'this dataset' if len(busy) == 1 else 'these datasets'}"
@@ -61,9 +67,9 @@ class BusyError(StateError):
         )
 
 
-def who(by: Worker | None) -> str:
-    """Return who holds a lease, in words; what they noted may be missing."""
-    return "another process" if by is None else str(by)
+def who(by: Holder | None) -> str:
+    """Return who holds a lease, in words; nothing may be known of them."""
+    return UNKNOWN if by is None else str(by)
 
 
 class Lease:
@@ -89,20 +95,22 @@ class Lease:
         self._taken[alias] = opened, alone
         return True
 
-    def holder(self, alias: DatasetAlias) -> Worker | None:
-        """Return who noted last that they have a name."""
+    def holder(self, alias: DatasetAlias) -> Holder | None:
+        """Return who noted last that they have a name, else who the kernel says has it."""
+        path = self._path(alias)
         try:
-            return Worker(**parse_json(read_regular(self._path(alias))))
+            return Worker(**parse_json(read_regular(path)))
         except (OSError, ValueError, TypeError):
-            return None
+            return lock_process(path)
 
-    def note(self, worker: Worker) -> None:
-        """Say in all that is locked who has it."""
+    def note(self, worker: Worker, only: DatasetAlias | None = None) -> None:
+        """Say in all that is locked, or in one name of these, who has it."""
         text = json.dumps(asdict(worker)).encode()
-        for opened, _ in self._taken.values():
-            with suppress(OSError):
-                os.pwrite(opened, text, 0)
-                os.ftruncate(opened, len(text))
+        for alias, (opened, _) in self._taken.items():
+            if only in {None, alias}:
+                with suppress(OSError):
+                    os.pwrite(opened, text, 0)
+                    os.ftruncate(opened, len(text))
 
     def release(self) -> None:
         """Let go of all names."""
@@ -131,16 +139,16 @@ def take_lease(
     written: Collection[DatasetAlias],
     read: Collection[DatasetAlias] = (),
     waits: bool = True,
-    told: Callable[[DatasetAlias, Worker | None], None] = lambda *_: None,
+    told: Callable[[DatasetAlias, Holder | None], None] = lambda *_: None,
     pause: Callable[[float], None] = time.sleep,
-) -> tuple[Lease, Mapping[DatasetAlias, Worker | None]]:
+) -> tuple[Lease, Mapping[DatasetAlias, Holder | None]]:
     """Take a lease on names; return it, and the names that others have, if it does not wait.
 
     `told` hears, once for each wait, which name another run has.  Where no lock can be made the
     lease is without it.
     """
     lease = Lease(workspace)
-    busy: dict[DatasetAlias, Worker | None] = {}
+    busy: dict[DatasetAlias, Holder | None] = {}
     try:
         for alias in _in_order([*written, *read]):
             is_first = True
@@ -152,10 +160,11 @@ def take_lease(
                     told(alias, lease.holder(alias))
                 is_first = False
                 pause(_PAUSE)
+            if alias not in busy:
+                lease.note(worker, alias)  # at once: others may wait longer
     except BaseException:
         lease.release()
         raise
-    lease.note(worker)
     return lease, busy
 
 

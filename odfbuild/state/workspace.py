@@ -1,6 +1,7 @@
 """A workspace: the folder that holds datasets, their names, keys, and what is being made.
 
-    datasets/<fed01...>/{refs,blocks,data,checkpoints}/    nothing else, so it can be served
+    datasets/<fed01...>/{refs,blocks,data,checkpoints}/    and attestations/ where heads are signed;
+                                                           nothing else, so it can be served
     names/<alias in lower case, / as %2F>                  the id, and the alias as spelled
     staging/<random>/   keys/   cache/   index.sqlite
 
@@ -23,7 +24,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.redaction import excerpt
+from odfbuild.state.chain.attestations import LocalAttestations
 from odfbuild.state.chain.checked_files import CheckedFiles
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
@@ -45,6 +46,7 @@ from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.links import check_dataset_links, check_staging_links
 from odfbuild.state.files.lock import Holder, LockedError, held_by, locked, open_locked
 from odfbuild.state.keys import KeyFolder
+from odfbuild.texts.redaction import excerpt
 
 _PARTS = ("refs", "blocks", "data", "checkpoints")
 _FOLDER = re.compile(r"fed01[0-9a-f]{64}")
@@ -280,8 +282,15 @@ class Workspace:
         note = self.root / "cache" / "locks" / id.multibase
         heads = LocalHeads(folder, self._disk, timeout=self._lock_timeout, note=note)
         blocks, data, checkpoints = (LocalObjects(folder / part, self._disk) for part in _PARTS[1:])
-        checked = self._checked_files(id)
-        return Dataset(id, Stores(heads, blocks, data, checkpoints, checked), self.index, self.seen)
+        stores = Stores(
+            heads=heads,
+            blocks=blocks,
+            data=data,
+            checkpoints=checkpoints,
+            checked=self._checked_files(id),
+            attestations=LocalAttestations(folder / "attestations", self._disk),
+        )
+        return Dataset(id, stores, self.index, self.seen)
 
     def _checked_files(self, id: DatasetId) -> CheckedFiles:
         known = self._checked.get(id)
@@ -404,7 +413,13 @@ class Workspace:
     def _naming(self) -> Iterator[None]:
         """Keep others from changing names for a while."""
         self._make_folder(self._names)
-        with locked(self._names, timeout=max(self._lock_timeout, _SWEEPING)):
+        with self._keeping(self._names):
+            yield
+
+    @contextmanager
+    def _keeping(self, folder: Path) -> Iterator[None]:
+        """Hold the lock of a folder of the workspace, which all take for moments only."""
+        with locked(folder, timeout=max(self._lock_timeout, _SWEEPING)):
             yield
 
     def _put_name(self, alias: DatasetAlias, id: DatasetId) -> None:
@@ -474,7 +489,7 @@ class Workspace:
         """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
         check_staging_links(self.root)
         self._make_folder(self._staging)
-        with locked(self._staging, timeout=max(self._lock_timeout, _SWEEPING)):
+        with self._keeping(self._staging):
             self._sweep()
             folder = self._staging / secrets.token_hex(8)
             folder.mkdir()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odfbuild import app
 from odfbuild.app.undo import MixedBlocksError, prepare_undo, take_back
 from odfbuild.executors.engine.context import Round
-from odfbuild.executors.runs import scheduler as runner
+from odfbuild.executors.runs import scheduler
 from odfbuild.executors.runs.definition import StalePlanError
 from odfbuild.executors.runs.report import Outcome
 from odfbuild.executors.runs.resume import resume
@@ -255,7 +255,7 @@ def test_a_dataset_that_another_run_made_is_not_taken_away(runs: Runs, tmp_path:
     made = CommitRequest(create.events, NOW)
     project.workspace.create(DatasetAlias.parse("src"), DatasetKind.ROOT, made)
     with pytest.MonkeyPatch.context() as patch:  # it is made after the heads were compared
-        patch.setattr(runner, "check_heads", lambda *_: None)
+        patch.setattr(scheduler, "check_heads", lambda *_: None)
         app.apply(project, plan, jobs=1, settle=False, asking=runs.asking())
     with pytest.raises(MixedBlocksError):
         prepare_undo(project, "last")

@@ -59,7 +59,9 @@ QUERIES = {
         "select frobnicate(k) as x from input", "frobnicate", "",
         code="unknown-function",
     ),
-    "a function of too many arguments": query("select upper(k, v) as x from input", "upper", ""),
+    "a function of too many arguments": query(
+        "select upper(k, v) as x from input", "upper", "takes 1", code="function-arguments"
+    ),
     "a function of another type": query("select year(v) as x from input", "year", ""),
     "a comparison of what does not compare": query(
         "select k = array(v) as x from input", "", ""

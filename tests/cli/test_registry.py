@@ -14,7 +14,14 @@ from odfbuild.cli import commands, loader
 from odfbuild.cli.commands import REGISTRY, RegisteredCommand, RegisteredGroup
 
 FOLDER = Path(commands.__file__).parent
-SHARED = {"apply.maintenance", "apply.restoration", "plan.ignored", "read.views"}
+SHARED = {
+    "apply.maintenance",
+    "apply.restoration",
+    "plan.ignored",
+    "read.views",
+    "share.report",
+    "share.transfers",
+}
 """Modules that commands share; they are no commands."""
 LIBRARIES = ("pyarrow", "numpy", "pyspark", "py4j", "sqlglot", "jinja2", "networkx", "rich")
 

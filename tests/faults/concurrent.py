@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild import app
@@ -132,6 +134,7 @@ class World:
         self.folder = folder
         self.leased = leased
         self._copies = 0
+        self.serial: dict[tuple[str, ...], tuple[Path, Mapping[str, Any]]] = {}
         self.origin = lay_out(
             folder / "origin",
             {
@@ -161,13 +164,24 @@ class World:
     @contextmanager
     def copy(self) -> Iterator[Path]:
         """Give a copy of the project, gone afterwards."""
-        self._copies += 1
-        folder = self.folder / f"copy{os.getpid()}-{self._copies}"
-        shutil.copytree(self.origin, folder)
+        folder = self.kept(self.origin)
         try:
             yield folder
         finally:
             shutil.rmtree(folder)
+
+    def kept(self, project: Path) -> Path:
+        """Return a copy of a project that stays."""
+        self._copies += 1
+        folder = self.folder / f"copy{os.getpid()}-{self._copies}"
+        shutil.copytree(project, folder)
+        return folder
+
+    def forget(self) -> None:
+        """Take away what commands one after the other left: `serial` has it by their order."""
+        for folder, _ in self.serial.values():
+            shutil.rmtree(folder)
+        self.serial.clear()
 
     def together(
         self, folder: Path, names: Sequence[str], choose: Choice, *, fine: bool = False
@@ -336,8 +350,15 @@ def rows_of(paths: Sequence[Path]) -> Counter[str]:
     """Count the keys of slices."""
     found: Counter[str] = Counter()
     for path in paths:
-        found.update(pq.read_table(path, columns=["k"]).column("k").to_pylist())
+        found += _keys_in(path.read_bytes())
     return found
+
+
+@lru_cache(20_000)
+def _keys_in(slice: bytes) -> Counter[str]:
+    """Count the keys of a slice: most are those of the world that all copies begin with."""
+    table = pq.ParquetFile(pa.BufferReader(slice)).read(columns=["k"], use_threads=False)
+    return Counter(table.column("k").to_pylist())
 
 
 def keys_of(folder: Path, name: str) -> Counter[str]:

@@ -408,6 +408,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if ended_as.wrong:
                 wrong += 1
                 print(f"seed {seed}: {ended_as.damage}\n{ended_as.wrong}", flush=True)
+            if (done := seed + 1 - given.start) % 100 == 0:
+                print(f"{done:,} trials, {wrong} wrong; --from {seed + 1}", flush=True)
     for how, count in sorted(ended.items()):
         print(f"{count:6} {how}")
     print(f"{given.count} trials, {wrong} wrong")

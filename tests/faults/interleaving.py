@@ -230,21 +230,14 @@ class SwitchingWorkspace(Workspace):
         return super()._id_of(alias)
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
-        self.stop("lock", "names")
-        self._lock_timeout = 0.0
-        while True:
-            taken = super()._naming()
-            try:
-                taken.__enter__()
-            except LockedError:
-                self.stop("lock", "names", waits=True)
-            else:
-                break
+    def _keeping(self, folder: Path) -> Iterator[None]:
+        self.stop("lock", folder.name)
+        while (opened := open_locked(folder)) is None:
+            self.stop("lock", folder.name, waits=True)
         try:
             yield
         finally:
-            taken.__exit__(*sys.exc_info())
+            os.close(opened)
 
     def _watch(self, heads: LocalHeads, resource: str) -> None:
         read, lock = heads.read, heads.lock

@@ -73,7 +73,10 @@ def _round(worlds: Sequence[World], seed: int, found: Path) -> None:
         errors = {actor: _error(folder, actor) for actor in started}
         with found.open("a", encoding="utf-8") as told:
             told.write(f"{errors}\n")
-        check_done(world, folder, names, Done(errors, ()))
+        try:
+            check_done(world, folder, names, Done(errors, ()))
+        finally:
+            world.forget()
 
 
 def _act(world: World, folder: Path, actor: str, delay: float) -> None:

@@ -1,7 +1,9 @@
 """A part of what `tests.faults.schedules` and `tests.faults.races` do at length."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +41,18 @@ def test_two_commands_switched_at_places_of_the_first(
 def test_definitions_are_edited_while_they_are_read(worlds: list[World]) -> None:
     for turns in one_switch_at_definitions(worlds[1], "apply", "mv-files"):
         check(worlds[1], ("apply", "mv-files"), Switching(turns))
+
+
+def test_who_waits_for_a_lock_lets_others_go_on(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleep(seconds: float) -> None:
+        raise AssertionError(f"waits {seconds} s for an actor that cannot go on meanwhile")
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr("odfbuild.state.files.lock.time", clock)
+    for turns in one_switch(worlds[1], "mv", "mv-b"):
+        check(worlds[1], ("mv", "mv-b"), Switching(turns))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -24,6 +24,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "executors/engine/spark/jvm/archive.py": "writes a log and a lock of its own",
     "executors/engine/spark/jvm/launch.py": "writes a new file",
     "executors/testing/test_workspace.py": "writes a new file",
+    "serve/uploads.py": "writes a new file",
     "state/chain/checked_files.py": "appends",
     "state/copy.py": "by the descriptor of a folder, then refuses what is no file",
     "state/lease.py": "for writing as well, which waits for nobody",
@@ -32,6 +33,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "state/runs.py": "writes a new file",
 }
 READS = {  # reading methods of paths
+    "state/files/lock_holder.py": "/proc",
     "app/push_rows.py": "an input that is pushed may be a pipe, which is copied first",
     "cli/commands/author/init.py": "files of this package",
     "cli/commands/author/schema.py": "files of this package",
@@ -46,7 +48,8 @@ READS = {  # reading methods of paths
     "executors/ingest/prepare.py": "an entry of an archive, by its name",
 }
 JSON = {
-    "executors/ingest/process/sandbox_program.py": "a program that imports nothing of this package"
+    "executors/ingest/process/sandbox_program.py": "a program that imports nothing of this package",
+    "repositories/smart/messages.py": "digits and commas, by their characters, which nest nothing",
 }
 NOT_FILES = frozenset({"workspace", "_workspace", "archive", "webbrowser", "self"})
 

@@ -1,7 +1,8 @@
 """Texts that are cut: no part of a credential is left, as it is found before the cut.
 
-`odfbuild.redaction.excerpt` and `odfbuild.errors.bounded` cut texts that others wrote.  Every other
-slice with a fixed length, but for those of lists, is here with why no part of a secret is left.
+`odfbuild.texts.redaction.excerpt` and `odfbuild.errors.bounded` cut texts that others wrote.  Every
+other slice with a fixed length, but for those of lists, is here with why no part of a secret is
+left.
 """
 
 import ast
@@ -13,8 +14,8 @@ import pytest
 
 from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.ingest.process.program import last_words
-from odfbuild.known_secrets import hidden
-from odfbuild.redaction import excerpt, hiding, redacted
+from odfbuild.texts.known_secrets import hidden
+from odfbuild.texts.redaction import excerpt, hiding, redacted
 from tests.support.projects import REPOSITORY
 
 PACKAGE = REPOSITORY / "odfbuild"
@@ -24,7 +25,6 @@ DATA = "what is read or compared, not what is shown"
 REDACTED = "redacted before"
 OWN = "a text of odfbuild's own, or a time"
 SLICES = {
-    "app/plan/cache.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
     "app/plan/make_plan.py": {"revision.commit[:12]": DIGEST},
     "cli/commands/check/deps.py": {"pinned.commit[:10]": DIGEST, "pinned.tree[5:15]": DIGEST},
     "cli/render/diagnostics.py": {"line[first:first + widest]": REDACTED},
@@ -84,9 +84,40 @@ SLICES = {
     "odf/wire/reader.py": {"data[place + 6:place + 38]": DATA},
     "odf/identity.py": {"str(self)[-8:]": DIGEST},
     "planner/evolution/rules/renames.py": {"by_key.get(key, ())[:_MOST]": "a list"},
+    "planner/plan/remote.py": {
+        "id.multibase[5:5 + _SHORT]": DIGEST,
+        "id.key.hex()[:8]": DIGEST,
+        "sha3_256(url.encode()).digest.hex()[:_SHORT]": DIGEST,
+    },
     "project/git/__init__.py": {"found[:most]": DATA},
     "project/git/revision.py": {"commit[:12]": DIGEST, "answer[at:at + _HEADER]": DATA},
-    "redaction.py": {"text[:most - 3]": REDACTED, "form[:_SHORTEST_PART]": DATA},
+    "repositories/signatures/envelope.py": {
+        "(*self.signatures, *more)[:MOST_SIGNATURES]": "a list"
+    },
+    "repositories/signatures/keys.py": {"signature[:32]": DATA},
+    "repositories/signatures/trust.py": {
+        "tuple((each for each in before if each not in found.ancestry))[-MOST_UNDONE:]": "a list",
+    },
+    "repositories/smart/archive.py": {
+        "header[124:136]": DATA,
+        "header[136:148]": DATA,
+        "header[148:156]": DATA,
+        "header[156:157]": DATA,
+        "header[257:263]": DATA,
+        "header[257:265]": DATA,
+        "header[345:500]": DATA,
+        "header[:148]": DATA,
+        "header[:_LONGEST_NAME]": DATA,
+        "self._packed[self._at:self._at + _CHUNK]": DATA,
+    },
+    "repositories/transfer.py": {"hashlib.sha256(place.encode()).hexdigest()[:32]": DIGEST},
+    "serve/access.py": {"given[:len(_BEARER)]": DATA},
+    "serve/application.py": {"error.text[:100]": OWN},
+    "serve/frames.py": {"reason.encode()[:_LONGEST_REASON]": OWN},
+    "serve/settings.py": {"sha256(str(workspace.resolve()).encode()).hexdigest()[:32]": DIGEST},
+    "serve/tokens.py": {"digest[:12]": DIGEST},
+    "state/memory/plans.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
+    "texts/redaction.py": {"text[:most - 3]": REDACTED, "form[:_SHORTEST_PART]": DATA},
     "state/chain/index.py": {"sums[at:at + _SUM_BYTES]": DATA},
 }
 _LENGTHS = {"most", "widest", "limit", "width", "length", "room", "head", "tail", "kept"}

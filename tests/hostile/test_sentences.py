@@ -16,9 +16,11 @@ BOUNDARIES = {
     "template",
     "package",
     "chain",
+    "signature",
     "bytes",
     "source",
     "server",
+    "serving",
     "terminal",
     "local",
 }

@@ -23,7 +23,7 @@ from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.project.yaml import read_documents
-from odfbuild.redaction import excerpt, header_has_secret, redacted, without
+from odfbuild.texts.redaction import excerpt, header_has_secret, redacted, without
 from tests.support.data.chains import NOON
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out

@@ -16,7 +16,7 @@ from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.cli.commands.read.pipelines_by_hand import PIPELINES
 from tests.real.building import Building
 from tests.support.process.within import Within
-from tests.support.projects import EXAMPLES, REPOSITORY, odfbuild, probe, shell
+from tests.support.projects import EXAMPLES, REPOSITORY, probe, program, shell
 
 DATA = Path(os.environ.get("ODFBUILD_EXAMPLE_DATA") or REPOSITORY.parent / "shared" / "data")
 APPEND, RETRACT, CORRECT_FROM, CORRECT_TO = range(4)
@@ -34,7 +34,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(name: str, project: Path) -> list[dict[str, Any]]:
-    done = odfbuild("show", name, "-o", "json", "-n", "100000", cwd=project)
+    done = program("show", name, "-o", "json", "-n", "100000", cwd=project)
     assert done.code == 0, done.err
     loaded: list[dict[str, Any]] = json.loads(done.out)
     return loaded
@@ -47,7 +47,7 @@ def told(name: str, project: Path, *columns: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.spark
 def test_the_demo_leaves_nothing_to_do(demo: Path) -> None:
-    done = odfbuild("plan", cwd=demo)
+    done = program("plan", cwd=demo)
     assert done.code == 0
     assert "No changes" in done.out
 
@@ -166,7 +166,7 @@ def real_project(folder: Path) -> Path:
 
 @needs_data
 def test_the_real_data_is_planned_without_an_engine(tmp_path: Path) -> None:
-    done = odfbuild("plan", "-o", "json", cwd=real_project(tmp_path))
+    done = program("plan", "-o", "json", cwd=real_project(tmp_path))
     assert done.code == 0, done.err
     assert len(json.loads(done.out)["datasets"]) == 7
 
@@ -176,7 +176,7 @@ def test_each_revision_of_a_definition_is_a_valid_project(tmp_path: Path) -> Non
     project = real_project(tmp_path)
     for revision in sorted((project / "revisions").glob("*.yaml")):
         shutil.copy(revision, project / "datasets" / "regions.yaml")
-        done = odfbuild("plan", cwd=project)
+        done = program("plan", cwd=project)
         assert done.code == 0, f"{revision.name}: {done.err}"
 
 

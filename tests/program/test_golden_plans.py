@@ -21,7 +21,15 @@ from odfbuild.planner.plan.reasons import Reason
 from odfbuild.planner.saved import from_json, to_json
 from tests.support.process.within import Within
 from tests.support.projects import REPOSITORY, Done
-from tests.support.projects.plan_cases import ENGINE, Case, as_revision, cases, lay_chains
+from tests.support.projects.plan_cases import (
+    ENGINE,
+    HUB,
+    Case,
+    as_revision,
+    cases,
+    lay_chains,
+    lay_hub,
+)
 
 CASES = cases()
 PLANNED = [case for case in CASES if case.makes_a_plan]
@@ -52,6 +60,11 @@ def plan(
     if case.chains.exists():
         lay_chains(case, project / ".odfbuild")
     cli = Within(project, capsys, monkeypatch)
+    if case.hub.is_dir():
+        lay_hub(case, tmp_path / "hub")
+        settings = project / "odfbuild.yaml"
+        text = settings.read_text("utf-8").replace(HUB, f"{(tmp_path / 'hub').as_uri()}/")
+        settings.write_text(text, "utf-8")
     given = {"ODFBUILD_TODAY": "2024-06-01", "MARKET": "lse"}
     return lambda *more: cli("plan", *case.options, *more, **given)
 

@@ -8,7 +8,7 @@ import pytest
 
 from odfbuild.project.second_process import in_halves
 from tests.support.process.inside import lay_out
-from tests.support.projects import REPOSITORY, environment, odfbuild
+from tests.support.projects import REPOSITORY, environment, program
 from tests.support.projects.texts import root
 
 TWO = "import os; os.sched_getaffinity = lambda _: {0, 1}\n"
@@ -69,11 +69,11 @@ def test_a_large_project_is_read_alike_by_one_process_and_by_two(tmp_path: Path)
     }
     files["datasets/209.yaml"] = "kind: DatasetSnapshot\nversion: 1\ncontent: {}\n"
     lay_out(tmp_path, files)
-    one = odfbuild("plan", cwd=tmp_path, ODFBUILD_NO_FORK="1")
+    one = program("plan", cwd=tmp_path, ODFBUILD_NO_FORK="1")
     assert one.code == 1
     assert "datasets/209.yaml:3:1" in one.out
-    assert odfbuild("plan", cwd=tmp_path) == one
+    assert program("plan", cwd=tmp_path) == one
     lay_out(tmp_path, {"datasets/209.yaml": None})
-    one = odfbuild("plan", "--metadata-only", cwd=tmp_path, ODFBUILD_NO_FORK="1")
+    one = program("plan", "--metadata-only", cwd=tmp_path, ODFBUILD_NO_FORK="1")
     assert one.code == 0
-    assert odfbuild("plan", "--metadata-only", cwd=tmp_path) == one
+    assert program("plan", "--metadata-only", cwd=tmp_path) == one

@@ -9,6 +9,7 @@ import pytest
 
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName, LocalAttestations
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import CorruptObjectError, MissingObjectError
 from odfbuild.state.copy import NoChainError, UnsafeFolderError, copy_chain, noted_alias, peek
@@ -223,3 +224,41 @@ def test_what_a_chain_says_is_made_out_without_copying(
     assert peek(tmp_path) is None
     _file(source, "blocks").write_bytes(b"")
     assert peek(source) is None
+
+
+def test_attestations_of_blocks_and_the_delegations_come_along(
+    made: Dataset, source: Path, target: Path
+) -> None:
+    hashes = [hash for hash, _ in made.blocks()]
+    signed = LocalAttestations(source / "attestations")
+    names: list[AttestationName] = [*hashes, DELEGATIONS]
+    for name in names:
+        signed.put(name, f"of {name}".encode())
+    assert copy_chain(source, target).left == ()
+    assert files(target) == files(source)
+
+
+def test_what_else_lies_among_attestations_stays_behind(
+    made: Dataset, source: Path, target: Path
+) -> None:
+    signed = LocalAttestations(source / "attestations")
+    for name in (Multihash(0x16, bytes(32)), *[hash for hash, _ in made.blocks()][-1:]):
+        signed.put(name, b"{}")
+    (source / "attestations" / "notes.txt").write_text("mine")
+    left = copy_chain(source, target).left
+    assert left == (f"attestations/{Multihash(0x16, bytes(32))}", "attestations/notes.txt")
+    assert [each.name for each in (target / "attestations").iterdir()] == [str(made.head())]
+
+
+def test_an_attestation_that_is_a_link_or_far_too_large_is_refused(
+    made: Dataset, source: Path, target: Path, tmp_path: Path
+) -> None:
+    (source / "attestations").mkdir()
+    place = source / "attestations" / str(made.head())
+    place.write_bytes(bytes((1 << 18) + 1))
+    refused(source, target, UnsafeFolderError, "bytes")
+    place.unlink()
+    place.symlink_to(tmp_path / "elsewhere")
+    again = tmp_path / "again"
+    again.mkdir()
+    refused(source, again, UnsafeFolderError, "link")

@@ -26,6 +26,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.planner.maintenance.compaction import Limits, compacted, metadata_only
+from odfbuild.state.chain.attestations import DELEGATIONS, LocalAttestations
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.refs import advance
@@ -349,3 +350,28 @@ def test_commits_and_collecting_go_side_by_side(tmp_path: Path) -> None:
     collected(made.dataset)
     folder = folder_of(made.dataset)
     assert objects(folder) == reached(folder)
+
+
+def test_attestations_of_references_and_those_written_last_are_kept(history: History) -> None:
+    dataset = history.dataset
+    folder = folder_of(dataset) / "attestations"
+    signed = LocalAttestations(folder)
+    hashes = [hash for hash, _ in dataset.blocks()]
+    gone = [Multihash(0x16, number.to_bytes(32)) for number in range(300)]
+    for age, name in enumerate((hashes[-1], hashes[0], *gone)):
+        signed.put(name, b"{}")
+        os.utime(signed.path(name), (age, age))
+    signed.put(DELEGATIONS, b"{}")
+    dry = collect(dataset, (), before=ALWAYS, dry_run=True)
+    freed = collect(dataset, (), before=ALWAYS)
+    assert freed == dry
+    kept = {each.name for each in folder.iterdir()}
+    assert kept == {str(hashes[-1]), DELEGATIONS, *map(str, gone[-256:])}
+
+
+def test_attestations_that_are_young_are_kept(history: History) -> None:
+    signed = LocalAttestations(folder_of(history.dataset) / "attestations")
+    for number in range(300):
+        signed.put(Multihash(0x16, number.to_bytes(32)), b"{}")
+    assert collect(history.dataset, (), before=time.time() - 60).files == 0
+    assert len(signed.heads()) == 300

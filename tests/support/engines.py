@@ -29,6 +29,7 @@ from odfbuild.odf.events import (
     MergeStrategyUpsertStream,
 )
 from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.columns import own_names
 from tests.support.oracles import merge as oracle
 
 __all__ = ["FakeEngine", "Rows", "copy_all"]
@@ -63,8 +64,7 @@ class FakeEngine:
 
     def ingest(self, request: IngestRequest) -> Frame:
         self.asked.append("ingest")
-        table = request.source.table
-        assert table is not None
+        table = _own_names(request, request.source)
         kept = _merged(request, table.to_pylist())
         return _frame(kept, table.schema, request.vocab)
 
@@ -76,11 +76,11 @@ class FakeEngine:
         before: set[tuple[Any, ...]] = set()
         frames = []
         for source in sources:
-            assert source.table is not None
-            rows = _merged(request, source.table.to_pylist())
+            table = _own_names(request, source)
+            rows = _merged(request, table.to_pylist())
             new = [row for row in rows if key is None or _key(row, key) not in before]
             before |= {_key(row, key) for row in new if key is not None}
-            frames.append(_frame(new, source.table.schema, request.vocab))
+            frames.append(_frame(new, table.schema, request.vocab))
         return tuple(frames)
 
     def spread(
@@ -184,6 +184,17 @@ class FakeEngine:
 
     def close(self) -> None:
         self.started.append("close")
+
+
+def _own_names(request: IngestRequest, source: Frame) -> pa.Table:
+    """Return the rows of a source; without a schema, no column is called as a system column is."""
+    assert source.table is not None
+    if not request.infer:
+        return source.table
+    operations = isinstance(request.merge, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
+    names = source.table.column_names
+    other = own_names(names, request.vocab, operations=operations)
+    return source.table.rename_columns([other.get(name, name) for name in names])
 
 
 def _merged(request: IngestRequest, rows: Rows) -> Rows:

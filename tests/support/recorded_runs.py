@@ -11,7 +11,7 @@ from odfbuild.app import apply_plan as applying
 from odfbuild.executors.engine.context import Round
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.executors.runs import record as recording
-from odfbuild.executors.runs import scheduler as runner
+from odfbuild.executors.runs import scheduler
 from odfbuild.executors.runs.record import Asking
 from odfbuild.executors.runs.report import Outcome, RunReport
 from odfbuild.executors.runs.scheduler import Progress
@@ -89,7 +89,7 @@ class Runs:
 
     @contextmanager
     def _killing(self, at: int | None) -> Iterator[Iterator[int]]:
-        moments, real = count(), runner.run
+        moments, real = count(), scheduler.run
 
         def run(plan: Plan, site, *, jobs, progress, settings):  # type: ignore[no-untyped-def]
             dying = _Killing(progress, moments, at)
@@ -100,7 +100,7 @@ class Runs:
                 record._open.close()
 
         with self._patch.context() as patch:
-            patch.setattr(runner, "run", run)
+            patch.setattr(scheduler, "run", run)
             if at is not None:
                 patch.setattr(recording.RunRecorder, "end", close)
             yield moments

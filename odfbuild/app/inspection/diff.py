@@ -45,7 +45,7 @@ from odfbuild.planner.select.parse import parse_selector
 from odfbuild.planner.select.select import SelectionGraph, select
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.chain.refs import back
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild.planner.evolution.columns.resolve import Resolved

@@ -47,6 +47,8 @@ def find_drift(
         if only is None or each.alias in only:
             found += looking.declared(each)
     known = {each.alias for each in declared}.union(untold)
+    read = {given.id for each in declared for given in each.remote}
+    known |= {alias for alias, id in looking.names.items() if id in read}
     for alias in sorted(set(looking.names) - known):
         if only is None or alias in only:
             found.append(_undeclared(alias))

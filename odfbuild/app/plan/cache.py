@@ -29,6 +29,7 @@ from odfbuild.state.chain.head_table import HeadTable, head_stats, lacks_a_block
 from odfbuild.state.disabled import disabled_folders
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
+from odfbuild.state.memory.looks import looks_file
 from odfbuild.state.memory.plan_rows import PlanRows, keep_rows
 from odfbuild.state.memory.plans import (
     CommandOutput,
@@ -36,6 +37,7 @@ from odfbuild.state.memory.plans import (
     Settled,
     answer,
     keep_answer,
+    plan_folder,
     recall,
     record,
 )
@@ -181,12 +183,7 @@ def cache(project: Opened) -> Path:
 
     A plan changes nothing in a project, nor in a folder that only is where a workspace could be.
     """
-    root = project.workspace.root
-    if (root / "datasets").is_dir():
-        return root / "cache"
-    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    named = sha3_256(os.fsencode(root)).digest.hex()[:32]
-    return Path(user) / "odfbuild" / "plans" / named
+    return plan_folder(project.workspace.root)
 
 
 def context(project: Opened) -> str:
@@ -199,6 +196,7 @@ def context(project: Opened) -> str:
         "today": str(project.policy.today) if project.policy.accepted else None,
         "watermarks": _watermarks(project),
         "env": [os.environ.get(name) for name in project.config.env],
+        "repositories": {each.name: each.url for each in project.config.repositories.values()},
         "disabled": sorted(disabled_folders(project.workspace.root)),
         "policy": policy_mark(os.environ, project.root),
     }
@@ -215,12 +213,13 @@ def _watermarks(project: Opened) -> list[str]:
 def sources_mark(project: Opened) -> str:
     """Return what becomes another text when something is remembered of reads or steps."""
     root = project.workspace.root
-    return "".join(f"\0{_changed(each)}" for each in (root / FOLDER, root / "cache" / EMPTY_STEPS))
+    remembered = (root / FOLDER, root / "cache" / EMPTY_STEPS, looks_file(cache(project)))
+    return "".join(f"\0{_changed(each)}" for each in remembered)
 
 
-def _changed(folder: Path) -> int:
+def _changed(path: Path) -> int:
     try:
-        return folder.stat().st_mtime_ns
+        return path.stat().st_mtime_ns
     except OSError:
         return 0
 

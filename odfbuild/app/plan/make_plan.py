@@ -20,8 +20,10 @@ from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
 from odfbuild.app.plan.partial_inputs import partial_inputs
+from odfbuild.app.plan.remote_inputs import barred_readers, look_up_inputs, without_inputs
 from odfbuild.app.plan.rows import rows_of
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
+from odfbuild.app.plan.taken_inputs import taken_inputs
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
@@ -35,6 +37,7 @@ from odfbuild.planner.exclusion import LeftOut, Plannable, Wrong, plannable, wit
 from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import last_names
+from odfbuild.planner.plan.remote import NONE_REMOTE, Looking, RemoteStates
 from odfbuild.planner.steps import SourceLook
 from odfbuild.project.checks.queries import examined
 from odfbuild.project.checks.secrets import literal_secrets
@@ -55,15 +58,17 @@ class PlanRequest:
     """What is asked of a plan.
 
     `gate` is strict, default or off; `allowed` is what this run lets pass; without `refresh`,
-    local sources are not looked at; `against` is a revision of git to compare with, in place of
-    the workspace; with `engine`, one is asked about new queries.  What is let pass depends on the
-    datasets that there are.
+    local sources are not looked at; `repositories` says whether those are asked for inputs that are
+    datasets of them: for what is not known at all, always (look), or never (offline); `against` is
+    a revision of git to compare with, in place of the workspace; with `engine`, one is asked about
+    new queries.  What is let pass depends on the datasets that there are.
     """
 
     gate: str = "default"
     allowed: Callable[[Sequence[Declared]], tuple[Allowance, ...]] = _nothing
     metadata_only: bool = False
     refresh: bool = True
+    repositories: Looking = "known"
     against: str | None = None
     engine: bool = False
 
@@ -114,8 +119,21 @@ def _made(
     """Return a plan, and what it was made of if it is one of the whole project."""
     names, heads, table = _heads(project)
     current = project.workspace.states()
-    whole = load(project, known_names(project, current), partly=True)
-    found = work_out(project, asked, whole, current, wrong_of(project, whole))
+    known = known_names(project, current)
+    whole = load(project, known, partly=True)
+    wrong, remote = wrong_of(project, whole), NONE_REMOTE
+    if not any(each.remote for each in whole.declared):
+        asked = replace(asked, repositories="known")
+    else:
+        looked = look_up_inputs(project, whole, current, asked.repositories)
+        if looked.is_new:
+            whole = load(project, known, partly=True)
+            wrong = wrong_of(project, whole)
+        remote = looked.remote
+        if barred := barred_readers(whole, looked):
+            wrong = _with(project, wrong, barred, current)
+            current = without_inputs(whole, looked, current)
+    found = work_out(project, asked, whole, current, wrong, remote)
     rest = found.rest
     seen = None
     if (
@@ -128,7 +146,7 @@ def _made(
             heads,
             table,
             rest.declared,
-            rest.current,
+            {alias: current[alias] for alias in rest.current if alias in current},
             found.looked.sources,
         )
     return MadePlan(found.plan, whole, None, rest.left_out, files), seen
@@ -149,11 +167,13 @@ def work_out(
     whole: Project,
     current: Mapping[DatasetAlias, ChainState],
     wrong: Wrong,
+    remote: RemoteStates = NONE_REMOTE,
 ) -> WorkedOut:
     """Plan the datasets of a project as it was read, but for those that cannot be planned.
 
-    Raises ProjectErrors.
+    `remote` are inputs of repositories.  Raises ProjectErrors.
     """
+    current = {**current, **{alias: each.state for alias, each in remote.items()}}
     rest = plannable(whole.declared, current, wrong)
     links: Links = {}
     files_seen = Files()
@@ -168,12 +188,12 @@ def work_out(
         rest = plannable(whole.declared, current, wrong)
     passed = files_seen.passed
     sound = replace(whole, declared=rest.declared)
-    plan = _planned(project, asked, sound, rest.current, looks, passed)
+    plan = _planned(project, asked, sound, rest.current, looks, passed, remote=remote)
     if refused := _refused(project, asked, whole, plan, rest.current):
         wrong = _with(project, wrong, refused, current)
         rest = plannable(whole.declared, current, wrong)
         sound = replace(whole, declared=rest.declared)
-        plan = _planned(project, asked, sound, rest.current, looks, passed)
+        plan = _planned(project, asked, sound, rest.current, looks, passed, remote=remote)
     if links:
         plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
     return WorkedOut(with_foreseen(plan, project.workspace), rest, files_seen)
@@ -250,12 +270,15 @@ def _refused(
     if not plan.refused and not any(isinstance(step.work, Append) for step in plan.steps):
         return {}
     from odfbuild.app.plan.column_errors import refused_by_engine, refused_definitions
+    from odfbuild.app.plan.file_columns import refused_files
 
     current = _renamed(project, loaded.declared, current)
     found = dict(refused_definitions(loaded, plan, current))
     for alias, secrets in _literal_secrets(project, loaded, plan).items():
         others = found[alias].diagnostics() if alias in found else ()
         found[alias] = ProjectErrors([*secrets, *others])
+    if asked.refresh and asked.against is None:
+        found = {**refused_files(project, loaded.declared, plan, current), **found}
     if not asked.engine:
         return found
     from odfbuild.executors.engine.registry import spark_of
@@ -274,7 +297,9 @@ def _planned(
     passed: Mapping[DatasetAlias, PassedOver] = _NONE_PASSED,
     *,
     against: str | None = None,
+    remote: RemoteStates = NONE_REMOTE,
 ) -> Plan:
+    remote = {alias: each for alias, each in remote.items() if alias in current}
     renamed = _renamed(project, loaded.declared, current)
     disabled = () if against else disabled_sources(project, loaded.declared, renamed)
     plan = make_plan(
@@ -294,10 +319,16 @@ def _planned(
             ),
             locked=locked_schemas(project.root, loaded),
             examined=examined(loaded.declared, current),
-            rewritten={} if against else rewritten_inputs(project.workspace, current),
+            rewritten={}
+            if against
+            else rewritten_inputs(project.workspace, _here(current, remote)),
             disabled=disabled,
             at_rest=() if against else at_rest(project, current),
             again=files_again(loaded.declared, passed),
+            remote=remote,
+            taken={}
+            if against
+            else taken_inputs(project.workspace, loaded.declared, _here(renamed, remote)),
         ),
     )
     return replace(
@@ -314,6 +345,16 @@ def _planned(
         target=project.target,
         workspace=project.config.target(project.target).workspace,
     )
+
+
+def _here(
+    current: Mapping[DatasetAlias, ChainState], remote: RemoteStates
+) -> Mapping[DatasetAlias, ChainState]:
+    """Return datasets as they are, of those as they will be once inputs are pulled."""
+    if not remote:
+        return current
+    found = {alias: state for alias, state in current.items() if alias not in remote}
+    return found | {alias: each.here for alias, each in remote.items() if each.here is not None}
 
 
 def _idle_moves(project: Opened, declared: Sequence[Declared]) -> Iterator[Diagnostic]:

@@ -43,7 +43,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
-from odfbuild.planner.plan import Append, Foreseen, Ingest, Move, OutsideUse, Plan, Step
+from odfbuild.planner.plan import Append, Foreseen, Ingest, Move, OutsideUse, Plan, Pull, Step
 from odfbuild.planner.steps import SourceLook, ToAsk
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
@@ -71,7 +71,7 @@ def with_foreseen(plan: Plan, workspace: Workspace) -> Plan:
     checks = plan.checks
     found = {}
     for step in plan.steps:
-        if isinstance(step.work, Append | Move) or step.id in checks:
+        if isinstance(step.work, Append | Move | Pull) or step.id in checks:
             continue
         based = plan.datasets[step.target].based_on
         if based is not None:

@@ -58,6 +58,13 @@ PlanExclude = Annotated[
 
 Yes = Annotated[bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")]
 Jobs = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")]
+Offline = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        help="Ask no repository: inputs that are datasets of one stay as they are here.",
+    ),
+]
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; end with 3 if something would change.")
 ]

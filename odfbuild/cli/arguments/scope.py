@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
     from odfbuild.planner.evolution.gate import Allowance
+    from odfbuild.planner.plan.remote import Looking
 
 
 Definitions = Callable[[], "Sequence[Declared]"]
@@ -43,7 +44,7 @@ def manner_of(
     if pools:
         known = _declared(project) if declared is None else declared
         _refuse_unknown(project, given, known)
-        members = _members(pools, known)
+        members = _members(pools, known) | _repository_members(pools, known)
     return RunSettings(
         fail_fast=fail_fast, pools=pools, members=members, slices=slices, ending=_ending
     )
@@ -74,26 +75,41 @@ def _declared(project: app.Opened) -> Sequence[Declared]:
 
 def _members(
     pools: Mapping[str, int], declared: Sequence[Declared]
-) -> Mapping[DatasetAlias, tuple[str, ...]]:
+) -> dict[DatasetAlias, tuple[str, ...]]:
     found = (
         (each.alias, tuple(tag for tag in each.traits.tags if tag in pools)) for each in declared
     )
     return {alias: tags for alias, tags in found if tags}
 
 
+def _repository_members(
+    pools: Mapping[str, int], declared: Sequence[Declared]
+) -> dict[DatasetAlias, tuple[str, ...]]:
+    """Return the pools of inputs that are datasets of repositories: that of their name."""
+    from odfbuild.planner.plan.remote import repository_of
+
+    found: dict[DatasetAlias, tuple[str, ...]] = {}
+    for given in (given for each in declared for given in each.remote):
+        repository = repository_of(given.ref)
+        if repository in pools:
+            found[given.alias] = (str(repository),)
+    return found
+
+
 def _refuse_unknown(
     project: app.Opened, given: Sequence[str], declared: Sequence[Declared]
 ) -> None:
     from odfbuild.executors.runs.options import DEFAULT_POOL
-    from odfbuild.suggest import did_you_mean
+    from odfbuild.texts.suggest import did_you_mean
 
-    known = {DEFAULT_POOL, *project.config.pools}
+    known = {DEFAULT_POOL, *project.config.pools, *project.config.repositories}
     known.update(tag for each in declared for tag in each.traits.tags)
     for name, _ in map(_pool, given):
         if name not in known:
             raise UsageRefusedError(
                 what=f"--pool {name}: there is no such pool",
-                why="a pool stands in `pools:` of odfbuild.yaml, or is a tag of datasets",
+                why="a pool stands in `pools:` of odfbuild.yaml, or is a tag of datasets, or a "
+                "repository",
                 fix=did_you_mean(name, known) or "name a tag, or `default` for all others",
             )
 
@@ -105,7 +121,8 @@ GATES = ("strict", "default", "off")
 class PlanScope:
     """Which datasets are planned, and how.
 
-    `allow` are rules to let pass this once, CODE or CODE:SELECTOR; the others are as in app.Asked.
+    `allow` are rules to let pass this once, CODE or CODE:SELECTOR; the others are as in
+    app.PlanRequest, where `repositories` is None for what the command does by itself.
     """
 
     select: tuple[str, ...] = ()
@@ -114,6 +131,7 @@ class PlanScope:
     allow: tuple[str, ...] = ()
     metadata_only: bool = False
     refresh: bool = True
+    repositories: Looking | None = None
     against: str | None = None
     engine: bool = False
 
@@ -121,6 +139,11 @@ class PlanScope:
     def is_plain(self) -> bool:
         """Say whether all of the project is planned, by its own policy and with all its data."""
         return self == PlanScope()
+
+    @property
+    def looking(self) -> PlanScope:
+        """Return the scope of a plan that is to be carried out: it looks at repositories."""
+        return replace(self, repositories=self.repositories or "look")
 
 
 def scoped(project: app.Opened, scope: PlanScope) -> app.MadePlan:
@@ -161,6 +184,7 @@ def _bare(scope: PlanScope) -> app.PlanRequest:
         gate=scope.gate,
         metadata_only=scope.metadata_only,
         refresh=scope.refresh,
+        repositories=scope.repositories or "known",
         against=_revision(scope.against),
         engine=scope.engine,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from odfbuild.cli.render.words import accepted_text
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.planner.plan.changes import Hit, Judged
-from odfbuild.redaction import redacted
+from odfbuild.texts.redaction import redacted
 
 if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias

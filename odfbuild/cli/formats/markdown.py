@@ -20,6 +20,7 @@ from odfbuild.cli.render.plan import (
     gate_text,
     header_text,
     is_judged,
+    place_of,
     plan_counts,
 )
 from odfbuild.cli.render.words import ActionSign, class_word, kind_word, marks_of, name_text
@@ -113,7 +114,7 @@ def _weight(plan: Plan, alias: DatasetAlias, mark: ActionSign) -> int:
 
 def _row(plan: Plan, alias: DatasetAlias, mark: ActionSign) -> str:
     planned = plan.datasets[alias]
-    place = "" if planned.place is None else place_text(planned.place)
+    place = "" if planned.is_retired else place_of(planned)
     cells = (
         f"`{mark.sign}`",
         _text(name_text(alias, planned)),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.verify.recompute import Recomputed
     from odfbuild.executors.verify.replay import Replayed
     from odfbuild.executors.verify.run import Checked
+    from odfbuild.executors.verify.signatures import SignedHead
     from odfbuild.odf.refs import DatasetAlias
 
 
@@ -29,6 +30,7 @@ def checked_lines(name: str, width: int, checked: Checked) -> Iterator[str]:
     yield (
         f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
         f"  {found.bytes:>14,} bytes{anew}{_count(checked.replayed)}{computed}"
+        f"{_signed(checked.signed)}"
     )
     for file in found.anew:
         yield f"  data file {file} has other bytes than recorded, and the recorded rows"
@@ -53,6 +55,23 @@ def _recomputed_lines(recomputed: Recomputed) -> Iterator[str]:
     for sign, row in (("- stands  ", recomputed.surplus), ("+ computed", recomputed.missing)):
         if row is not None:
             yield printable(f"  {sign}  {row_text(row)}")
+
+
+def _signed(signed: SignedHead | None) -> str:
+    if signed is None:
+        return ""
+    who = {"owner": "its own key", "delegate": "a delegated key", "witness": "a witness"}
+    return f", signed by {who[signed.voucher.standing.value]} {signed.signed_at}"
+
+
+def _signed_json(signed: SignedHead) -> Mapping[str, Any]:
+    return {
+        "standing": signed.voucher.standing.value,
+        "key": str(signed.voucher.key),
+        "signed_at": str(signed.signed_at),
+        "expires": None if signed.expires is None else str(signed.expires),
+        "earlier": signed.earlier,
+    }
 
 
 def _count(replayed: Sequence[Replayed]) -> str:
@@ -100,6 +119,7 @@ def checked_json(name: str, checked: Checked) -> Mapping[str, Any]:
         ],
         "steps": [replayed_json(each) for each in checked.replayed],
         "recomputed": None if checked.recomputed is None else _recomputed_json(checked.recomputed),
+        "signed": None if checked.signed is None else _signed_json(checked.signed),
     }
 
 

@@ -13,7 +13,7 @@ from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Level, SourceSpan
 from odfbuild.executors.testing.results import Result, cell, result_diagnostic
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     from odfbuild.executors.testing.compare import Difference, Row

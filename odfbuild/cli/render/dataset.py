@@ -16,7 +16,7 @@ from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import to_ddl
 from odfbuild.planner.staleness import records
-from odfbuild.redaction import blanked
+from odfbuild.texts.redaction import blanked
 
 if TYPE_CHECKING:
     from odfbuild.app.inspection.diff import Names

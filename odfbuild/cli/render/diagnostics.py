@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from odfbuild.cli.terminal.console import columns
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
-from odfbuild.redaction import redacted
+from odfbuild.texts.redaction import redacted
 
 _WIDEST = 160
 _NARROWEST = 20

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odfbuild.cli.terminal.console import printable
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias

@@ -27,13 +27,14 @@ from odfbuild.cli.render.words import (
     kind_word,
     marks_of,
     name_text,
+    pulled_text,
     reason_text,
     rough,
 )
 from odfbuild.cli.terminal.console import Paint, Tone, printable
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
-from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Step, Transform
+from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Pull, Step, Transform
 from odfbuild.planner.plan.at_rest import heads, looked_at
 from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judged
 from odfbuild.planner.plan.reasons import InputMayAdvance
@@ -110,6 +111,15 @@ _COUNTED = (
     (ActionSign.MOVED, "moved"),
     (ActionSign.RETIRED, "retired"),
 )
+
+
+def place_of(planned: Planned) -> str:
+    """Return where a dataset is declared, or why it is not."""
+    if planned.place is not None:
+        return place_text(planned.place)
+    if planned.origin is not None:
+        return f"from {printable(planned.origin)}"
+    return "no longer declared"
 
 
 def header_text(plan: Plan) -> str:
@@ -191,13 +201,14 @@ def _data_parts(plan: Plan) -> Iterator[str]:
         for step in plan.steps
         if not isinstance(step.work, Append | Move) and step.id not in checks
     ]
-    for work, noun in ((Ingest, "ingest"), (Transform, "transform")):
+    for work, noun in ((Pull, "pull"), (Ingest, "ingest"), (Transform, "transform")):
         number = sum(isinstance(step.work, work) for step in running)
         if number:
             yield count(number, noun)
-    asked = sum(isinstance(step.work, Ingest) and step.id in checks for step in plan.steps)
-    if asked:
-        yield f"{count(asked, 'source')} to ask"
+    for work, noun in ((Pull, "input"), (Ingest, "source")):
+        asked = sum(isinstance(step.work, work) and step.id in checks for step in plan.steps)
+        if asked:
+            yield f"{count(asked, noun)} to ask"
     datasets = dict.fromkeys(step.target for step in running)
     foreseen = [each for name in datasets if (each := plan.datasets[name].foreseen) is not None]
     if foreseen:
@@ -373,7 +384,7 @@ class _Page:
         name = name_text(alias, planned)
         sign = self.paint(mark.sign, _TONES[mark])
         word = class_word(mark, planned.assessment)
-        place = "no longer declared" if planned.place is None else place_text(planned.place)
+        place = place_of(planned)
         return (
             f"  {sign} {name:<{self.widths[0]}}  {kind_word(planned.kind):<10}"
             f"  {self.paint(f'{word:<{self.widths[1]}}', _TONES[mark])}  {place}"
@@ -430,6 +441,8 @@ class _Page:
         for step in steps:
             why = "; ".join(map(reason_text, step.reasons))
             yield _line(type(step.work).__name__.lower(), "" if self.explain else why)
+            if isinstance(step.work, Pull) and (told := pulled_text(step.work)):
+                yield _line("brings", told)
             if isinstance(step.work, Ingest):
                 yield from _labelled("runs", run_lines(self.plan, step.target))
         if steps and planned.foreseen is not None:

@@ -29,18 +29,18 @@ Input = tuple[str, InputNotes]
 """The name of an input, and its notes."""
 
 
-def told_words(told: Sequence[InputNotes]) -> str:
+def notes_words(notes: Sequence[InputNotes]) -> str:
     """Return how many bad rows there are, to go after other counts; nothing if there are none."""
-    bad = sum(each.bad_rows for each in told)
+    bad = sum(each.bad_rows for each in notes)
     return f", {count(bad, 'bad row')} put aside" if bad else ""
 
 
-def told_json(told: InputNotes) -> dict[str, Any]:
+def notes_json(notes: InputNotes) -> dict[str, Any]:
     """Return the notes of one input."""
-    drift = told.drifted
+    drift = notes.drifted
     return {
-        "bad_rows": told.bad_rows,
-        "bad_rows_file": told.bad_rows_file,
+        "bad_rows": notes.bad_rows,
+        "bad_rows_file": notes.bad_rows_file,
         "drift": None
         if drift is None
         else {
@@ -49,11 +49,11 @@ def told_json(told: InputNotes) -> dict[str, Any]:
             "missing": list(drift.missing),
             "renamed": [list(pair) for pair in drift.renamed],
         },
-        "checks": [diagnostic_json(each) for each in told.checks],
+        "checks": [diagnostic_json(each) for each in notes.checks],
     }
 
 
-def told_notes(
+def diagnostics_of_notes(
     alias: DatasetAlias,
     inputs: Sequence[Input],
     dataset: SourceSpan | None,
@@ -63,16 +63,20 @@ def told_notes(
     bad = [each for each in inputs if each[1].bad_rows]
     if bad:
         yield _bad_rows(alias, bad, dataset)
-    drifted = [(name, told.drifted) for name, told in inputs if told.drifted is not None]
+    drifted = [(name, notes.drifted) for name, notes in inputs if notes.drifted is not None]
     if drifted:
         yield _drift(alias, drifted, schema or dataset)
-    found = [each for _, told in inputs for each in told.checks]
+    placed = [
+        replace(notes, checks=tuple(replace(e, span=e.span or dataset) for e in notes.checks))
+        for _, notes in inputs
+    ]
+    found = [each for notes in placed for each in notes.checks]
     for code in OF_INPUTS:
         yield from _alike(found, code)
-    for _, told in inputs:
-        yield from (e for e in told.checks if e.code not in OF_INPUTS)
-        if told.absent is not None:
-            yield replace(told.absent, what=f"{alias}: {told.absent.what}", span=dataset)
+    for notes in placed:
+        yield from (e for e in notes.checks if e.code not in OF_INPUTS)
+        if notes.absent is not None:
+            yield replace(notes.absent, what=f"{alias}: {notes.absent.what}", span=dataset)
 
 
 def _alike(found: Sequence[Diagnostic], code: str) -> Iterator[Diagnostic]:
@@ -85,10 +89,10 @@ def _alike(found: Sequence[Diagnostic], code: str) -> Iterator[Diagnostic]:
 
 
 def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None) -> Diagnostic:
-    rows = sum(told.bad_rows for _, told in bad)
+    rows = sum(notes.bad_rows for _, notes in bad)
     listed = [
-        f"{name}: {count(told.bad_rows, 'row')}, kept in {told.bad_rows_file}"
-        for name, told in bad[:_LISTED]
+        f"{name}: {count(notes.bad_rows, 'row')}, kept in {notes.bad_rows_file}"
+        for name, notes in bad[:_LISTED]
     ]
     if len(bad) > _LISTED:
         listed.append(f"and {count(len(bad) - _LISTED, 'more file')} in the same folder")
@@ -168,7 +172,7 @@ def report_text(report: RunReport) -> str:
         step.target
         for step, outcome in report.outcomes
         if not isinstance(outcome, Skipped)
-        and any(each.blocks or not each.told for each in outcome.rounds)
+        and any(each.blocks or not each.notes for each in outcome.rounds)
     }
     rounds = [
         each for outcome in outcomes if not isinstance(outcome, Skipped) for each in outcome.rounds
@@ -178,7 +182,7 @@ def report_text(report: RunReport) -> str:
     skipped = [(step, outcome) for step, outcome in report.outcomes if isinstance(outcome, Skipped)]
     lines = [f"  skipped {step.id}, because {outcome.because} failed" for step, outcome in skipped]
     parts = [f"{count(report.committed, 'block')} committed to {count(len(datasets), 'dataset')}"]
-    parts.append(count(rows, "row") + told_words([each.told for each in rounds]))
+    parts.append(count(rows, "row") + notes_words([each.notes for each in rounds]))
     if failed:
         parts.append(f"{failed} failed")
     if skipped:
@@ -213,8 +217,8 @@ def outcome_text(outcome: Outcome) -> str:
 def _added(rounds: Sequence[Round]) -> str:
     blocks = sum(each.blocks for each in rounds)
     rows = sum(each.records for each in rounds)
-    told = told_words([each.told for each in rounds])
-    return f"{count(blocks, 'block')}, {count(rows, 'row')}{told}"
+    notes = notes_words([each.notes for each in rounds])
+    return f"{count(blocks, 'block')}, {count(rows, 'row')}{notes}"
 
 
 _FORMAT: Final = "1.0"
@@ -240,7 +244,7 @@ def report_json(
         "summary": {
             "blocks": report.committed,
             "records": sum(each.records for each in rounds),
-            "bad_rows": sum(each.told.bad_rows for each in rounds),
+            "bad_rows": sum(each.notes.bad_rows for each in rounds),
             "failed": len(report.failures),
             "skipped": sum(isinstance(each, Skipped) for _, each in report.outcomes),
             "interrupted": report.interrupted,
@@ -250,19 +254,19 @@ def report_json(
     return printable_json(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
 
 
-def told_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[Diagnostic]:
+def notes_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[Diagnostic]:
     """Yield the notes of the run, then those of inputs by dataset."""
     yield from report.notes
     found: dict[DatasetAlias, list[Input]] = {}
     for step, outcome in report.outcomes:
-        told = [(each.source, each.told) for each in _rounds(outcome) if each.told]
-        if told:
-            found.setdefault(step.target, []).extend(told)
-    drifted = any(told.drifted for each in found.values() for _, told in each)
+        notes = [(each.source, each.notes) for each in _rounds(outcome) if each.notes]
+        if notes:
+            found.setdefault(step.target, []).extend(notes)
+    drifted = any(notes.drifted for each in found.values() for _, notes in each)
     declared = _declared(project) if drifted else {}
     for alias, inputs in found.items():
         schema = schema_place(declared[alias]) if alias in declared else None
-        yield from told_notes(alias, inputs, plan.datasets[alias].place, schema)
+        yield from diagnostics_of_notes(alias, inputs, plan.datasets[alias].place, schema)
 
 
 def schema_place(declared: Declared) -> SourceSpan | None:
@@ -311,4 +315,4 @@ def _round(each: Round) -> dict[str, Any]:
     done = {"source": each.source, "blocks": each.blocks, "records": each.records}
     read = each.read
     looked = None if read is None else {"rows": read.rows, "bytes": read.bytes, "of_bytes": read.of}
-    return {**done, **told_json(each.told), "read": looked}
+    return {**done, **notes_json(each.notes), "read": looked}

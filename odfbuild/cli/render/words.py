@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.events import DatasetKind
-from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Step
+from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Pull, Step
 from odfbuild.planner.plan.at_rest import looked_at
 from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, ColumnChange, Judged
 from odfbuild.planner.plan.reasons import (
@@ -20,8 +20,11 @@ from odfbuild.planner.plan.reasons import (
     InputMayAdvance,
     InputRewritten,
     NotYetCreated,
+    NotYetPulled,
     Reason,
     Renamed,
+    RepositoryAdvanced,
+    RepositoryToAsk,
     SourceHasNews,
     SourceToAsk,
     WatermarkDue,
@@ -67,7 +70,7 @@ def is_told(planned: Planned) -> bool:
     """Say whether a dataset without steps is listed, too."""
     found = planned.assessment
     changes = found is not None and (bool(found.hits) or found.change is not ChangeClass.NONE)
-    return changes or planned.place is None or planned.moved_from is not None
+    return changes or planned.is_retired or planned.moved_from is not None
 
 
 def mark_of(planned: Planned, steps: Sequence[Step], checks: Collection[str]) -> ActionSign:
@@ -76,7 +79,7 @@ def mark_of(planned: Planned, steps: Sequence[Step], checks: Collection[str]) ->
     appends = [step.work for step in steps if isinstance(step.work, Append)]
     if any(work.creates is not None for work in appends):
         return ActionSign.NEW
-    if planned.place is None or change is ChangeClass.RETIRE:
+    if planned.is_retired or change is ChangeClass.RETIRE:
         return ActionSign.RETIRED
     if change is ChangeClass.BREAKING:
         return ActionSign.BREAKING
@@ -164,6 +167,14 @@ def affected_text(reader: Affected) -> str:
     return f"{reader.dataset} (columns unknown)" if reader.unknown else str(reader.dataset)
 
 
+def pulled_text(work: Pull) -> str:
+    """Return how much a pull brings, and up to which head; empty before the repository is asked."""
+    if work.head is None:
+        return ""
+    blocks, rows = count(work.blocks, "block"), count(work.records, "record")
+    return f"{blocks}, {rows}, {bytes_text(work.bytes)}, up to {work.head.short()}"
+
+
 def foreseen_text(found: Foreseen) -> str:
     """Return what the past lets expect of one slice."""
     past = "the last one" if found.slices == 1 else f"the mean of the last {found.slices:,}"
@@ -234,6 +245,12 @@ def _reason(reason: Reason) -> str:  # noqa: PLR0912 - one case for each
             return f"{reason.dataset} may gain records"
         case InputRewritten():
             return f"{reason.alias} was rewritten: the block that was read last is gone"
+        case NotYetPulled():
+            return f"{reason.origin} is not in the workspace yet"
+        case RepositoryAdvanced():
+            return f"{reason.origin} has more in its repository"
+        case RepositoryToAsk():
+            return f"{reason.origin} has to be asked for"
         case HistoryRestated():
             return f"the query is to correct what was written: {count(reason.records, 'record')}"
         case _:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from odfbuild.texts.known_secrets import KEPT
+
 COLOURS: Final = ("auto", "always", "never")
 
 
@@ -85,14 +87,22 @@ _UNUSUAL = re.compile(r"[^\n\x20-\x7e]")
 
 
 def printable(text: str) -> str:
-    """Return the text with control, format and unreadable characters shown as escapes."""
+    """Return the text with control, format and unreadable characters shown as escapes.
+
+    No credential of a repository is in it, whoever repeats one.
+    """
+    text = KEPT.hidden(text)
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def printable_json(text: str) -> str:
-    """Return JSON of the same value, with such characters escaped as JSON does it."""
+    """Return JSON of the same value, with such characters escaped as JSON does it.
+
+    No credential of a repository is in it, whoever repeats one.
+    """
+    text = KEPT.hidden(text)
     return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
 
 

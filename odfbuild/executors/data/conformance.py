@@ -28,6 +28,8 @@ def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
         return _struct(array, to)
     if _is_list(to) and _is_list(array.type):
         return _list(array, to)
+    if pa.types.is_fixed_size_list(to):
+        return _fixed_list(array, to)
     return array.cast(to)
 
 
@@ -96,6 +98,13 @@ def _list(array: Any, to: Any) -> pa.Array:
     items = conform(array.values.slice(first, last - first), to.value_type)
     mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(pc.subtract(starts, first), items, type=to, mask=mask)
+
+
+def _fixed_list(array: Any, to: Any) -> pa.Array:
+    """Conform the items as those of a list: Arrow's own cast refuses times that are to be cut."""
+    if pa.types.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
+    return conform(array, pa.list_(to.value_field)).cast(to)
 
 
 def _is_list(data_type: pa.DataType) -> bool:

@@ -52,8 +52,9 @@ def slice_schema(
     _check_operation(found.pop(vocab.operation_type_column, None), vocab)
     system = system_fields(vocab, _event_time(found, vocab, in_force))
     data = tuple(DataField(name, data_type) for name, data_type in found.items())
+    known = set() if in_force is None else {field.name for field in in_force.fields}
     for field in data:
-        _check_type(field)
+        _check_type(field, parts=field.name not in known)
     if in_force is None:
         return DataSchema(system + data)
     new = _aligned(system + data, in_force.fields)
@@ -113,13 +114,28 @@ def _event_time(
     return data_type
 
 
-def _check_type(field: DataField) -> None:
-    if isinstance(inner(field.type), events.DataTypeNull):
+def _check_type(field: DataField, *, parts: bool) -> None:
+    """Refuse a column without a type, and, where `parts` count, one of which a part has none."""
+    whole = isinstance(inner(field.type), events.DataTypeNull)
+    if whole or (parts and _is_untyped(field.type)):
         raise BadInputSchemaError(
-            what=f"the column {field.name!r} has no type: it holds nothing but null",
+            what=f"the column {field.name!r} has {'' if whole else 'a part of '}no type: "
+            "it holds nothing but null",
             why="the schema of a dataset is fixed by its first rows, and null fits no later value",
             fix="declare the column in the read schema, or cast it in the query",
         )
+
+
+def _is_untyped(of: DataType) -> bool:
+    match inner(of):
+        case events.DataTypeNull():
+            return True
+        case events.DataTypeList(item_type=item):
+            return _is_untyped(item)
+        case events.DataTypeStruct(fields=fields):
+            return any(_is_untyped(field.type) for field in fields)
+        case _:
+            return False
 
 
 def _stored(of: DataType) -> DataType:

@@ -18,7 +18,7 @@ from odfbuild.odf.events import DataSchema, DatasetVocabulary, DataSlice
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.value_paths import ValuePath
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 _FIX: Final = (
     "odfbuild verify lists all that is wrong; restore the dataset from a copy, or, of a "

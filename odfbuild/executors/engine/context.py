@@ -16,6 +16,8 @@ from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.seal import Sealed
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.plan import Pull
 
 
 SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says otherwise
@@ -36,7 +38,8 @@ class Site:
 
     `permissions` are what sources may use of the machine.  Every `slice_rows` rows of an input
     become a slice of their own.  `gate` has the checks that new rows go through before they are
-    committed, None if there are none.
+    committed, None if there are none.  `puller` brings datasets of repositories, None where there
+    are none.
     """
 
     workspace: Workspace
@@ -47,6 +50,7 @@ class Site:
     slice_rows: int = SLICE_ROWS
     permissions: Permissions = UNLIMITED
     gate: RowGate | None = None
+    puller: "Callable[[Pull, DatasetAlias], object] | None" = None
 
 
 def held_back(
@@ -79,7 +83,7 @@ class Drifted:
 
 @dataclass(frozen=True, slots=True)
 class InputNotes:
-    """What an input had besides the rows taken in: bad ones, kept in a file, and drift.
+    """Notes on an input, beside the rows taken in: bad rows, kept in a file, and drift.
 
     `checks` are what checks of the project found in the rows, and let pass.  `absent` is said of a
     source that has no file yet.
@@ -105,7 +109,9 @@ EMPTY_INPUT: Final = "empty-input"
 """The code of what is said of a file of 0 bytes that was read as a table without rows."""
 OTHER_ENTRIES: Final = "other-entries"
 """The code of what is said of an archive of which one entry was read and others were not."""
-OF_INPUTS: Final = (NO_EVENT_TIME, EMPTY_INPUT, OTHER_ENTRIES, RECORDED_KEY)
+RENAMED_COLUMN: Final = "renamed-column"
+"""The code of what is said of a source's column that is called as a system column is."""
+OF_INPUTS: Final = (NO_EVENT_TIME, EMPTY_INPUT, OTHER_ENTRIES, RECORDED_KEY, RENAMED_COLUMN)
 """The codes of what is said once for all inputs of a dataset."""
 
 
@@ -113,7 +119,7 @@ OF_INPUTS: Final = (NO_EVENT_TIME, EMPTY_INPUT, OTHER_ENTRIES, RECORDED_KEY)
 class Round:
     """One commit of a step: what it read, and how many blocks and rows it added.
 
-    No blocks means that there was nothing to commit but something to tell.  `read` is what a step
+    No blocks means that there was nothing to commit, but `notes` are there.  `read` is what a step
     read of slices, as far as it was counted.  `head` is the block that the commit ended with, None
     without a commit.
     """
@@ -121,6 +127,6 @@ class Round:
     source: str
     blocks: int
     records: int
-    told: InputNotes = _NOTHING
+    notes: InputNotes = _NOTHING
     read: ReadAmount | None = None
     head: Multihash | None = None

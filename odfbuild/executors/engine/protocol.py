@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -217,8 +218,9 @@ def engine_version(name: str) -> str | None:
     return f"{_installed('pyspark')}+odfbuild.{_REVISION}"
 
 
+@cache
 def _installed(package: str) -> str:
-    """Return the version of an installed package, as its metadata say.
+    """Return the version of an installed package, as its metadata say; read once.
 
     Those of a folder of packages are read as they lie there: `importlib.metadata` takes 0.03 s to
     load, and is asked about all else.

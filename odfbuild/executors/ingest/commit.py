@@ -28,6 +28,7 @@ from odfbuild.executors.ingest.event_times import TimelessRows
 from odfbuild.executors.ingest.history import condense, history
 from odfbuild.executors.ingest.read.bad_rows_report import telling
 from odfbuild.executors.ingest.read.notes import ReadNotes
+from odfbuild.executors.ingest.read.system_columns import renamed_columns
 from odfbuild.executors.ingest.recorded_keys import RecordedRows, left_out, recorded_keys
 from odfbuild.executors.ingest.repeated_keys import check_repeated_keys
 from odfbuild.odf.chain.schema import schema_in_force
@@ -129,7 +130,7 @@ def _say_where(error: EngineError, name: str) -> None:
     if error.code in _OF_ROWS:
         error.what = f"{error.what}, in {name}"
     elif isinstance(error, InvalidQueryError):
-        error.why = f"{error.why}, in {name}"
+        error.why = f"{error.why}; the input is {name}"
 
 
 def add_together(
@@ -165,6 +166,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     recorded = () if merged is None else _recorded(receiver, intake, merged)
     recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
     timeless = () if merged is None else _timeless(receiver, intake, merged, events)
+    renamed = _renamed(receiver, intake) if events else ()
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with telling(
         intake.notes,
@@ -181,7 +183,15 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
             head = state.head
         elif intake.noting is not None:
             intake.noting(state)
-    found = (*intake.found, *times_cut(intake.name, cut), *timeless, *repeated, *recorded, *found)
+    found = (
+        *intake.found,
+        *times_cut(intake.name, cut),
+        *timeless,
+        *renamed,
+        *repeated,
+        *recorded,
+        *found,
+    )
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
         return InputCommit(state, None)
@@ -235,6 +245,15 @@ def _timeless(
     as_read = intake.frame if receiver.source.preprocess is None else None
     time = f"{intake.event_time}, the time of {whose}"
     return (found.report(intake.name, as_read, time, marks[-1] if marks else None),)
+
+
+def _renamed(receiver: Receiver, intake: Intake) -> tuple[Diagnostic, ...]:
+    """Return what to report of columns that are called as system columns are."""
+    if intake.frame is None or _declares(receiver.source):
+        return ()
+    state, merge = receiver.state, receiver.source.merge
+    known, names = schema_in_force(state), intake.frame.schema.names
+    return tuple(renamed_columns(names, state.vocab, merge, known, intake.name))
 
 
 def _gives(source: Source, column: str, read: Frame | None) -> bool:

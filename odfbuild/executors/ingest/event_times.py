@@ -14,7 +14,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import NO_EVENT_TIME
 from odfbuild.executors.ingest.repeated_keys import shown
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 _NAMED: Final = 3  # columns of the first row that are shown, where its number is not known
 _WIDTH: Final = 40

@@ -28,7 +28,7 @@ from odfbuild.odf.events import (
     ReadStepParquet,
 )
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 
 class UnknownFormatError(EngineError):

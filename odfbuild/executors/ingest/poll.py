@@ -43,11 +43,11 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
-from odfbuild.redaction import hiding
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.disabled import DisabledSourceError, disabled_folders, is_disabled
 from odfbuild.state.partial_inputs import in_part
+from odfbuild.texts.redaction import hiding
 
 MOST_FILES: Final = 256
 MOST_BYTES: Final = 16 << 20
@@ -247,8 +247,8 @@ def _read_again(polling: _Polling, paths: list[Path], done: Callable[[Round], No
 def _forget(receiver: Receiver, rounds: Iterable[Round]) -> None:
     """Take back what was kept of rounds that are not to be: what they had to tell is news again."""
     for each in rounds:
-        if each.told.bad_rows_file is not None:
-            Path(each.told.bad_rows_file).unlink(missing_ok=True)
+        if each.notes.bad_rows_file is not None:
+            Path(each.notes.bad_rows_file).unlink(missing_ok=True)
     (receiver.site.workspace.cache / "drift" / receiver.dataset.id.multibase).unlink(
         missing_ok=True
     )

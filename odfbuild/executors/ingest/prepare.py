@@ -48,7 +48,7 @@ from odfbuild.executors.ingest.process.unpackers import unpacker_of
 from odfbuild.host.files import open_regular
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.events import CompressionFormat, PrepStep, PrepStepDecompress, PrepStepPipe
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 _TIMEOUT: Final = "ODFBUILD_PIPE_TIMEOUT"
 _DEFAULT: Final = 600.0

@@ -245,14 +245,14 @@ class Recorder:
             self._heads[step.target] = done.head
         more: dict[str, Any] = {"source": done.source, "blocks": done.blocks}
         more["records"] = done.records
-        if done.told.bad_rows:
-            more["bad_rows"] = done.told.bad_rows
+        if done.notes.bad_rows:
+            more["bad_rows"] = done.notes.bad_rows
         for code, word in _WORDS.items():
-            found = [each.what for each in done.told.checks if each.code == code]
+            found = [each.what for each in done.notes.checks if each.code == code]
             if found:
                 more[word] = found[0]
         self._count(blocks=done.blocks, records=done.records)
-        self._tell_checks(step, done.told.checks, "warned")
+        self._tell_checks(step, done.notes.checks, "warned")
         self._add("slice_committed", step, **more)
         self._watched.advanced(step, done)
 

@@ -19,7 +19,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Step
+from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Pull, Step
 from odfbuild.planner.plan.subset import remaining
 from odfbuild.planner.saved import plan_from_json
 from odfbuild.project.opened import Opened
@@ -132,7 +132,7 @@ def _left(project: Opened, run: RunSummary, plan: Plan, told: RecordedProgress) 
         cut = next((s for s in steps if s.id in told.begun - told.ended.keys()), None)
         if at is None or cut is None or not is_its_own(project, cut, stood, at.id, at.head):
             stale.append(alias)
-        elif isinstance(cut.work, Append):
+        elif isinstance(cut.work, Append | Pull):
             done.add(cut.id)
     ids = tuple(step.id for step in plan.steps if step.id in done)
     return Resumed(run, remaining(plan, done, now), ids, tuple(stale))
@@ -182,6 +182,8 @@ def is_its_own(
         if step.work.creates is not None:
             events = events[1:] if events and isinstance(events[0], Seed) else []
         return _are_equal(step.work.events, events)
+    if isinstance(step.work, Pull):
+        return head == step.work.head
     steady = (AddData, SetDataSchema) if isinstance(step.work, Ingest) else _OF_TRANSFORM
     return stood is not None and all(isinstance(event, steady) for event in events)
 

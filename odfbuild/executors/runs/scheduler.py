@@ -6,6 +6,7 @@ otherwise.  The first interrupt ends the run after the open slices, the second a
 kills engines.  However often it is asked to end, each step has an outcome or was not begun.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +32,12 @@ from odfbuild.executors.ingest.manual_watermark import advance_watermark
 from odfbuild.executors.ingest.poll import ingest
 from odfbuild.executors.runs.definition import StalePlanError, Stood, existing, write_definition
 from odfbuild.executors.runs.options import RunSettings
+from odfbuild.executors.runs.pull import pull
 from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.executors.transform.step import transform
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Step, Transform
+from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Pull, Step, Transform
 from odfbuild.state.chain.dataset import Dataset
 
 
@@ -229,7 +231,10 @@ def _give_up(state: _Run) -> None:
 
 def _stood(plan: Plan) -> Stood:
     changed = {step.target for step in plan.steps if isinstance(step.work, Append)}
-    based = ((alias, planned.based_on) for alias, planned in plan.datasets.items())
+    pulled = {step.target for step in plan.steps if isinstance(step.work, Pull)}
+    based = (
+        (alias, planned.based_on) for alias, planned in plan.datasets.items() if alias not in pulled
+    )
     return {at.id: None if alias in changed else at.head for alias, at in based if at is not None}
 
 
@@ -334,6 +339,8 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
                 advance_watermark(site, dataset, watermark, done)
         case Transform():
             transform(site, _target(state, step.target), done)
+        case Pull():
+            pull(site, step.target, step.work, done)
         case _:
             assert_never(step.work)
 
@@ -353,7 +360,9 @@ def _in_words(error: Exception, env: Mapping[str, str]) -> OdfBuildError:
     if env.get("ODFBUILD_TRACEBACK"):
         import traceback
 
-        traceback.print_exception(error)
+        from odfbuild.texts.redaction import redacted
+
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
     return error if isinstance(error, InternalError) else InternalError(error)
 
 

@@ -19,7 +19,7 @@ from odfbuild.odf import events
 from odfbuild.odf.events import DataSchema, DataType
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.types import inner, type_name
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 Columns: TypeAlias = Callable[[DatasetAlias], DataSchema | None]
 """The columns of a dataset, those of the event log too; None if they are not known."""

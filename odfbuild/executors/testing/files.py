@@ -39,7 +39,7 @@ from odfbuild.project.files import Home, UnreadableError
 from odfbuild.project.fingerprint import project_files
 from odfbuild.project.yaml import Value, read_source
 from odfbuild.project.yaml.places import KeyPath
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 _ENDINGS: Final = (".csv", ".ndjson", ".jsonl", ".parquet")
 

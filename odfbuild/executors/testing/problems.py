@@ -30,7 +30,7 @@ from odfbuild.project.checks.queries import examined
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from odfbuild.host.json_text import parse_json
 from odfbuild.odf import events
 from odfbuild.odf.events import DataSchema, DataType
 from odfbuild.odf.schema.types import inner, is_optional, type_name
-from odfbuild.redaction import excerpt
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.redaction import excerpt
+from odfbuild.texts.suggest import did_you_mean
 
 _INTEGERS: Final[Mapping[type, tuple[int, int]]] = {
     events.DataTypeInt8: (-(1 << 7), (1 << 7) - 1),

@@ -48,10 +48,14 @@ class History:
 
 
 class RecordedHistories:
-    """The histories of the datasets of a workspace, and which of their files are as recorded."""
+    """The histories of the datasets of a workspace, and which of their files are as recorded.
 
-    def __init__(self, workspace: Workspace) -> None:
+    `received` is a dataset that comes from elsewhere, and is asked in the place of the one here.
+    """
+
+    def __init__(self, workspace: Workspace, received: Dataset | None = None) -> None:
         self._workspace = workspace
+        self._received = received
         self._histories: dict[DatasetId, list[History]] = {}
         self._damage: dict[Path, tuple[str, ...]] = {}
         self._lock = Lock()
@@ -61,7 +65,7 @@ class RecordedHistories:
 
         Raises MissingObjectError, CorruptObjectError or a ProtocolError for a chain that is broken.
         """
-        dataset = self._workspace.dataset(id)
+        dataset = self._dataset(id)
         tip = dataset.head()
         if tip is None:
             return None
@@ -71,6 +75,11 @@ class RecordedHistories:
                 if wanted is not None and not any(wanted in each for each in known):
                     known.append(History(dataset, wanted))
             return next(each for each in known if (tip if at is None else at) in each)
+
+    def _dataset(self, id: DatasetId) -> Dataset:
+        if self._received is not None and self._received.id == id:
+            return self._received
+        return self._workspace.dataset(id)
 
     def slices(
         self, dataset: Dataset, upto: Multihash | None

@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.engine.registry import spark_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.verify.recompute import Recomputed
     from odfbuild.executors.verify.recorded_inputs import RecordedInputs
     from odfbuild.executors.verify.replay import RecordedStep, Replayed
+    from odfbuild.executors.verify.signatures import SignedHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Verification:
 
     `recompute` compares what stands with the query in full.  Without `since` all blocks are looked
     at.  With `head`, the one dataset must end with that block; with `accept_head`, heads may be
-    others than those that were seen last.
+    others than those that were seen last.  With `signatures`, heads must be signed.
     """
 
     replay: bool = False
@@ -54,16 +56,21 @@ class Verification:
     jobs: int = 4
     head: Multihash | None = None
     accept_head: bool = False
+    signatures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What verification found of one dataset, its steps in their order."""
+    """What verification found of one dataset, its steps in their order.
+
+    `signed` says who vouches for its head, if that was asked and somebody does.
+    """
 
     dataset: DatasetId
     found: "Verified"
     replayed: "tuple[Replayed, ...]" = ()
     recomputed: "Recomputed | None" = None
+    signed: "SignedHead | None" = None
 
     @property
     def passed(self) -> bool:
@@ -153,6 +160,12 @@ def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
     if head is None:
         return checked
     found = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
+    if asked.signatures:
+        from odfbuild.executors.verify.signatures import check_signatures
+
+        now = Timestamp.from_millis(time_ns() // 1_000_000)
+        report = check_signatures(project, head, now)
+        checked, found = replace(checked, signed=report.signed), (*found, *report.findings)
     if found:
         every = replace(checked.found, findings=(*checked.found.findings, *found))
         return replace(checked, found=every)

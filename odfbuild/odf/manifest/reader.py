@@ -22,7 +22,7 @@ from odfbuild.odf.refs import DatasetAlias, parse_dataset_ref
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.layout import TABLES, UNIONS
 from odfbuild.odf.wire.slots import MadeOnce, Slot
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 RANGES = {
     "u8": (0, 2**8 - 1),

@@ -10,7 +10,7 @@ from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.record import Record
 from odfbuild.odf.wire.layout import TABLES, UNIONS
 from odfbuild.odf.wire.slots import MadeOnce, Slot
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 KINDS = {
     cls: kind

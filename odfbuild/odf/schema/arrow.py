@@ -168,14 +168,27 @@ def _kept(schema: pa.Schema) -> pa.Schema:
 
 
 def kept_type(of: pa.DataType) -> pa.DataType:
-    """Return the type in which a column is kept, nested ones too."""
+    """Return the type in which a column is kept, nested ones too.
+
+    Durations, and timestamps within other values, are no finer than the engine has them.
+    """
     if pa.types.is_time(of):
         return pa.time64("us")
+    if pa.types.is_duration(of):
+        return pa.duration("us")
     if pa.types.is_struct(of):
-        return pa.struct([each.with_type(kept_type(each.type)) for each in of])
+        return pa.struct([each.with_type(_kept_part(each.type)) for each in of])
     if pa.types.is_map(of):
-        item = of.item_field.with_type(kept_type(of.item_type))
-        return pa.map_(of.key_field.with_type(kept_type(of.key_type)), item)
+        item = of.item_field.with_type(_kept_part(of.item_type))
+        return pa.map_(of.key_field.with_type(_kept_part(of.key_type)), item)
+    if pa.types.is_fixed_size_list(of):
+        return pa.list_(of.value_field.with_type(_kept_part(of.value_type)), of.list_size)
     if pa.types.is_list(of):
-        return pa.list_(of.value_field.with_type(kept_type(of.value_type)))
+        return pa.list_(of.value_field.with_type(_kept_part(of.value_type)))
     return of
+
+
+def _kept_part(of: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(of) and of.unit == "ns":
+        return pa.timestamp("us", of.tz)
+    return kept_type(of)

@@ -4,6 +4,7 @@ History is permanent, so a schema only grows: slices written under an older one 
 in the columns that came later (ODF 0.34.1, "Schema Evolution").
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild.errors import ProtocolError
@@ -54,6 +55,26 @@ class SchemaEvolutionError(ProtocolError):
             "null then, and what is new is left out and told; or start a new dataset"
         )
         return made
+
+
+def own_names(
+    names: Sequence[str], vocab: DatasetVocabulary, *, operations: bool = False
+) -> Mapping[str, str]:
+    """Return other names for columns of a source that are called as system columns are.
+
+    An underscore goes before the name, and more of them until no column has it, as in the
+    reference.  With `operations`, the source gives the column of operations itself.
+    """
+    reserved = {vocab.offset_column, vocab.system_time_column}
+    reserved |= set() if operations else {vocab.operation_type_column}
+    taken, found = {*names, *reserved}, dict[str, str]()
+    for name in names:
+        if name in reserved:
+            new = f"_{name}"
+            while new in taken:
+                new = f"_{new}"
+            found[name] = new
+    return found
 
 
 def system_fields(

@@ -117,5 +117,24 @@ def _of_value(value: DataType) -> DataType | None:
             return None
 
 
+MOST_DIGITS = 38
+"""The digits of the widest decimal that the engine, and the files that it writes, can hold."""
+
+
+def too_wide(of: DataType) -> DataType | None:
+    """Return the decimal within a type that has more than `MOST_DIGITS`, None if none has."""
+    match inner(of):
+        case DataTypeDecimal(precision=precision) as value:
+            return value if precision > MOST_DIGITS else None
+        case DataTypeList(item_type=item):
+            return too_wide(item)
+        case DataTypeMap(key_type=key, value_type=value):
+            return too_wide(key) or too_wide(value)
+        case DataTypeStruct(fields=fields):
+            return _first(too_wide(field.type) for field in fields)
+        case _:
+            return None
+
+
 def _first(found: Iterable[DataType | None]) -> DataType | None:
     return next((each for each in found if each is not None), None)

@@ -6,11 +6,13 @@ of something that it reads do, so that a large project costs what its changes co
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic
-from odfbuild.odf.chain.schema import schema_of
+from odfbuild.odf.chain.schema import schema_in_force, schema_of
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataField, DataSchema, MetadataEvent, SetDataSchema, SetTransform
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
@@ -39,7 +41,15 @@ from odfbuild.planner.evolution.rules.upstream import (
 )
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, ColumnChange, Hit, SchemaChange
 from odfbuild.planner.plan.policy import Policy
+from odfbuild.planner.plan.remote import NONE_REMOTE, RemoteStates
 from odfbuild.sql.query_class import QueryClass
+
+TakenInputs: TypeAlias = Mapping[DatasetAlias, Mapping[DatasetId, ChainState]]
+"""By reader, undeclared inputs that are defined anew: as they were when it took of them last."""
+
+NONE_TAKEN: TakenInputs = {}
+
+_GROWTH = ("added", "optional", "reordered")  # changes of columns that take nothing away
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,8 @@ def assess(
     against: bool = False,
     considered: Collection[DatasetAlias] | None = None,
     full: bool = True,
+    remote: RemoteStates = NONE_REMOTE,
+    taken: TakenInputs = NONE_TAKEN,
 ) -> Assessed:
     """Return the assessment of every dataset that changes, or whose inputs do in a way that counts.
 
@@ -75,11 +87,17 @@ def assess(
     `changes` are the events to append (all of them, for a new dataset).  `locked` are data schemas
     that an engine gave for the definitions as declared.  `against` says that `current` stands for
     another revision and not for chains.  `full` resolves the columns of new datasets, too, each of
-    which takes a look at its query.
+    which takes a look at its query.  `remote` are inputs of repositories, which change as a pull
+    brings them up to date; `taken` are inputs that changed before, and whose readers did not take
+    of them since.
     """
+    here = {alias: each.here for alias, each in remote.items() if each.here is not None}
+    current = {**current, **here}
     work = _Assessment(declared, current, changes, locked or {}, against=against, full=full)
-    found = work.assessments()
-    found |= retired_hits(declared, current, against=against)
+    work.changed_before(taken, remote)
+    found = {**work.pulled(remote), **work.assessments()}
+    own = {alias: state for alias, state in current.items() if alias not in remote}
+    found |= retired_hits(declared, own, against=against)
     found = restating_hits(declared, current, changes, found, policy.gates.max_restated_rows)
     judge = PlanGate(policy, gate, tuple(allowed), protect)
     judged = {alias: replace(each, hits=judge.judge(each.hits)) for alias, each in found.items()}
@@ -108,6 +126,7 @@ class _Assessment:
         self.resolver = Resolver(current, locked, changed=changes)
         self.refusals: list[Diagnostic] = []
         self.moved: dict[DatasetAlias, tuple[ColumnChange, ...]] = {}
+        self.lost: dict[DatasetAlias, dict[DatasetAlias, tuple[ColumnChange, ...]]] = {}
         self.reaches = Reaches(self.resolver)
 
     def assessments(self) -> dict[DatasetAlias, Assessment]:
@@ -118,6 +137,56 @@ class _Assessment:
             if made is not None:
                 found[each.alias] = made
         return self.reaches.with_affected(found, self.declared)
+
+    def pulled(self, remote: RemoteStates) -> dict[DatasetAlias, Assessment]:
+        """Assess the inputs whose columns are others once they are pulled.
+
+        A chain keeps every column that it ever had; one that its definition made and no longer
+        makes is gone for readers, as new rows lack it.
+        """
+        found: dict[DatasetAlias, Assessment] = {}
+        for alias, each in remote.items():
+            if each.here is None or each.incoming is None:
+                continue
+            stored, before = schema_in_force(each.state), self.resolver.before(alias).schema
+            if stored is None or before is None:
+                continue
+            now = _read_from_now_on(stored, each.here, each.state)
+            changes = compare_schemas(before, now)
+            if not changes:
+                continue
+            self.resolver.put(alias, makes_of(each.state))
+            self.resolver.declare(alias, now)
+            self.moved[alias] = changes
+            grows = all(each.kind in _GROWTH for each in changes)
+            found[alias] = Assessment(
+                change=ChangeClass.ADDITIVE if grows else ChangeClass.BREAKING,
+                schema=SchemaChange(before, now, changes),
+            )
+        return found
+
+    def changed_before(self, taken: TakenInputs, remote: RemoteStates) -> None:
+        """Find what readers lose of inputs that changed before this plan.
+
+        A column more is no loss, and a query that has run leaves it out.
+        """
+        for reader, inputs in taken.items():
+            for id, before in inputs.items():
+                alias = self.resolver.by_id.get(id)
+                if alias is None:
+                    continue
+                now = self.current[alias]
+                if alias in remote:
+                    now = remote[alias].state
+                was, stored = schema_in_force(before), schema_in_force(now)
+                if was is None or stored is None:
+                    continue
+                schema = _read_from_now_on(stored, before, now)
+                changes = compare_schemas(data_schema(was, before.vocab), schema)
+                if any(change.kind not in _GROWTH for change in changes):
+                    self.resolver.put(alias, makes_of(now))
+                    self.resolver.declare(alias, schema)
+                    self.lost.setdefault(reader, {})[alias] = changes
 
     def _assess(self, each: Declared) -> Assessment | None:
         changes = self.changes.get(each.alias, ())
@@ -276,12 +345,13 @@ class _Assessment:
     def _moved_inputs(self, each: Declared, state: ChainState) -> tuple[InputChange, ...]:
         """Return the inputs whose columns change in a way that the query can notice."""
         transform = _transform_to_come(self.changes.get(each.alias, ()), state)
-        if transform is None or not self.moved:
+        moved = {**self.moved, **self.lost.get(each.alias, {})}
+        if transform is None or not moved:
             return ()
         found = tuple(
-            InputChange(name, alias, self.moved[alias])
+            InputChange(name, alias, moved[alias])
             for name, alias in self.resolver.inputs(transform)
-            if alias is not None and alias in self.moved
+            if alias is not None and alias in moved
         )
         growth = all(change.kind == "added" for one in found for change in one.changes)
         return () if growth and not takes_all(transform) else found
@@ -310,6 +380,24 @@ class _Assessment:
             name: None if alias is None else self.resolver.before(alias).schema
             for name, alias in self.resolver.inputs(makes.transform)
         }
+
+
+def _read_from_now_on(stored: DataSchema, before: ChainState, now: ChainState) -> DataSchema:
+    """Return the data columns of an input but for those that it no longer makes."""
+    gone = _given_up(before, now)
+    data = data_schema(stored, now.vocab)
+    return DataSchema(tuple(column for column in data.fields if column.name not in gone))
+
+
+def _given_up(here: ChainState, there: ChainState) -> frozenset[str]:
+    """Return the columns that a definition made and the one after it does not, where both tell."""
+    old, new = makes_of(here), makes_of(there)
+    if old.columns_key == new.columns_key:
+        return frozenset()
+    was, now = derive(old, {}).columns, derive(new, {}).columns
+    if was is None or now is None:
+        return frozenset()
+    return frozenset(each.name for each in was) - {each.name for each in now}
 
 
 def _transform_to_come(changes: Sequence[EventChange], state: ChainState) -> SetTransform | None:

@@ -16,7 +16,7 @@ from odfbuild.planner.evolution.rules.policy import (
 from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import Assessment, Hit, Judged, Verdict
 from odfbuild.planner.plan.policy import Acceptance, Policy, Severity
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 STRICT, DEFAULT, OFF = "strict", "default", "off"
 MODES = (STRICT, DEFAULT, OFF)

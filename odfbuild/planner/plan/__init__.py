@@ -15,7 +15,13 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Verdict
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
-from odfbuild.planner.plan.reasons import InputMayAdvance, Reason, SourceHasNews, SourceToAsk
+from odfbuild.planner.plan.reasons import (
+    InputMayAdvance,
+    Reason,
+    RepositoryToAsk,
+    SourceHasNews,
+    SourceToAsk,
+)
 
 _NOTHING_TO_JUDGE = Verdict("default", 0, 0, 0)
 
@@ -50,7 +56,25 @@ class Transform:
     inputs: tuple[DatasetAlias | DatasetId, ...]
 
 
-Work: TypeAlias = Append | Move | Ingest | Transform
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """Bring a dataset of a repository up to a head there.
+
+    That takes so many blocks, records and bytes of files.  `origin` is the reference by which it is
+    read, `repository` the one to ask if that does not say
+    so.  Without a `head` the repository has to be asked first.
+    """
+
+    id: DatasetId
+    origin: str
+    repository: str | None = None
+    head: Multihash | None = None
+    blocks: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+Work: TypeAlias = Append | Move | Ingest | Transform | Pull
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +109,8 @@ class Foreseen:
 class Planned:
     """A dataset of the plan: its kind, where it is declared, where it stood (None: nowhere yet).
 
-    `place` is None of a dataset that is retired: in the chains it was compared with, not declared.
+    `place` is None of a dataset that is retired: in the chains it was compared with, not declared;
+    and of one of a repository, which has its reference as `origin`.
     `assessment` is None where nothing changes.  `moved_from` is the name that it had.
     """
 
@@ -96,6 +121,12 @@ class Planned:
     moved_from: DatasetAlias | None = None
     foreseen: Foreseen | None = None
     definition: str | None = None  # hash of the manifest as rendered
+    origin: str | None = None
+
+    @property
+    def is_retired(self) -> bool:
+        """Say whether the project declared it before and no longer does."""
+        return self.place is None and self.origin is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +212,7 @@ class Plan:
 
 def _is_check(reason: Reason, moving: Collection[DatasetAlias]) -> bool:
     match reason:
-        case SourceToAsk():
+        case SourceToAsk() | RepositoryToAsk():
             return True
         case InputMayAdvance():
             return reason.dataset not in moving

@@ -81,6 +81,27 @@ class WatermarkDue:
 
 
 @dataclass(frozen=True, slots=True)
+class NotYetPulled:
+    """A dataset of a repository that is read is not in the workspace."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryAdvanced:
+    """A repository has blocks of a dataset that the workspace lacks."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryToAsk:
+    """Only a look at the repository can tell whether it has more of a dataset."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class InputAdvanced:
     """An input holds records, or the inputs a watermark, that the output has not consumed.
 
@@ -130,4 +151,7 @@ Reason: TypeAlias = (
     | InputMayAdvance
     | InputRewritten
     | HistoryRestated
+    | NotYetPulled
+    | RepositoryAdvanced
+    | RepositoryToAsk
 )

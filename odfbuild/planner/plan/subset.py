@@ -12,7 +12,7 @@ from odfbuild.errors import Diagnostic, PlanError
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Based, Move, Plan, Planned, Step, Transform
+from odfbuild.planner.plan import Append, Based, Move, Plan, Planned, Pull, Step, Transform
 from odfbuild.planner.plan.changes import Hit, Judged, Verdict
 from odfbuild.planner.plan.reasons import InputMayAdvance, Reason
 
@@ -83,6 +83,7 @@ def _names(plan: Plan) -> Mapping[DatasetAlias | DatasetId, DatasetAlias]:
     found: dict[DatasetAlias | DatasetId, DatasetAlias] = {each: each for each in plan.datasets}
     based = ((alias, each.based_on) for alias, each in plan.datasets.items())
     found.update({at.id: alias for alias, at in based if at is not None})
+    found.update({s.work.id: s.target for s in plan.steps if isinstance(s.work, Pull)})
     return found
 
 
@@ -115,14 +116,16 @@ class UnchosenInputError(PlanError):
 def restrict(plan: Plan, chosen: Collection[DatasetAlias]) -> Plan:
     """Return the part of a plan that is about the chosen datasets.
 
-    Choosing every declared dataset is not choosing: the plan comes back as it is.  What waited for
-    a step that is gone no longer does, and a reason that rested on one is gone, with the step if it
-    had no other.  The gate's verdict counts the chosen datasets only.  Raises UnchosenInputError
-    with every dataset that would have to be created first.
+    Choosing every declared dataset is not choosing: the plan comes back as it is.  Inputs that are
+    datasets of repositories have no definition to choose and come with what reads them.  What
+    waited for a step that is gone no longer does, and a reason that rested on one is gone, with the
+    step if it had no other.  The gate's verdict counts the chosen datasets only.  Raises
+    UnchosenInputError with every dataset that would have to be created first.
     """
     wanted = frozenset(chosen)
     if all(alias in wanted for alias, each in plan.datasets.items() if each.place is not None):
         return plan
+    wanted |= frozenset(_remote_inputs(plan, wanted))
     _refuse_missing(plan, wanted)
     steps = tuple(_kept(plan.steps, wanted))
     touched = {step.target for step in steps}
@@ -135,6 +138,15 @@ def restrict(plan: Plan, chosen: Collection[DatasetAlias]) -> Plan:
         verdict=_verdict(plan.verdict, datasets),
         selected=tuple(datasets),
     )
+
+
+def _remote_inputs(plan: Plan, wanted: Collection[DatasetAlias]) -> Iterator[DatasetAlias]:
+    names = _names(plan)
+    for step in plan.steps:
+        for ref in reads_of(step) if step.target in wanted else ():
+            alias = names.get(ref)
+            if alias is not None and plan.datasets[alias].origin is not None:
+                yield alias
 
 
 def _kept(steps: Sequence[Step], wanted: Collection[DatasetAlias]) -> Iterator[Step]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Step, Transform
+from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Pull, Step, Transform
 
 
 def action_of(planned: Planned, steps: Sequence[Step]) -> str:
@@ -11,7 +11,7 @@ def action_of(planned: Planned, steps: Sequence[Step]) -> str:
     works = [step.work for step in steps]
     if any(isinstance(work, Append) and work.creates is not None for work in works):
         return "create"
-    if planned.place is None:
+    if planned.is_retired:
         return "retire"
     if any(isinstance(work, Append) for work in works):
         return "change"
@@ -31,13 +31,15 @@ def steps_by_target(plan: Plan) -> dict[DatasetAlias, list[Step]]:
 def summary_of(plan: Plan) -> dict[str, int]:
     """Count what the plan does, by action of the datasets and by work of the steps."""
     works = [step.work for step in plan.steps]
+    pulled = sum(isinstance(work, Pull) for work in works)
     created = sum(isinstance(work, Append) and work.creates is not None for work in works)
     return {
         "create": created,
         "change": sum(isinstance(work, Append) for work in works) - created,
         "move": sum(isinstance(work, Move) for work in works),
-        "retire": sum(each.place is None for each in plan.datasets.values()),
+        "retire": sum(each.is_retired for each in plan.datasets.values()),
         "ingest": sum(isinstance(work, Ingest) for work in works),
         "transform": sum(isinstance(work, Transform) for work in works),
         "unchanged": len(plan.unchanged),
+        **({"pull": pulled} if pulled else {}),
     }

@@ -27,6 +27,7 @@ from odfbuild.planner.plan import (
     Move,
     Plan,
     Planned,
+    Pull,
     Step,
     Transform,
 )
@@ -50,7 +51,7 @@ from odfbuild.planner.saved.codec import (
     read_at,
     tagged,
 )
-from odfbuild.redaction import redacted
+from odfbuild.texts.redaction import redacted
 
 _TARGET = {"target": "target.name", "workspace": "target.workspace"}
 _NO_BASE = {"did": None, "base_head": None}
@@ -119,6 +120,7 @@ def _add_plan(to: Codec) -> None:
         based_on=Member(None, blank(to.record(Based, id="did", head="base_head"), _NO_BASE)),
         assessment=Member(None, blank(judged, _NOT_JUDGED)),
         foreseen="work.foreseen",
+        origin=Member("origin", omitted=lambda planned: planned.origin is None),
     )
     to.record(IngestOptions, **{name: Member(name, omitted=_is_usual(name)) for name in _OPTIONS})
     works = {
@@ -130,6 +132,16 @@ def _add_plan(to: Codec) -> None:
             watermark=Member("watermark", omitted=lambda work: work.watermark is None),
         ),
         Transform: to.record(Transform),
+        Pull: to.record(
+            Pull,
+            id="did",
+            origin="origin",
+            repository=Member("repository", omitted=lambda work: work.repository is None),
+            head="new_head",
+            blocks="blocks",
+            records="records",
+            bytes="bytes",
+        ),
     }
     reasons = {of: to.record(of) for of in get_args(Reason)}
     to.record(

@@ -11,7 +11,7 @@ from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.select.tree import By, Method, SourceKind, StateFlag
-from odfbuild.suggest import Suggestions
+from odfbuild.texts.suggest import Suggestions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from odfbuild.planner.select.tree import (
     Without,
     atoms,
 )
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 _EXCLUDE = "--exclude"
 _ORIGIN = "selector"

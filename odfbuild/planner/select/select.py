@@ -29,7 +29,7 @@ from odfbuild.planner.select.tree import (
     Without,
     atoms,
 )
-from odfbuild.suggest import Suggestions
+from odfbuild.texts.suggest import Suggestions
 
 _Names: TypeAlias = frozenset[DatasetAlias]
 _NONE: _Names = frozenset()

@@ -30,7 +30,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import in_effect
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_fetch, check_prepare, check_reading
-from odfbuild.suggest import Suggestions
+from odfbuild.texts.suggest import Suggestions
 
 ENGINES = ("spark",)
 

@@ -16,6 +16,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.read_options import option_problems
 from odfbuild.odf.schema.ddl import DdlError, fine_timestamps, parse_ddl
+from odfbuild.odf.schema.types import MOST_DIGITS, too_wide, type_name
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.yaml.places import KeyPath
 
@@ -38,6 +39,7 @@ def check_read(read: ReadStep, path: KeyPath, findings: Findings) -> DataSchema 
         findings.refuse("unsupported-read", here, problem.what, problem.why, problem.fix)
     if read.ddl_schema is None:
         _fine_types(read.schema, (*path, "schema"), findings)
+        _wide_types(read.schema, (*path, "schema"), findings)
         return read.schema
     _fine_columns(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
     return _ddl_schema(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
@@ -71,6 +73,17 @@ def _fine_types(schema: DataSchema | None, path: KeyPath, findings: Findings) ->
         if _is_fine(field.type):
             what = f"the column '{field.name}' declares a time finer than it is kept"
             findings.refuse("fine-time", path, what, _WHY_FINE, _FIX_FINE)
+
+
+def _wide_types(schema: DataSchema | None, path: KeyPath, findings: Findings) -> None:
+    """Refuse decimals that DDL, which ends at the same number of digits, has no word for."""
+    for field in () if schema is None else schema.fields:
+        wide = too_wide(field.type)
+        if wide is not None:
+            what = f"the column '{field.name}' is a {type_name(wide)}"
+            why = f"the engine, and the files that it writes, have at most {MOST_DIGITS} digits"
+            fix = f"declare it with at most {MOST_DIGITS} digits, or as STRING"
+            findings.refuse("invalid-schema", path, what, why, fix)
 
 
 def _is_fine(kind: DataType) -> bool:

@@ -14,7 +14,12 @@ from odfbuild.odf.events import (
     PrepStepPipe,
 )
 from odfbuild.planner.declared import Declared, polling_of
-from odfbuild.redaction import header_has_secret, secret_parts, secret_words, variable_has_secret
+from odfbuild.texts.redaction import (
+    header_has_secret,
+    secret_parts,
+    secret_words,
+    variable_has_secret,
+)
 
 _Place: TypeAlias = tuple[tuple[str | int, ...], str]
 """Where in a source a credential stands, and what is said to hold it."""

@@ -36,7 +36,7 @@ from odfbuild.project.checks.containers import check_container
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.read_steps import check_read
 from odfbuild.project.yaml.places import KeyPath
-from odfbuild.suggest import Suggestions, did_you_mean
+from odfbuild.texts.suggest import Suggestions, did_you_mean
 
 
 def check_order(fetch: FetchStepFilesGlob, path: KeyPath, findings: Findings) -> None:

@@ -11,7 +11,7 @@ from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.config.variables import is_word, printed
 from odfbuild.project.yaml import Value
 from odfbuild.project.yaml.places import KeyPath, PlaceFinder
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 _KEYS = ("template", "for_each", "matrix", "from", "key", "exclude", "name")
 _SOURCES = ("for_each", "matrix", "from")

@@ -14,10 +14,12 @@ from odfbuild.project.config.generators import GeneratorEntry, read_generators
 from odfbuild.project.config.openlineage import OpenLineageSettings, read_telling
 from odfbuild.project.config.packages import PackageSource, read_packages
 from odfbuild.project.config.policy import read_accepted, read_gates, read_moved
+from odfbuild.project.config.repositories import RepositorySettings, add_repositories
 from odfbuild.project.config.selectors import read_selectors
 from odfbuild.project.config.settings import SettingsReader, is_outside
 from odfbuild.project.config.targets import (
     DEFAULT_TARGET,
+    Profiled,
     ProfilesFile,
     SparkOptions,
     Target,
@@ -31,7 +33,7 @@ from odfbuild.project.config.variables import Variable, read_variables
 from odfbuild.project.files import is_own_folder, refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 
 def read_folders(reading: SettingsReader, value: Value) -> tuple[str, ...]:
@@ -107,6 +109,7 @@ _KEYS = (
     "targets",
     "default_target",
     "openlineage",
+    "repositories",
 )
 _NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -130,7 +133,8 @@ class Config:
 
     `env` names the parts of the environment that templates may read, `pools` how many steps at a
     time may use what they stand for, `selectors` the texts of named selectors, `telling` where
-    events of runs are sent.  `places` says where it asks for what lies outside of the project.
+    events of runs are sent, `repositories` where datasets are shared.  `places` says where it asks
+    for what lies outside of the project.
     """
 
     name: str
@@ -153,6 +157,7 @@ class Config:
         default_factory=lambda: {DEFAULT_TARGET: Target(DEFAULT_TARGET)}
     )
     telling: OpenLineageSettings = field(default_factory=OpenLineageSettings)
+    repositories: Mapping[str, RepositorySettings] = field(default_factory=dict)
     places: Mapping[str, SourceSpan] = field(default_factory=dict, compare=False, repr=False)
 
     def target(self, name: str | None = None) -> Target:
@@ -310,7 +315,9 @@ def _config(
     options = spark(reading, top.get("engine"), ("engine",), SparkOptions())
     own = add_targets(reading, top.get("targets"), {}, options)
     own = own or {DEFAULT_TARGET: Target(DEFAULT_TARGET, spark=options)}
-    targets, of_profiles = _profiled(own, profiles, options)
+    shared = add_repositories(reading, top.get("repositories"), {})
+    settings, of_profiles = _profiled(Profiled(own, shared), profiles, options)
+    targets = settings.targets
     variables = read_variables(reading, top.get("vars"))
     selectors = read_selectors(reading, top.get("selectors"))
     config = Config(
@@ -332,6 +339,7 @@ def _config(
         default_target=_default_target(reading, top, own, targets),
         targets=targets,
         telling=read_telling(reading, top.get("openlineage")),
+        repositories=settings.repositories,
     )
     return replace(config, places=dict(_places(reading, config))), of_profiles
 
@@ -357,13 +365,13 @@ def _at(value: Value, path: Sequence[str]) -> Value:
 
 
 def _profiled(
-    own: Mapping[str, Target], profiles: Sequence[ProfilesFile], options: SparkOptions
-) -> tuple[Mapping[str, Target], list[Diagnostic]]:
-    targets, found = dict(own), list[Diagnostic]()
+    own: Profiled, profiles: Sequence[ProfilesFile], options: SparkOptions
+) -> tuple[Profiled, list[Diagnostic]]:
+    settings, found = own, list[Diagnostic]()
     for profile in profiles:
-        targets, problems = add_profile(profile, targets, options)
+        settings, problems = add_profile(profile, settings, options)
         found += problems
-    return targets, found
+    return settings, found
 
 
 def _name(reading: SettingsReader, top: Mapping[str, Value], default: str) -> str:

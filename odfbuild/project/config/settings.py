@@ -10,7 +10,7 @@ from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.project.yaml import Document, Value
 from odfbuild.project.yaml.places import KeyPath
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 

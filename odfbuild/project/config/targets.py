@@ -6,11 +6,12 @@ odfbuild.yaml for that project; where both set a key of a target, the latter win
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import MOST, read_regular
+from odfbuild.project.config.repositories import RepositorySettings, add_repositories
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
@@ -168,20 +169,28 @@ def looks_secret(name: str) -> bool:
     return _SECRET.search(_CAMEL.sub("_", name)) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """The settings that profiles may add to: targets and repositories, by name."""
+
+    targets: Mapping[str, Target]
+    repositories: Mapping[str, RepositorySettings] = field(default_factory=dict)
+
+
 def add_profile(
-    profile: ProfilesFile, targets: Mapping[str, Target], default: SparkOptions
-) -> tuple[dict[str, Target], list[Diagnostic]]:
-    """Return targets with those of a profile on top, and what is wrong with the profile."""
+    profile: ProfilesFile, below: Profiled, default: SparkOptions
+) -> tuple[Profiled, list[Diagnostic]]:
+    """Return settings with those of a profile on top, and what is wrong with the profile."""
     try:
         documents = read_documents(profile.text, profile.file)
     except ProjectErrors as error:
-        return dict(targets), [_without_secret(each) for each in error.found]
-    known, found = dict(targets), list[Diagnostic]()
+        return below, [_without_secret(each) for each in error.found]
+    known, found = below, list[Diagnostic]()
     if len(documents) > 1:
         found.append(_more_than_one(documents[1], len(documents)))
     for document in documents[:1]:
         reading = SettingsReader(document)
-        known = _targets(reading, document, known, default)
+        known = _profiled(reading, document, known, default)
         found += sorted(reading.found, key=_by_place)
     return known, [_without_secret(each) for each in found]
 
@@ -217,9 +226,9 @@ def _more_than_one(document: Document, count: int) -> Diagnostic:
     )
 
 
-def _targets(
-    reading: SettingsReader, document: Document, known: dict[str, Target], default: SparkOptions
-) -> dict[str, Target]:
+def _profiled(
+    reading: SettingsReader, document: Document, known: Profiled, default: SparkOptions
+) -> Profiled:
     secrets = list(_secrets(document.value, ()))
     for path in secrets:
         reading.refuse(
@@ -231,15 +240,18 @@ def _targets(
             code="secret",
         )
     cleaned = _without(document.value, frozenset(secrets), ())
-    top = reading.section(cleaned, (), ("targets",))
-    return add_targets(reading, top.entries.get("targets"), known, default)
+    top = reading.section(cleaned, (), ("targets", "repositories"))
+    return Profiled(
+        add_targets(reading, top.entries.get("targets"), known.targets, default),
+        add_repositories(reading, top.entries.get("repositories"), known.repositories),
+    )
 
 
 def _secrets(value: Value, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of keys that look like secrets; names of targets are free."""
+    """Yield the paths of keys that look like secrets; names that people choose are free."""
     for key, entry in value.items() if isinstance(value, dict) else ():
         inner = (*path, key)
-        if looks_secret(key) and path != ("targets",):
+        if looks_secret(key) and path not in (("targets",), ("repositories",)):
             yield inner
         else:
             yield from _secrets(entry, inner)

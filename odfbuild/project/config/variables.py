@@ -15,8 +15,8 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import MOST, read_regular
 from odfbuild.project.config.settings import Section, SettingsReader, parse_day
 from odfbuild.project.yaml import Value, decode, read_documents, resolve_plain
-from odfbuild.redaction import excerpt
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.redaction import excerpt
+from odfbuild.texts.suggest import did_you_mean
 
 RESERVED = frozenset(
     {"each", "row", "env", "var", "vars", "py"}

@@ -21,7 +21,7 @@ from typing import IO
 from odfbuild.errors import ProjectError
 from odfbuild.host.files import read_regular
 from odfbuild.host.pipes import is_readable
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 TIMEOUT = 60  # seconds for one command
 _MOST = 64 * 1024 * 1024  # bytes of one answer

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from odfbuild.project.git import GitError, NoGitError, NoRepositoryError, WorkTree
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 _SUFFIXES = (".yaml", ".yml", ".j2", ".sql", ".csv", ".py", ".lock")
 _MAX_BYTES = 16 * 1024 * 1024

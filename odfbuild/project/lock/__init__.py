@@ -1,7 +1,8 @@
-"""The lock file, odfbuild.lock: packages pinned by hash, and the columns of every dataset.
+"""The lock file, odfbuild.lock: packages and inputs pinned by hash, columns of every dataset.
 
 It is made by commands and read by people: sorted, one column a line, so that a pull request shows
-what a change does to a schema.  `odfbuild lock` and `odfbuild deps update` alone write it.
+what a change does to a schema.  `odfbuild lock` and `odfbuild deps update` write it, and
+`odfbuild apply` for inputs that have no entry yet.
 
 Ten thousand of them are a large YAML file.  Whatever looks unusual is left to the strict reader,
 which knows the place of everything.
@@ -12,13 +13,14 @@ import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.errors import Diagnostic, ProjectErrors, ProtocolError, SourceSpan
 from odfbuild.host.files import read_regular
 from odfbuild.odf.events import DataSchema
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.files import refuse_link_out
@@ -73,6 +75,7 @@ _HEADER = "# Written by odfbuild lock and odfbuild deps update: review it, do no
 _HASH = re.compile(r"f1620[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PACKAGE_KEYS = ("git", "rev", "commit", "path", "tree")
+_INPUT_KEYS = ("id", "head", "repository")
 _SCHEMA_KEYS = ("definition", "inputs", "engine", "columns", "unknown")
 
 
@@ -114,10 +117,24 @@ class LockedSchema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LockedInput:
+    """Which dataset a reference to one of a repository means, and the head that it had.
+
+    What the repository gives is to hold that head: it is the oldest one that is accepted.
+    `repository` is the one that knows the dataset, where the reference does not name it.
+    """
+
+    id: DatasetId
+    head: Multihash
+    repository: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """What a lock file says: packages by their name, schemas by that of the dataset."""
+    """What a lock file says: packages by their name, inputs by reference, schemas by dataset."""
 
     packages: Mapping[str, LockedPackage] = field(default_factory=dict)
+    inputs: Mapping[str, LockedInput] = field(default_factory=dict)
     schemas: Mapping[str, LockedSchema] = field(default_factory=dict)
 
     def schema_of(
@@ -159,7 +176,7 @@ def parse_lock(text: str) -> Lock:
     if reading.found:
         raise ProjectErrors(reading.found)
     quick = {name: LockedSchema(**values) for name, values in entries.items()}
-    return Lock(packages=lock.packages, schemas={**lock.schemas, **quick})
+    return replace(lock, schemas={**lock.schemas, **quick})
 
 
 def lock_text(lock: Lock) -> str:
@@ -168,6 +185,15 @@ def lock_text(lock: Lock) -> str:
     if lock.packages:
         value["packages"] = {
             name: _present(lock.packages[name], _PACKAGE_KEYS) for name in sorted(lock.packages)
+        }
+    if lock.inputs:
+        value["inputs"] = {
+            ref: {
+                key: str(entry)
+                for key in _INPUT_KEYS
+                if (entry := getattr(lock.inputs[ref], key)) is not None
+            }
+            for ref in sorted(lock.inputs)
         }
     if lock.schemas:
         value["schemas"] = {
@@ -205,13 +231,16 @@ class _LockReader:
         self.found: list[Diagnostic] = []
 
     def lock(self) -> Lock:
-        top = self._mapping((), self.value, ("odfbuild", "packages", "schemas"))
+        top = self._mapping((), self.value, ("odfbuild", "packages", "inputs", "schemas"))
         if top.get("odfbuild") is True or top.get("odfbuild") != FORMAT:
             self._refuse(("odfbuild",), f"the format is not {FORMAT}, the only one known here")
         packages = self._mapping(("packages",), top.get("packages"))
+        inputs = self._mapping(("inputs",), top.get("inputs"))
         schemas = self._mapping(("schemas",), top.get("schemas"))
+        read = {ref: self._input(ref, each) for ref, each in inputs.items()}
         return Lock(
             packages={name: self._package(name, each) for name, each in packages.items()},
+            inputs={ref: each for ref, each in read.items() if each is not None},
             schemas={name: self._schema(name, each) for name, each in schemas.items()},
         )
 
@@ -226,6 +255,20 @@ class _LockReader:
             self._refuse((*path, "commit"), "a commit is named by its whole hash")
         self._hash(path, entries, "tree")
         return LockedPackage(**{"tree": "", **found})
+
+    def _input(self, ref: str, value: Any) -> LockedInput | None:
+        path = ("inputs", ref)
+        entries = self._mapping(path, value, _INPUT_KEYS)
+        found = {key: self._text((*path, key), entries[key]) for key in entries}
+        try:
+            return LockedInput(
+                id=DatasetId.parse(found.get("id", "")),
+                head=Multihash.parse(found.get("head", "")),
+                repository=found.get("repository"),
+            )
+        except ProtocolError as error:
+            self._refuse(path, error.what)
+            return None
 
     def _schema(self, name: str, value: Any) -> LockedSchema:
         path = ("schemas", name)

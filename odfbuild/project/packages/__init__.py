@@ -18,7 +18,7 @@ from odfbuild.project.git.repository import PackageGitError, Repository, address
 from odfbuild.project.git.tree import TreeEntry, TreeError, hash_of, tree_hash
 from odfbuild.project.lock import Lock, LockedPackage
 from odfbuild.project.lock.state import LockDifference
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 PACKAGES = "packages"
 

@@ -25,8 +25,8 @@ from odfbuild.project.template.environment import (
 )
 from odfbuild.project.template.names import TemplateNames, UnprintableError, absent_of, label_of
 from odfbuild.project.template.python import PythonError
-from odfbuild.redaction import excerpt
-from odfbuild.suggest import Suggestions, did_you_mean
+from odfbuild.texts.redaction import excerpt
+from odfbuild.texts.suggest import Suggestions, did_you_mean
 
 _TAGS = ("for", "if", "macro", "call", "filter", "set", "block", "with", "autoescape")
 _ALL = (

@@ -16,7 +16,7 @@ from odfbuild.project.config.variables import printed
 from odfbuild.project.template.names import TemplateNames
 from odfbuild.project.yaml import Value, read_source
 from odfbuild.project.yaml.places import SourceText
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 _WHY = "each row makes one dataset, known by that value wherever in the file the row stands"
 

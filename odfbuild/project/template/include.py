@@ -8,7 +8,7 @@ from odfbuild.project.files import OUTSIDE, Home, UnreadableError, inside
 from odfbuild.project.yaml import Include, RefusedIncludeError
 from odfbuild.project.yaml.places import SourceText
 from odfbuild.project.yaml.rules import YamlRule
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 _PLAIN = ".sql"
 _TEMPLATE = ".sql.j2"

@@ -275,6 +275,8 @@ class _Ordering:
         added = self.sums.added.get(call.start, Summand.UNKNOWN)
         if added is Summand.UNKNOWN:
             added = cast_to(self._of(argument))
+        if added is Summand.NO_NUMBERS:
+            return  # which no order would mend
         pivoted = self.spans.in_pivot(call.at)
         where = " in a window" if over is not None else " in a PIVOT" * pivoted
         if added is Summand.UNKNOWN or (added is Summand.FLOATING and where):

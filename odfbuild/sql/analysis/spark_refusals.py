@@ -12,15 +12,18 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, some
+from odfbuild.sql.arities import ARITIES
 from odfbuild.sql.columns.expressions import integer
 from odfbuild.sql.columns.functions import WINDOWED
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.shape import (
     Call,
+    Cast,
     Column,
     Derived,
     Expr,
+    FrameBound,
     From,
     Lambda,
     OpaqueRelation,
@@ -39,6 +42,7 @@ from odfbuild.sql.text.shape import (
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.tokens import unfilled
+from odfbuild.sql.text.types import BIGINT, BYTE, SHORT
 
 Found: TypeAlias = tuple[Reason, str, TextPlace]
 
@@ -47,6 +51,13 @@ _RANKS = {"rank", "dense_rank", "percent_rank", "row_number", "ntile"}
 _ORDERED = _OFFSETS | _RANKS | {"cume_dist", "nth_value"}
 _COUNTS = {"lag": 1, "lead": 1, "nth_value": 1, "ntile": 0}
 """Which argument of a window function is a number that has to be a constant."""
+
+
+_REFUSED_COUNTS = {
+    **dict.fromkeys(_OFFSETS, (BYTE, SHORT, BIGINT)),
+    "ntile": (BYTE, SHORT, BIGINT),
+}
+"""The types of such numbers that are not taken: an offset is an INT as it is written."""
 
 
 def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
@@ -58,6 +69,8 @@ def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
                 yield QueryFinding(reason, text, number, place)
             for text, place, hint in list(_of_windows(statement)):
                 yield QueryFinding(Reason.WINDOW, text, number, place, hint)
+            for text, place, hint in list(_of_arguments(statement)):
+                yield QueryFinding(Reason.ARGUMENTS, text, number, place, hint)
 
 
 def _of_query(statement: Statement) -> Iterator[Found]:
@@ -115,7 +128,26 @@ def _of_select(select: Select) -> Iterator[Found]:
         for each in walk(expr):
             if isinstance(each, Call) and each.place is not None and is_aggregate(each):
                 yield Reason.AGGREGATE, f"{each.name}() in {clause}", each.place
+    yield from _nested(select)
     yield from _ungrouped(select)
+
+
+def _nested(select: Select) -> Iterator[Found]:
+    """Yield aggregates, and calls over windows, inside of aggregates: of groups not made yet."""
+    for expr in _values(select):
+        for outer in walk(expr):
+            if isinstance(outer, Call) and is_aggregate(outer):
+                for inner in (each for arg in outer.args for each in walk(arg)):
+                    within = isinstance(inner, Call) and (inner.over or is_aggregate(inner))
+                    if isinstance(inner, Call) and within and inner.place is not None:
+                        yield Reason.NESTED, f"{inner.name}() inside of {outer.name}()", inner.place
+                        break
+
+
+def _values(select: Select) -> tuple[Expr, ...]:
+    """Return the expressions in which aggregates and windows may stand."""
+    outputs = (output.value for output in select.outputs)
+    return (*outputs, *some(select.having), *some(select.qualify), *select.order)
 
 
 def _ungrouped(select: Select) -> Iterator[Found]:
@@ -178,14 +210,15 @@ def _windows_of(select: Select) -> Iterator[tuple[str, TextPlace, str]]:
     aliases = {alias for output in select.outputs for alias in output.aliases}
     exprs = (*(output.value for output in select.outputs), *some(select.qualify), *select.order)
     for call in (each for expr in exprs for each in walk(expr)):
-        if not isinstance(call, Call) or call.over is None or call.name not in _ORDERED:
+        if not isinstance(call, Call) or call.over is None:
             continue
         over = call.over
         if over.name is not None:
             over = named.get(over.name, over)
         if call.place is None or over.name is not None:
             continue  # a window on another one
-        for what, hint in _wrong_window(call, over, aliases):
+        wrong = [*_wrong_window(call, over, aliases)] if call.name in _ORDERED else []
+        for what, hint in (*wrong, *_wrong_frame(over)):
             yield what, call.place, hint
             break
 
@@ -199,19 +232,90 @@ def _wrong_window(
     if over.frame and name in _OFFSETS:
         yield f"{name}() has a frame", "leave the frame out: the offset says which row is meant"
     own = "range" if name == "cume_dist" else "rows"
-    if over.frame not in {"", own} and name in _RANKS | {"cume_dist"}:
-        yield f"{name}() has a frame of its own, of {own.upper()}", "leave the frame out"
+    another = over.frame not in {"", own} or (over.frame and over.bounds != _UP_TO_HERE)
+    if name in _RANKS | {"cume_dist"} and another:
+        what = f"{name}() has a frame of its own, of {own.upper()} up to the current row"
+        yield what, "leave the frame out"
     at = _COUNTS.get(name, len(call.args))
     for count in call.args[at : at + 1]:
-        columns = [each for each in walk(count) if isinstance(each, Column)]
-        if columns and not any(each.parts[0] in aliases for each in columns):
-            yield (
-                f"the number in {name}() is no constant",
-                "write a number; a self-join gives the row that a column says",
-            )
-        number = integer(count)
-        if number is not None and number < 1 and name not in _OFFSETS:
-            yield f"{name}() counts from 1, and is asked for {number}", "write 1 or more"
+        yield from _wrong_count(name, count, aliases)
+
+
+def _wrong_count(name: str, count: Expr, aliases: Collection[str]) -> Iterator[tuple[str, str]]:
+    columns = [each for each in walk(count) if isinstance(each, Column)]
+    if columns and not any(each.parts[0] in aliases for each in columns):
+        yield (
+            f"the number in {name}() is no constant",
+            "write a number; a self-join gives the row that a column says",
+        )
+    if isinstance(count, Cast) and count.type in _REFUSED_COUNTS.get(name, ()):
+        yield f"the number in {name}() is no INT", "write a number without a letter behind it"
+    number = integer(count)
+    if number is not None and number < 1 and name not in _OFFSETS:
+        yield f"{name}() counts from 1, and is asked for {number}", "write 1 or more"
+
+
+_UP_TO_HERE = (FrameBound("preceding"), FrameBound("current"))
+_ALL_ROWS = (FrameBound("preceding"), FrameBound("following"))
+
+
+def _wrong_frame(over: WindowShape) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the bounds of a frame, as far as they are plain numbers."""
+    if not over.bounds:
+        return
+    start, end = over.bounds
+    first, last = _offset(start), _offset(end)
+    if (start.side, start.distance) == ("following", None):
+        yield "the frame begins behind the last row", "begin at UNBOUNDED PRECEDING, or nearer"
+    elif (end.side, end.distance) == ("preceding", None):
+        yield "the frame ends before the first row", "end at UNBOUNDED FOLLOWING, or nearer"
+    elif first is not None and last is not None and first > last:
+        yield "the frame ends before it begins", "write the bounds the other way round"
+    distant = [each for each in over.bounds if each.distance is not None]
+    if over.frame == "range" and not over.order and over.bounds != _ALL_ROWS:
+        yield "a RANGE without ORDER BY", "add ORDER BY to the window, or count ROWS"
+    elif over.frame == "range" and distant and len(over.order) > 1:
+        yield (
+            f"a RANGE with a distance over {len(over.order)} keys in ORDER BY",
+            "order by the one key that the distance is of, or count ROWS",
+        )
+
+
+def _offset(bound: FrameBound) -> int | None:
+    """Return where a bound is from the current row, None if that is not written as a number.
+
+    Spark compares such bounds alone: a frame from `1 FOLLOWING` to the current row is an empty one.
+    """
+    number = None if bound.distance is None else integer(bound.distance)
+    if number is None:
+        return None
+    return number if bound.side == "following" else -number
+
+
+# Arguments
+
+
+def _of_arguments(statement: Statement) -> Iterator[tuple[str, TextPlace, str]]:
+    for query in _queries(statement.shape):
+        if isinstance(query, Select):
+            joins = () if query.source is None else query.source.joins
+            conditions = (*some(query.where), *(on for join in joins for on in some(join.on)))
+            for expr in (*_values(query), *conditions):
+                for each in walk(expr):
+                    yield from _wrong_number(each)
+
+
+def _wrong_number(call: Expr) -> Iterator[tuple[str, TextPlace, str]]:
+    if not isinstance(call, Call) or call.place is None or call.order or any(call.names):
+        return
+    accepted = ARITIES.get(call.name)
+    if accepted is None or any(isinstance(arg, StarExpr | Unknown) for arg in call.args):
+        return
+    given = len(call.args)
+    if not accepted.takes(given):
+        plural = "" if given == 1 else "s"
+        what = f"{call.name}() with {given} argument{plural}"
+        yield what, call.place, f"it takes {accepted}"
 
 
 # Subqueries and names

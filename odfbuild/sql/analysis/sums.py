@@ -17,16 +17,21 @@ from odfbuild.sql.columns.output import RelationColumns
 from odfbuild.sql.columns.relations import Relations
 from odfbuild.sql.columns.scope import NameScope
 from odfbuild.sql.columns.types import Value
-from odfbuild.sql.text.shape import Call, StarExpr
+from odfbuild.sql.text.shape import Call, Name, StarExpr
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.types import (
     BIGINT,
+    BINARY,
+    BOOLEAN,
     BYTE,
+    DATE,
     DOUBLE,
     FLOAT,
     INT,
+    LOCAL_TIME,
     SHORT,
     STRING,
+    TIMESTAMP,
     Interval,
     SqlType,
 )
@@ -38,6 +43,7 @@ class Summand(Enum):
     INTEGER = "integers"
     EXACT = "decimals"
     FLOATING = "floating-point numbers"
+    NO_NUMBERS = "values that are no numbers"
     UNKNOWN = "values of a type that cannot be told"
 
 
@@ -45,11 +51,13 @@ class Summand(Enum):
 class Sums:
     """What the calls of a text add up, by the offsets at which they stand.
 
-    `stars` are the names of the columns that its stars show, where these are known.
+    `stars` are the names of the columns that its stars show, where these are known; `misused` are
+    sums and averages of what is no number.
     """
 
     added: Mapping[int, Summand]
     stars: Mapping[int, tuple[str, ...]]
+    misused: tuple[Name, ...] = ()
 
 
 _ADDED = {"sum": 0, "avg": 0, "mean": 0, "regr_avgy": 0, "regr_avgx": 1}
@@ -73,11 +81,11 @@ def sums_of(
     reader = _SumReader(tables)
     found: list[Sums] = []
     for step in steps:
-        reader.found, reader.stars = {}, {}
+        reader.found, reader.stars, reader.misused = {}, {}, {}
         rows = reader.query(step.statement.shape)
         if step.alias is not None:
             tables.steps[step.alias] = rows
-        found.append(Sums(reader.found, reader.stars))
+        found.append(Sums(reader.found, reader.stars, tuple(reader.misused.values())))
     return tuple(found)
 
 
@@ -94,6 +102,7 @@ class _SumReader(Relations):
         super().__init__(tables.rows)
         self.found: dict[int, Summand] = {}
         self.stars: dict[int, tuple[str, ...]] = {}
+        self.misused: dict[int, Name] = {}
 
     def expanded(self, star: StarExpr, scope: NameScope) -> RelationColumns | None:
         rows = super().expanded(star, scope)
@@ -110,6 +119,8 @@ class _SumReader(Relations):
         if at is not None and expr.place is not None and len(expr.args) == number:
             added = _added(self.sourced(expr.args[at], scope)[0].kind)
             known = self.found.setdefault(expr.place.start, added)
+            if added is Summand.NO_NUMBERS and number == 1:
+                self.misused[expr.place.start] = Name(expr.name, expr.place)
             if known is not added:
                 self.found[expr.place.start] = Summand.UNKNOWN
         return super().aggregate(expr, scope)
@@ -120,4 +131,6 @@ def _added(kind: SqlType | None) -> Summand:
         return Summand.EXACT
     if kind in {BYTE, SHORT, INT, BIGINT}:
         return Summand.INTEGER
+    if kind in {BOOLEAN, BINARY, DATE, TIMESTAMP, LOCAL_TIME}:
+        return Summand.NO_NUMBERS
     return Summand.FLOATING if kind in {FLOAT, DOUBLE, STRING} else Summand.UNKNOWN

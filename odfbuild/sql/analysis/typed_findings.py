@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.facts import order_findings
-from odfbuild.sql.analysis.sums import sums_of
+from odfbuild.sql.analysis.sums import Summand, sums_of
 from odfbuild.sql.analysis.temporal import column_problems
-from odfbuild.sql.findings import QueryFinding
+from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.steps import QueryStep
 
 
@@ -25,5 +25,17 @@ def typed_findings(
         each
         for number, step in enumerate(steps)
         for each in order_findings(number, step.statement, sums[number])
+    ]
+    found += [
+        QueryFinding(
+            Reason.ARGUMENTS,
+            f"{name.text}() of {Summand.NO_NUMBERS.value}",
+            number,
+            name.place,
+            f"count those that are true with count_if(...), or add up numbers: {name.text}(if(..., "
+            "1, 0)); of times take min or max",
+        )
+        for number, each in enumerate(sums)
+        for name in each.misused
     ]
     return (*found, *column_problems(steps, inputs, times))

@@ -82,13 +82,28 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
+class FrameBound:
+    """An end of a frame: so many rows or units `preceding` or `following`, or the `current` row.
+
+    `distance` is None where it is unbounded, and for the current row.
+    """
+
+    side: str
+    distance: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WindowShape:
-    """A window: `name` refers to one of the WINDOW clause, `frame` is empty or the frame's kind."""
+    """A window: `name` refers to one of the WINDOW clause, `frame` is empty or the frame's kind.
+
+    `bounds` are the two ends of a frame; one that is not written is the current row.
+    """
 
     partition: tuple[Expr, ...] = ()
     order: tuple[Expr, ...] = ()
     frame: str = ""
     name: str | None = None
+    bounds: tuple[FrameBound, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

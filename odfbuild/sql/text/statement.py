@@ -29,6 +29,8 @@ def folded(name: str) -> str:
 
     `\u017f` is an S there, `\u0131` and `\u0130` an I: each character for itself.
     """
+    if name.isascii():
+        return name.lower()
     upper = (each if len(each.upper()) > 1 else each.upper() for each in name)
     return "".join(each.lower()[0] for each in upper)
 

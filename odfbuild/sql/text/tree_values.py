@@ -25,6 +25,7 @@ from odfbuild.sql.text.shape import (
     Element,
     Expr,
     Field,
+    FrameBound,
     Lambda,
     Literal,
     Name,
@@ -260,7 +261,16 @@ class TreeWalk(ABC):
             self.expressions(order.expressions if order else None),
             str(spec.args.get("kind") or "").lower() if spec else "",
             name.name if name else None,
+            () if spec is None else (self._bound(spec, "start"), self._bound(spec, "end")),
         )
+
+    def _bound(self, spec: Any, which: str) -> FrameBound:
+        """Return one end of a frame."""
+        value, side = spec.args.get(which), str(spec.args.get(f"{which}_side") or "").lower()
+        if isinstance(value, exp.Expression):
+            return FrameBound(side, self.expression(value))
+        is_unbounded = str(value or "").upper() == "UNBOUNDED"
+        return FrameBound(side) if is_unbounded else FrameBound("current")
 
     def ordered(self, node: Any) -> Expr:
         return self.expression(node.this)

@@ -337,6 +337,34 @@ class Dataset:
             blocks[hash] = data
         return self._make_real((), blocks, state, expected, None)
 
+    def accept(
+        self,
+        blocks: Mapping[Multihash, Path],
+        files: Sequence[StagedFile],
+        state: ChainState,
+        expected: Multihash | None,
+        noting: Noting | None = None,
+        *,
+        rewrites: bool = False,
+    ) -> ChainState:
+        """Make a state the head that is here already, or that blocks from elsewhere lead to.
+
+        Who calls has found that the blocks keep the rules, and that the files given are what their
+        names say; these and the blocks are moved here, and what is not given is here already.
+        `rewrites` says that `expected` may be no block before the new head.  `noting` is as in
+        `commit`.  Raises HeadMovedError, having changed nothing.
+        """
+        with self.stores.heads.lock():
+            if (actual := self.head()) != expected:
+                raise HeadMovedError(expected, actual)
+            if not blocks:
+                if noting is not None:
+                    noting(state)
+                self._swap(state, expected, rewrites=rewrites)
+                self._index.put(state)
+                return state
+            return self._make_real(tuple(files), blocks, state, expected, noting, rewrites=rewrites)
+
     def _still(self, on: ChainState | None) -> Multihash | None:
         """Return the head of a state; refuse early what the swap would refuse in the end.
 
@@ -353,7 +381,7 @@ class Dataset:
     def _make_real(
         self,
         files: tuple[StagedFile, ...],
-        blocks: Mapping[Multihash, bytes],
+        blocks: Mapping[Multihash, bytes] | Mapping[Multihash, Path],
         state: ChainState | None,
         expected: Multihash | None,
         noting: Noting | None,

@@ -14,9 +14,9 @@ from typing import ClassVar, Protocol
 from odfbuild.errors import StateError
 from odfbuild.host.files import NO_FILE
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
-from odfbuild.redaction import excerpt
 from odfbuild.state.files.disk import Disk, pending, read_file
 from odfbuild.state.files.lock import locked
+from odfbuild.texts.redaction import excerpt
 
 HEAD = "head"
 DEFAULT_LOCK_TIMEOUT = 10.0

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from odfbuild.errors import ProtocolError, StateError
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import Multihash
-from odfbuild.redaction import excerpt
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.redaction import excerpt
+from odfbuild.texts.suggest import did_you_mean
 
 _PART = re.compile(r"[0-9a-f]{6,}")
 _NUMBER = re.compile(r"[0-9]+")

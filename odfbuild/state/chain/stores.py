@@ -7,6 +7,7 @@ from pathlib import Path
 from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.attestations import Attestations, MemoryAttestations
 from odfbuild.state.chain.checked_files import CheckedFiles
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.heads import HeadStore
@@ -26,13 +27,17 @@ class InconsistentSliceError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where the parts of one dataset are, and which of its files were checked."""
+    """Where the parts of one dataset are, and which of its files were checked.
+
+    `attestations` are those of its heads, kept beside them.
+    """
 
     heads: HeadStore
     blocks: ObjectStore
     data: ObjectStore
     checkpoints: ObjectStore
     checked: CheckedFiles = field(default_factory=CheckedFiles)
+    attestations: Attestations = field(default_factory=MemoryAttestations)
 
 
 def check_files(prepared: CommitRequest, stores: Stores) -> None:

@@ -1,10 +1,12 @@
-"""The folder of a workspace, which holds rows, keys and plans: for its owner alone."""
+"""Folders of a workspace: which hold rows, keys and plans, so are for its owner alone; and last."""
 
+import os
 from pathlib import Path
 
 from odfbuild.state.files.disk import Disk
 
 _PRIVATE = 0o700
+_MANY = 500  # files
 
 
 def make_workspace_folder(
@@ -21,3 +23,15 @@ def make_workspace_folder(
     elif not folder.is_dir():
         root.mkdir(_PRIVATE, parents=True, exist_ok=True)
         folder.mkdir(mode, parents=True, exist_ok=True)
+
+
+def have_on_disk(folder: Path, disk: Disk) -> None:
+    """Return when a folder and all below it is on disk; of many files at once, as one by one takes
+    minutes.
+    """
+    found = list(folder.rglob("*"))
+    if len(found) > _MANY:
+        os.sync()
+        return
+    for each in (*reversed(found), folder):
+        disk.sync(each)

@@ -12,7 +12,7 @@ from odfbuild.errors import StateError
 
 _FOLDERS = ("staging", "datasets", "names", "keys", "cache", "runs", "disabled", "sources")
 _OTHERS = ("index.sqlite", "local", "warehouse")  # what is in them Spark alone makes
-_PARTS = ("refs", "blocks", "data", "checkpoints")
+_PARTS = ("refs", "blocks", "data", "checkpoints", "attestations")
 
 
 class WorkspaceLinkError(StateError):

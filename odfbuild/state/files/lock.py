@@ -18,7 +18,10 @@ from odfbuild.errors import StateError
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.files.lock_holder import lock_process
 
+UNKNOWN = "another process, of which nothing is known: it may be on another machine"
+"""Who holds a lock that nobody noted, and this machine does not list."""
 _FIRST_WAIT = 0.002
 _LONGEST_WAIT = 0.1
 
@@ -41,7 +44,7 @@ class LockedError(StateError):
     code = "locked"
 
     def __init__(self, folder: Path, holder: Holder | None) -> None:
-        by = "another process" if holder is None else str(holder)
+        by = holder or lock_process(folder) or UNKNOWN
         super().__init__(
             what=f"{folder.name} is locked by {by}",
             why="a dataset is changed by one process at a time",

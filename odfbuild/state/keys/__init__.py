@@ -102,6 +102,15 @@ class KeyFolder:
         self._keep(dataset, made.export_key(format="PEM").encode())
         return dataset
 
+    def new_working_key(self, seal: Callable[[OpenKey], KeyFile] | None = None) -> DatasetId:
+        """Make a key that is no dataset's, keep it, sealed by `seal` if given; return its id."""
+        from Crypto.Random import get_random_bytes
+
+        seed = get_random_bytes(32)
+        made = OpenKey(PrivateKey(private_key(seed)).dataset, seed)
+        self.take(made if seal is None else seal(made))
+        return made.dataset
+
     def has(self, dataset: DatasetId) -> bool:
         """Say whether the key of a dataset is here, sealed or not."""
         return self._path(dataset).is_file() or self._path(dataset, sealed=True).is_file()

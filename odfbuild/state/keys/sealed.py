@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeAlias
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 MAX_FILE_BYTES = 16_384
 _MAX_MEMORY = 256 << 20  # bytes that scrypt may be told to use, 128 * n * r

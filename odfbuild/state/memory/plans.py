@@ -17,11 +17,21 @@ from typing import NamedTuple
 
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.odf.identity import sha3_256
 from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.files.checksum import checked_text, with_check_sum
 
 _FILE = "settled.json"
 _ANSWERS = "answers"
+
+
+def plan_folder(root: Path) -> Path:
+    """Return where plans of a workspace are remembered: in the user's cache while there is none."""
+    if (root / "datasets").is_dir():
+        return root / "cache"
+    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    named = sha3_256(os.fsencode(root)).digest.hex()[:32]
+    return Path(user) / "odfbuild" / "plans" / named
 
 
 class LocalSource(NamedTuple):

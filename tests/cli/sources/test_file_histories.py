@@ -7,6 +7,8 @@ at any write, with files cut into slices, and with heads set to any block that t
 
 - a file whose rows are not all in the chain is named by `plan` or `status`: as new, late or changed
 - a chain that has an input in part is refused, and what the message says goes on from there
+- what takes files in is refused for one of two reasons: a file that it has to read is damaged, or
+  the head is none that an ended run has left
 - after an apply with a rule, and unless a file is named as left out, the rows that stand are those
   of the files in their order, as they are now
 """
@@ -60,6 +62,7 @@ class History:
         self.files: dict[str, Content | None] = {}  # None: it cannot be read
         self.held: dict[str, list[Content]] = {}
         self.heads: list[str] = []
+        self.whole: set[str] = set()  # heads at which every input is there to its end
         self.done: list[str] = []
         self.count = 0
         self.slice_rows = chance.choice((1, 2, 3, 1_000))
@@ -152,6 +155,25 @@ class History:
         there = state is not None and state.polling is not None
         return ("run",) if there and self.chance.random() < 0.5 else ("apply", "--yes")
 
+    def take_in(self) -> Done:
+        """Take files in, and judge a refusal by what was done to the files and to the head."""
+        before = self.head()
+        done = self.command(*self.taking())
+        if done.code == 0:
+            self.whole |= {self.head()} - {""}
+            return done
+        codes = set(re.findall(r"error\[([\w-]+)\]", done.out + done.err))
+        right = {"invalid-source"} if None in self.files.values() else set()
+        right |= set() if before in self.whole else {"partial-input"}
+        assert codes, (done.out, done.err)
+        assert codes <= right, (codes, right, done.err, self.done)
+        return done
+
+    def head(self) -> str:
+        """Return the head, an empty text where there is none."""
+        source = self.source()
+        return "" if source is None else str(source.head() or "")
+
     def note(self) -> None:
         found = self.source()
         if found is None or (head := found.head()) is None or str(head) in self.heads:
@@ -195,13 +217,14 @@ class History:
 
     def applied(self) -> Done:
         """Take files in; where the chain has an input in part, as the message says."""
-        done = self.command(*self.taking())
+        done = self.take_in()
         if "[partial-input]" in (said := done.out + done.err):
             way = re.search(r"odfbuild (reset src (?!BLOCK)\w+)", said)
             assert way is not None, said
             set_back = self.command(*way[1].split(), "--yes")
             assert set_back.code == 0, set_back.err
-            done = self.command(*self.taking())
+            self.whole.add(self.head())  # from here it has to go on
+            done = self.take_in()
         return done
 
     def step(self) -> None:
@@ -222,6 +245,7 @@ class History:
         rows = {(row["k"], row["v"]) for row in self.log()}
         planned = self.command("plan", "-o", "json")
         if "partial-input" in planned.out:
+            assert self.head() not in self.whole, self.done
             return
         assert planned.code == 0, planned.err
         plan = json.loads(planned.out)
@@ -324,7 +348,7 @@ OPERATIONS: tuple[tuple[str, Callable[[History], object]], ...] = (
     ("damage", History.damage),
     ("delete", History.delete),
     ("plan", lambda history: history.command("plan")),
-    ("take in", lambda history: history.command(*history.taking())),
+    ("take in", History.take_in),
     ("killed", lambda history: history.killed(*history.taking())),
     ("reset", History.reset),
     ("by hand", History.by_hand),

@@ -302,7 +302,7 @@ def test_what_ends_a_verification_or_a_test_early_is_told(
     def broken(*_: object, **__: object) -> Iterator[object]:
         return map(ended, [None])
 
-    monkeypatch.setattr("odfbuild.cli.commands.check.verify.verify_datasets", broken)
+    monkeypatch.setattr("odfbuild.executors.verify.run.verify_datasets", broken)
     monkeypatch.setattr("odfbuild.cli.commands.check.test.data_tests", broken)
     done = run(name, "-o", "ndjson")
     assert done.code == code

@@ -509,7 +509,8 @@ UNREADABLE = {
         "duplicate-column", 29,
     ),
     "a function of too many arguments": query(
-        "select t, upper(k, k) as x from src", "The `upper` requires 1", "correct", column=26
+        "select t, upper(k, k) as x from src", "upper() with 2 arguments", "it takes 1",
+        "function-arguments", 26,
     ),
     "a system column": query(
         "select t, 1 as offset from src", "the query gives a column named 'offset'", "rename it",
@@ -596,7 +597,7 @@ def test_a_column_and_its_first_use_may_come_together(spark: Inside, project: Pa
         (
             "{kind: Append}",
             "select t, cast(k as int) as v from input",
-            "CAST_INVALID_INPUT in 'cast(k as int)', in several/2.csv\n",
+            "CAST_INVALID_INPUT in 'cast(k as int)'; the input is several/2.csv\n",
         ),
     ],
     ids=["merge", "query"],

@@ -11,8 +11,8 @@ import pytest
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.ingest import poll
 from odfbuild.executors.ingest import poll as ingest
-from odfbuild.executors.ingest import poll as together
 from odfbuild.executors.ingest.poll import goes_together
 from odfbuild.executors.ingest.read import column_policy
 from odfbuild.executors.verify.chain import verify
@@ -71,7 +71,7 @@ def test_files_taken_in_together_make_the_chain_that_single_ones_make(
     keys = [draw.choice("abcdef") for _ in range(40)]
     heads = []
     for most in (1, 3, 256):
-        monkeypatch.setattr(together, "MOST_FILES", most)
+        monkeypatch.setattr(poll, "MOST_FILES", most)
         shop = Workshop(tmp_path / str(most))
         shop.folder.mkdir()
         fill(shop, keys)
@@ -141,7 +141,7 @@ def test_a_large_file_is_not_read_before_its_turn(
     shop = Workshop(tmp_path)
     fill(shop, "abc")
     shop.file("001.csv", *(f"2024-01-01,{key},1" for key in range(2000)))
-    monkeypatch.setattr(together, "MOST_BYTES", 8000)
+    monkeypatch.setattr(poll, "MOST_BYTES", 8000)
     assert not shop.apply([ledger()]).failures
     assert names(shop) == read == ["000.csv", "001.csv", "002.csv"]
 

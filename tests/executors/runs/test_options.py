@@ -19,7 +19,7 @@ from odfbuild.executors.engine import interrupt as stopping
 from odfbuild.executors.engine.context import Round
 from odfbuild.executors.engine.interrupt import stoppable
 from odfbuild.executors.engine.protocol import IngestRequest
-from odfbuild.executors.runs import scheduler as runner
+from odfbuild.executors.runs import scheduler
 from odfbuild.executors.runs.options import RunSettings
 from odfbuild.executors.runs.report import Done, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.executors.runs.scheduler import InterruptedRun, run
@@ -216,7 +216,7 @@ class _Deaf(FakeEngine):
 def test_a_third_interrupt_leaves_a_step_behind_that_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_HASTE", 0.2)
+    monkeypatch.setattr(scheduler, "_HASTE", 0.2)
     monkeypatch.setattr(stopping._RUNNING, "engines", set())  # those of other tests go on
     shop = Workshop(tmp_path, engine := _Deaf())
     shop.file("1.csv", "2024-01-01,a,1")

@@ -52,6 +52,15 @@ openlineage:
   endpoint: api/v2/lineage
   token_env: LINEAGE_TOKEN
   namespace: markets-prod
+repositories:
+  hub:
+    url: "odf+https://hub.example.org"
+    trust: signed
+    witnesses: ["did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw"]
+  lake: {url: "s3://bucket/prefix/", region: eu-central-1}
+  usb: {url: "file:///media/usb", trust: any}
+  web: {url: "https://data.example.org/odf"}
+  mirror: {url: "ipns://data.example.org", gateway: "https://ipfs.example.org"}
 """
 
 GOOD = {

@@ -77,7 +77,7 @@ def test_a_profile_may_guard_a_target_but_not_lift_its_guards() -> None:
     )
 
 
-def test_a_profile_holds_targets_only() -> None:
+def test_a_profile_holds_targets_and_repositories_only() -> None:
     found = problems("odfbuild: 1\n", "default_target: dev\ntargets: []\n")
     assert "0.yaml:1:1: error[config]: unknown key 'default_target'" in found
     assert "0.yaml:2:10: error[config]: 'targets' must be a mapping" in found

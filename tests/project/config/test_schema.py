@@ -32,6 +32,7 @@ BEYOND = frozenset(
         "moved-in-a-circle",
         "moved-twice",
         "no-default-target",
+        "repository-witness-wrong",
         "selector-broken",
         "selectors-in-a-circle",
         "variable-default-not-in-enum",

@@ -1,8 +1,8 @@
 """Commands in processes of their own at the price of a fork: what they import is there already.
 
-`python -m tests.support.process.children` reads jobs, a line of JSON each, and answers each with
-the job's number and the exit code.  It has one thread, and imports what its children had to: so
-they start where a new process does, and the first of a kind alone takes as long.
+`python -m tests.support.process.children [sparkless]` reads jobs, a line of JSON each, and answers
+each with the job's number and the exit code.  It has one thread, and imports what its children had
+to: so they start where a new process does, and the first of a kind alone takes as long.
 """
 
 import atexit
@@ -28,9 +28,10 @@ _NOT_LEARNT = ("__main__", "__mp_main__", "pyspark", "py4j")
 
 
 class Children:
-    """Runs of odfbuild with the engine of the tests in the place of Spark."""
+    """Runs of odfbuild, with the engine of the tests in the place of Spark if it is `sparkless`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sparkless: bool) -> None:
+        self._sparkless = sparkless
         self._process: subprocess.Popen[str] | None = None
         self._numbers = itertools.count()
         atexit.register(self.close)
@@ -63,7 +64,7 @@ class Children:
             process.communicate()
 
     def _ask(self, job: Mapping[str, Any]) -> int:
-        process = self._process = self._process or _started()
+        process = self._process = self._process or _started(sparkless=self._sparkless)
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
@@ -72,9 +73,9 @@ class Children:
         return code
 
 
-def _started() -> "subprocess.Popen[str]":
+def _started(*, sparkless: bool) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.process.children"],
+        [sys.executable, "-m", "tests.support.process.children", *["sparkless"] * sparkless],
         cwd=REPOSITORY,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -152,8 +153,10 @@ def _run(job: dict[str, Any], names: int) -> None:
 
 if __name__ == "__main__":
     import odfbuild.cli.main  # noqa: F401 - imported once for all children
-    from odfbuild.executors.engine.spark import engine
-    from tests.support.engines import FakeEngine
 
-    engine.SparkEngine = lambda *_, **__: FakeEngine()  # type: ignore[assignment, misc]
+    if sys.argv[1:] == ["sparkless"]:
+        from odfbuild.executors.engine.spark import engine
+        from tests.support.engines import FakeEngine
+
+        engine.SparkEngine = lambda *_, **__: FakeEngine()  # type: ignore[assignment, misc]
     _serve()

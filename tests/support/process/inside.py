@@ -20,7 +20,7 @@ from tests.support.projects import REPOSITORY, Done, environment
 __all__ = ["Inside", "command", "heads", "lay_out", "without_jvm"]
 
 _SELF = (sys.executable, "-m", "tests.support.process.inside")
-_CHILDREN = Children()
+_CHILDREN = Children(sparkless=True)
 
 
 class Inside:
@@ -40,10 +40,11 @@ class Inside:
             patch.setattr(spark, "SparkEngine", lambda *_, **__: engine)
 
     def __call__(self, command: str, *arguments: str) -> Done:
-        """Run one command to its end."""
+        """Run one command to its end; one of a group is named with the word of that."""
         self._capture.readouterr()
         with self._patch.context() as patch, pytest.raises(SystemExit) as end:
-            patch.setattr(sys, "argv", ["odfbuild", command, "-C", str(self.project), *arguments])
+            place = ["-C", str(self.project)]
+            patch.setattr(sys, "argv", ["odfbuild", *command.split(), *place, *arguments])
             main()
         said = self._capture.readouterr()
         assert isinstance(end.value.code, int)

@@ -5,7 +5,12 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.support.process.children import Children
 
 __all__ = [
     "EXAMPLES",
@@ -15,11 +20,15 @@ __all__ = [
     "environment",
     "odfbuild",
     "probe",
+    "program",
     "shell",
 ]
 
 REPOSITORY = Path(__file__).parents[3]
 EXAMPLES = REPOSITORY / "examples"
+
+_OF_THE_START = ("PYTHON", "LC_", "LANG")
+"""Beginnings of variables that an interpreter reads when it starts."""
 
 _PROBE = """
 import json, sys
@@ -56,7 +65,21 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def odfbuild(*arguments: str, cwd: Path, **more: str) -> Done:
-    """Run odfbuild to its end."""
+    """Run odfbuild to its end in a process of its own, which has its modules from the start."""
+    if any(name.startswith(_OF_THE_START) for name in more):
+        return program(*arguments, cwd=cwd, **more)
+    return _forking().run(arguments, cwd, environment(**more))
+
+
+@cache
+def _forking() -> "Children":
+    from tests.support.process.children import Children
+
+    return Children(sparkless=False)
+
+
+def program(*arguments: str, cwd: Path, **more: str) -> Done:
+    """Run the installed program to its end."""
     return run([str(Path(sys.executable).parent / "odfbuild"), *arguments], cwd, more)
 
 

@@ -8,7 +8,11 @@ Then `before` was applied, and `chains.yaml` says what came into its chains sinc
     - rows: 3                              one slice, with `watermark` and `file` (the last read)
     - rows: 2                              of a derivative: the last offset that was read of each
       read: {acme.src: 2}
+    - columns: [t DATE NOT NULL]           its source is read with these columns from now on
     - engine: datafusion                   its query was for another engine; `query` may be another
+
+`hub` is a project in the same way, with its own `chains.yaml`: its datasets, each of which is
+called `hub.<account>/<name>`, are in the repository `hub`, as `<account>/<name>`.
 
 `options.txt` has more words of the command line, one a line.
 """
@@ -26,6 +30,7 @@ from odfbuild.odf.events import (
     ExecuteTransform,
     ExecuteTransformInput,
     MetadataEvent,
+    ReadStepCsv,
     SetDataSchema,
     SourceState,
     SqlQueryStep,
@@ -45,10 +50,11 @@ from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.workspace import Workspace
 from tests.planner.builders import Chain, dataset_id, slice_of
 
-__all__ = ["ENGINE", "PLANS", "Case", "as_revision", "cases", "lay_chains"]
+__all__ = ["ENGINE", "HUB", "PLANS", "Case", "as_revision", "cases", "lay_chains", "lay_hub"]
 
 PLANS = Path(__file__).parents[2] / "golden" / "plans"
 ENGINE = "4.2.0+odfbuild.1"
+HUB = "file:///hub/"  # stands for the folder of the repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,10 @@ class Case:
     @property
     def chains(self) -> Path:
         return self.folder / "chains.yaml"
+
+    @property
+    def hub(self) -> Path:
+        return self.folder / "hub"
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -100,11 +110,25 @@ def as_revision(root: Path, _: str) -> Iterator[Revision]:
     yield Revision(root.parent / "before", "0" * 40)
 
 
+def lay_hub(case: Case, folder: Path) -> None:
+    """Write the repository of a case into a folder, by the names that its datasets have there."""
+    workspace = folder / ".workspace"
+    _lay(case.hub, case.hub / "chains.yaml", workspace)
+    for alias, id in Workspace(workspace).names().items():
+        place = folder / str(alias).removeprefix("hub.")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (workspace / "datasets" / id.multibase).rename(place)
+
+
 def lay_chains(case: Case, workspace: Path) -> None:
     """Write the chains of a case, with ids that are made of the names."""
-    (document,) = read_documents(case.chains.read_text("utf-8"), "chains.yaml")
+    _lay(case.before, case.chains, workspace)
+
+
+def _lay(project: Path, given: Path, workspace: Path) -> None:
+    (document,) = read_documents(given.read_text("utf-8"), "chains.yaml")
     assert isinstance(document.value, dict)
-    chains = _chains(load_project(case.before).declared, document.value)
+    chains = _chains(load_project(project).declared, document.value)
     store = Workspace(workspace)
     for alias, chain in chains.items():
         dataset = store.make_room(chain.state.dataset)
@@ -138,6 +162,11 @@ def _event(
         if "query" in step:
             query = replace(query, queries=(SqlQueryStep(query=step["query"]),))
         return replace(transform, transform=query)
+    if "columns" in step:
+        polling = chain.state.polling
+        assert polling is not None
+        assert isinstance(polling.read, ReadStepCsv)
+        return replace(polling, read=replace(polling.read, ddl_schema=tuple(step["columns"])))
     if "schema" in step:
         return SetDataSchema(schema=_stored(chain, parse_ddl(step["schema"])))
     state, rows, mark = chain.state, step["rows"], step.get("watermark")

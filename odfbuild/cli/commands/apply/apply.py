@@ -22,6 +22,7 @@ from odfbuild.cli.arguments.options import (
     LockTimeout,
     MetadataOnly,
     NoProgress,
+    Offline,
     OnBusy,
     PlanExclude,
     Pools,
@@ -39,7 +40,7 @@ from odfbuild.cli.formats.outputs import wants_colour
 from odfbuild.cli.problems import whole
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
-from odfbuild.cli.render.run import report_json, report_text, told_of
+from odfbuild.cli.render.run import notes_of, report_json, report_text
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import names_of, reserved, reserved_for
 from odfbuild.cli.saved import saved_file
@@ -214,6 +215,7 @@ def apply(
     gate: Gate = "default",
     allow: Allow = None,
     metadata_only: MetadataOnly = False,
+    offline: Offline = False,
     yes: Yes = False,
     jobs: Jobs = 4,
     no_progress: NoProgress = False,
@@ -248,6 +250,7 @@ def apply(
         gate=gate,
         allow=tuple(allow or ()),
         metadata_only=metadata_only,
+        repositories="offline" if offline else None,
     )
     if file is not None and not scope.is_plain:
         raise typer.BadParameter("a saved plan is carried out as it is, with no other options")
@@ -298,7 +301,7 @@ def _apply_now(given: ProjectArguments, options: ApplyOptions) -> int:
 def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
     with reserved_for(
         project,
-        lambda: scoped(project, options.scope),
+        lambda: scoped(project, options.scope.looking),
         lambda made: made.plan,
         command="apply",
         on_busy=options.on_busy,
@@ -480,7 +483,7 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
     report, run, stopped = _run(project, plan, options, doing)
     for each in _failures(plan, report):
         sys.stderr.write(render_diagnostics([each]) + "\n")
-    notes = tuple(told_of(project, plan, report))
+    notes = tuple(notes_of(project, plan, report))
     if notes:
         sys.stderr.write(render_diagnostics(notes) + "\n")
     if options.output == "text":

@@ -21,7 +21,7 @@ from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics
-from odfbuild.cli.render.run import told_json, told_notes, told_words
+from odfbuild.cli.render.run import diagnostics_of_notes, notes_json, notes_words
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import printable, printable_json
@@ -150,7 +150,7 @@ def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> 
         else:
             results = _push_all(project, name, options, event_time)
     told = [(r.pushed.name, r.pushed.told) for r in results if r.pushed is not None]
-    notes = list(told_notes(alias, told, None, None))
+    notes = list(diagnostics_of_notes(alias, told, None, None))
     if notes:
         sys.stderr.write(render_diagnostics(notes) + "\n")
     if options.json:
@@ -255,8 +255,8 @@ def _line(done: Pushed) -> str:
     if done.repeated:
         return f"  = {done.name}: was pushed before{id}"
     if not done.blocks:
-        return f"  = {done.name}: nothing new{told_words([done.told])}{id}"
-    what = f"{count(done.blocks, 'block')}, {count(done.records, 'row')}{told_words([done.told])}"
+        return f"  = {done.name}: nothing new{notes_words([done.told])}{id}"
+    what = f"{count(done.blocks, 'block')}, {count(done.records, 'row')}{notes_words([done.told])}"
     return f"  + {done.name}: {what}, head {done.head.short()}{id}"
 
 
@@ -306,7 +306,7 @@ def _entry(result: _Result) -> dict[str, Any]:
         "id": done.id,
         "blocks": done.blocks,
         "records": done.records,
-        **told_json(done.told),
+        **notes_json(done.told),
     }
 
 

@@ -26,7 +26,7 @@ from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.config.settings import parse_day
 from odfbuild.project.yaml import Value, decode
 from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild import app

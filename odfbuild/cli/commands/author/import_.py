@@ -13,6 +13,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.app.import_chain import (
+    ImportAcceptance,
     ImportCandidate,
     examine,
     folders_of_inputs,
@@ -68,13 +69,14 @@ class _Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportMode:
-    """Whether a definition is written, whether inputs are taken in that are not here, and whether
-    sources are used.
+    """Whether a definition is written, whether inputs are taken in that are not here, whether
+    sources are used, and whether a head is taken that does not go on from what was accepted.
     """
 
     definition: bool = True
     with_inputs: bool = False
     with_sources: bool = False
+    force: bool = False
 
 
 def import_(
@@ -108,10 +110,21 @@ def import_(
             "that was imported before. Default: it is not used.",
         ),
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Take the head as it is, although it does not go on from the one that was "
+            "accepted of this dataset before, or is not signed any more.",
+        ),
+    ] = False,
 ) -> int:
     """Take an existing chain into the workspace, and write its definition."""
     settings = ImportMode(
-        definition=not no_definition, with_inputs=with_inputs, with_sources=with_sources
+        definition=not no_definition,
+        with_inputs=with_inputs,
+        with_sources=with_sources,
+        force=force,
     )
     return import_dataset(given, folder, name, settings)
 
@@ -161,6 +174,8 @@ def _take(
             if mine.waited and settings.definition:
                 _refuse_declared(load(open_given(given)), alias)
             refuse_other(project, found, alias)
+            acceptance = ImportAcceptance(forced=settings.force)
+            accepted = acceptance.accept(found, folder)
             there = project.workspace.open(found.copied.dataset)
             before = None if there is None else there.state()
             written = _defined(project, found.state, alias) if settings.definition else None
@@ -171,6 +186,7 @@ def _take(
             if bars:  # before the source is in force; another one may be disabled as yet
                 disable(root, id, source if before is None else None)
             dataset = put_in_place(project, found, alias)
+            problem = acceptance.remember(accepted)
             if bars:
                 disable(root, id, source)
             elif settings.with_sources:
@@ -179,7 +195,9 @@ def _take(
             if is_new:
                 _say_sources(alias, uses, settings)
             _finish(given, project, alias, written)
-    for line in _notes(project, alias, dataset.id, found):
+    if problem is not None:
+        hint(printable(f"note: the head is not remembered: {problem}") + "\n")
+    for line in (*accepted.judged.notes, *_notes(project, alias, dataset.id, found)):
         hint(printable(f"note: {line}") + "\n")
 
 

@@ -14,7 +14,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.files import AlreadyThereError, json_schemas, packaged
 from odfbuild.errors import OdfBuildError
 from odfbuild.project.files.checkout import refuse_links
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 from odfbuild.version import __version__
 
 TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -79,7 +79,7 @@ def init(
 
 def _laid_out(template: str) -> dict[str, bytes]:
     """Return the files of a new project by their names; what CI needs comes on top of a project."""
-    from odfbuild.suggest import did_you_mean
+    from odfbuild.texts.suggest import did_you_mean
 
     if template not in TEMPLATES:
         raise UnknownTemplateError(

@@ -34,7 +34,7 @@ from odfbuild.project.files.places import places_of
 from odfbuild.project.opened import refuse_damaged
 from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -24,8 +24,8 @@ from odfbuild.errors import ProjectError
 from odfbuild.host.files import open_regular
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.yaml.format import formatted
-from odfbuild.redaction import hiding
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.redaction import hiding
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild import app

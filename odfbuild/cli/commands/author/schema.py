@@ -10,7 +10,7 @@ import typer
 from odfbuild.cli import exits
 from odfbuild.cli.files import json_schemas
 from odfbuild.errors import OdfBuildError
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 
 class UnknownSchemaNameError(OdfBuildError):
@@ -23,7 +23,7 @@ def schema(
     kind: Annotated[str | None, typer.Argument(help="What is described.")] = None,
 ) -> int:
     """Print a JSON Schema for editors; without a kind, list the kinds there are."""
-    from odfbuild.suggest import did_you_mean
+    from odfbuild.texts.suggest import did_you_mean
 
     known = json_schemas()
     if kind is None:

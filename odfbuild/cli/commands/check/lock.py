@@ -1,11 +1,13 @@
-"""odfbuild lock: work out the columns of datasets, and write them into the lock file."""
+"""odfbuild lock: pin inputs of repositories, work out columns, and write the lock file."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild.app.check import ENGINE, ask_engine, broken_datasets, examine_all, query_findings
 from odfbuild.app.load_project import check_packages, load
@@ -15,27 +17,43 @@ from odfbuild.cli.arguments.options import Check, CheckSelection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.commands.check.deps import pins_text
+from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.check import datasets_text, outdated_text, schemas_text
+from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import ProjectErrors
 from odfbuild.executors.engine.columns import ColumnsOf
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.project.lock import LOCK_FILE, Lock, LockedSchema, read_lock, write_lock
+from odfbuild.project.lock import LOCK_FILE, Lock, LockedInput, LockedSchema, read_lock, write_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.packages import package_differences, pin
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild import app
     from odfbuild.odf.events import DataSchema
     from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.plan.remote import RemoteInput
+    from odfbuild.project.load import Project
 
 
 def lock(
     given: ProjectArguments,
     selection: CheckSelection = None,
     check: Check = False,
+    repin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--repin",
+            metavar="REF",
+            help="Pin this input anew, at the head that its repository has now, even if it is "
+            "another dataset by now; may be repeated.",
+        ),
+    ] = None,
 ) -> int:
-    """Write odfbuild.lock: revisions and hashes of packages, the columns of every dataset.
+    """Write odfbuild.lock: packages, inputs of repositories, and the columns of every dataset.
 
+    Inputs that have an entry keep it; a repository is asked for the others.
     Raises ProjectErrors with all queries that are refused; then the schemas stay as they were.
     """
     project = open_given(given)
@@ -47,7 +65,15 @@ def lock(
         outdated = bool(found)
     else:
         lock = _pinned(project, lock)
-    schemas = _schemas(project, lock, selection or ())
+    loaded = load(project)
+    inputs, unpinned = _inputs(project, loaded, lock, repin or (), check=check)
+    if unpinned or inputs != lock.inputs:
+        outdated = True
+        if not check:
+            lock = replace(lock, inputs=inputs)
+            write_lock(project.root, lock)
+            loaded = load(project)  # where ids are now that were not known
+    schemas = _schemas(project, loaded.declared, lock, selection or ())
     sys.stdout.write(schemas_text(lock.schemas, schemas))
     if schemas != lock.schemas:
         outdated = True
@@ -70,6 +96,50 @@ def _pinned(project: app.Opened, lock: Lock) -> Lock:
     return lock
 
 
+def _inputs(
+    project: app.Opened, loaded: Project, lock: Lock, repin: Sequence[str], *, check: bool
+) -> tuple[Mapping[str, LockedInput], bool]:
+    """Return the entries of inputs, and whether some have none, as a check leaves it."""
+    given = [each for declared in loaded.declared for each in declared.remote]
+    if not given and not lock.inputs and not repin:
+        return lock.inputs, False
+    from odfbuild.planner.plan.remote import reference_key
+
+    wanted = {reference_key(each.ref) for each in given}
+    anew = {each.lower() if "://" not in each else each for each in repin}
+    if unknown := sorted(anew - wanted):
+        raise UsageRefusedError(
+            what=f"--repin {unknown[0]}: no definition reads it",
+            why="what is pinned are inputs of definitions, as these name them",
+            fix=did_you_mean(unknown[0], sorted(wanted)) or "give an input of a repository",
+        )
+    kept = {key: lock.inputs[key] for key in sorted(wanted & lock.inputs.keys()) if key not in anew}
+    missing = [each for each in given if reference_key(each.ref) not in kept]
+    found = dict(kept)
+    if missing and not check:
+        found |= _pinned_inputs(project, loaded, missing, anew)
+    for key in sorted(lock.inputs.keys() - wanted):
+        sys.stdout.write(f"  - {printable(key)}: no definition reads it\n")
+    for key in sorted({reference_key(each.ref) for each in missing}):
+        pin = found.get(key)
+        told = "not pinned" if pin is None else f"{pin.id} at {pin.head.short()}"
+        sys.stdout.write(f"  + {printable(key)}: {told}\n")
+    return found, any(reference_key(each.ref) not in found for each in missing)
+
+
+def _pinned_inputs(
+    project: app.Opened, loaded: Project, missing: Sequence[RemoteInput], anew: Collection[str]
+) -> Mapping[str, LockedInput]:
+    from odfbuild.app.plan.remote_inputs import barred_readers, look_up_inputs
+
+    states = project.workspace.states()
+    looked = look_up_inputs(project, loaded, states, "look", among=missing, anew=anew)
+    wrong = barred_readers(loaded, looked)
+    if wrong:
+        raise ProjectErrors([found for error in wrong.values() for found in error.diagnostics()])
+    return looked.pins
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What a lock file knows already, for the engine that is installed."""
@@ -87,10 +157,9 @@ class _Known:
 
 
 def _schemas(
-    project: app.Opened, lock: Lock, selectors: Sequence[str]
+    project: app.Opened, declared: Sequence[Declared], lock: Lock, selectors: Sequence[str]
 ) -> Mapping[str, LockedSchema]:
     """Return the schemas to be locked; what is not selected stays as it was."""
-    declared = load(project).declared
     wanted = chosen(project, declared, selectors)
     texts = query_findings(declared, examine_all(declared))
     found = [problem for each in texts.values() for problem in each]

@@ -16,17 +16,14 @@ from odfbuild.cli.arguments.options import PlanExclude, Reports, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.exits import UsageRefusedError
-from odfbuild.cli.files import parse_reports
-from odfbuild.cli.formats.replay import checked_json, checked_lines
 from odfbuild.cli.terminal.console import hint
-from odfbuild.cli.unreadable import read_code
-from odfbuild.executors.verify.run import Checked, Since, Verification, verify_datasets
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 
 if TYPE_CHECKING:
     from odfbuild import app
+    from odfbuild.executors.verify.run import Checked, Since
 
 _REPORTS = {"junit": "a test case for each dataset", "json": "what -o json prints"}
 _MEANING = "it is the system time, or a block, after which data is verified"
@@ -82,6 +79,14 @@ def verify(
             "and remember them from now on.",
         ),
     ] = False,
+    signatures: Annotated[
+        bool,
+        typer.Option(
+            "--signatures",
+            help="Heads have to be signed: by the dataset's key, one it delegates to, or a witness "
+            "of a repository; and all that is signed of heads before has to hold.",
+        ),
+    ] = False,
     jobs: Annotated[
         int, typer.Option("-j", "--jobs", min=1, help="Datasets and steps at a time.")
     ] = 4,
@@ -93,6 +98,9 @@ def verify(
 ) -> int:
     """Rehash every block and data file, and recheck links, rules, rows and what was read."""
     from odfbuild.cli.arguments.selection import chosen_readable
+    from odfbuild.cli.files import parse_reports
+    from odfbuild.cli.unreadable import read_code
+    from odfbuild.executors.verify.run import Verification, verify_datasets
 
     reports = parse_reports(report or (), _REPORTS)
     project = open_given(given)
@@ -107,6 +115,7 @@ def verify(
         jobs=jobs,
         head=_pinned(chosen, head, recursive=recursive),
         accept_head=accept_head,
+        signatures=signatures,
     )
     found = verify_datasets(project, [known[name] for name in chosen], asked)
     shown = known if recursive else chosen
@@ -146,6 +155,8 @@ def _pinned(
 
 def _since(project: app.Opened, chosen: Sequence[DatasetId], text: str | None) -> Since | None:
     """Read a system time, or else a block of the one dataset that is verified."""
+    from odfbuild.executors.verify.run import Since
+
     if text is None:
         return None
     try:
@@ -179,6 +190,8 @@ class _VerifyRequest:
 
 def _text(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     """Print a line for each dataset as it is done, and what does not hold of it."""
+    from odfbuild.cli.formats.replay import checked_lines
+
     width = max((len(str(name)) for name in asked.names.values()), default=0)
     count = failed = 0
     for each in found:
@@ -203,6 +216,7 @@ def _junit(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]
 
 def _ndjson(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     """Print an event for each dataset as it is done."""
+    from odfbuild.cli.formats.replay import checked_json
     from odfbuild.cli.terminal.events import telling_events
 
     with telling_events(asked.project, "verify", asked.datasets) as (events, counts):
@@ -217,7 +231,7 @@ def _ndjson(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked
 
 
 def _json_text(every: Sequence[Checked], names: Names) -> str:
-    from odfbuild.cli.formats.replay import json_text
+    from odfbuild.cli.formats.replay import checked_json, json_text
     from odfbuild.cli.terminal.console import printable_json
 
     document = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +69,20 @@ def passphrase(purpose: str, *, new: bool, descriptor: int | None = None) -> str
             fix=f"put it into the variable {VARIABLE}, or name a descriptor: --passphrase-fd 3",
         )
     return _checked(_asked(purpose, new=new))
+
+
+def asked_once(descriptor: int | None = None) -> Callable[[DatasetId], str]:
+    """Return what gives the passphrase of a sealed key; what a descriptor has is read once."""
+    known: list[str] = []
+
+    def secret(key: DatasetId) -> str:
+        if descriptor is None:
+            return passphrase(f"open the key {key}", new=False)
+        if not known:
+            known.append(passphrase(f"open the key {key}", new=False, descriptor=descriptor))
+        return known[0]
+
+    return secret
 
 
 def _asked(purpose: str, *, new: bool) -> str:
@@ -146,9 +160,28 @@ def list_(
     return exits.DONE
 
 
+def new(
+    given: ProjectArguments,
+    seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
+    passphrase_fd: PassphraseFd = None,
+) -> int:
+    """Make a working key, which a dataset's key lets sign for it, and print its did:key."""
+    project = open_given(given)
+    if seal:
+        secret = passphrase("seal the new key", new=True, descriptor=passphrase_fd)
+        made = project.workspace.keys.new_working_key(lambda key: sealed.seal(key, secret))
+    else:
+        made = project.workspace.keys.new_working_key()
+    sys.stdout.write(f"{made.did_key()}\n")
+    return exits.DONE
+
+
 def export(
     given: ProjectArguments,
-    name: Annotated[str, typer.Argument(metavar="DATASET", help="A name, or a did:odf.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="DATASET", help="A name, a did:odf or did:key."),
+    ],
     file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
     seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
     passphrase_fd: PassphraseFd = None,
@@ -195,7 +228,9 @@ def import_(
 
 
 def _dataset(project: app.Opened, name: str) -> DatasetId:
-    """Return the id of a dataset that is given by it, or by its name."""
+    """Return the id of a dataset or key that is given by it, or by a dataset's name."""
+    if name.startswith("did:key:"):
+        return DatasetId.from_did_key(name)
     if name.startswith("did:"):
         return DatasetId.parse(name)
     return project.workspace.names()[app.find_name(project, name)]

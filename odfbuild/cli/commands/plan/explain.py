@@ -30,7 +30,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.diff import in_force
-from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
+from odfbuild.planner.plan import Append, Ingest, Move, Plan, Pull, Step, Transform
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Judged
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
@@ -41,7 +41,7 @@ from odfbuild.planner.plan.reasons import (
 )
 from odfbuild.project.config.quantities import lag_text
 from odfbuild.project.opened import refuse_damaged
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild.app.inspection.diff import Names
@@ -91,7 +91,11 @@ def explain(
         raise ProjectErrors(made.left_out.get(alias, ()))
     if each is None:
         assert state is not None  # noqa: S101 - one of the two is there
-        lines = list(_undeclared(by_id[state.dataset], state))
+        found = by_id[state.dataset]
+        if (planned := made.plan.datasets.get(found)) is not None and planned.origin is not None:
+            lines = list(_remote(made.plan, found, state, planned.origin))
+        else:
+            lines = list(_undeclared(found, state))
     else:
         passed = PassedOver() if state is None else files_of(project, state)
         lines = list(_declared(made.plan, each, state, names, passed))
@@ -112,6 +116,14 @@ def _undeclared(alias: DatasetAlias, state: ChainState) -> Iterator[str]:
     yield f"{alias}  ({kind_word(state.kind)}, in the workspace only)"
     yield ""
     yield "It will not run: no definition in this project declares it."
+
+
+def _remote(plan: Plan, alias: DatasetAlias, state: ChainState, origin: str) -> Iterator[str]:
+    steps = [step for step in plan.steps if step.target == alias]
+    yield printable(f"{alias}  ({kind_word(state.kind)}, from {origin})")
+    yield ""
+    yield _verdict(plan, steps, pushed=False)
+    yield from _section("Why", list(cause_lines(plan, alias)))
 
 
 def _declared(
@@ -154,7 +166,7 @@ def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool) -> str:
     if all(step.id in checks for step in steps):
         return "It runs only if there is news, which nothing but asking can tell."
     verbs = {Append: "append to its chain", Move: "take its new name", Ingest: "ingest",
-             Transform: "run its query"}  # fmt: skip
+             Transform: "run its query", Pull: "be brought up to date"}  # fmt: skip
     said = [verbs[type(step.work)] for step in steps if step.id not in checks]
     return f"It will {' and '.join(said)}."
 

@@ -15,7 +15,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.files import packaged
 from odfbuild.planner.evolution.rules.catalogue import catalogue, find_rule
 from odfbuild.planner.evolution.rules.page import rule_list, rule_text
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 _PAGE = "docs/errors.md"
 _ROW = re.compile(r"\| (`[a-z][a-z0-9-]*`(?:, `[a-z][a-z0-9-]*`)*) \| (.+) \|")

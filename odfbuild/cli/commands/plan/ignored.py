@@ -20,7 +20,7 @@ from odfbuild.planner.drift import ChainDrift, DriftKind
 from odfbuild.planner.select.methods import like
 from odfbuild.project.config.settings import SettingsReader, parse_day
 from odfbuild.project.yaml import Document, Value, decode, read_documents
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild.project.yaml.places import KeyPath

@@ -40,8 +40,8 @@ from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.value_paths import ITEM, KEY, VALUE, ValuePath, below, member
 from odfbuild.odf.wire.blocks import block_hash
-from odfbuild.redaction import BLANK, blanked, excerpt, redacted
 from odfbuild.state.chain.refs import AmbiguousBlockError, UnknownBlockError, find_block
+from odfbuild.texts.redaction import BLANK, blanked, excerpt, redacted
 
 if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState

@@ -21,6 +21,7 @@ from odfbuild.cli.arguments.options import (
     Gate,
     MaxBytes,
     MetadataOnly,
+    Offline,
     PlanExclude,
     PlanOutput,
     Verbose,
@@ -47,6 +48,7 @@ from odfbuild.planner.exclusion import reasons, with_left_out
 if TYPE_CHECKING:
     from odfbuild.app.inspection.query import RowsTried
     from odfbuild.planner.plan import Plan
+    from odfbuild.planner.plan.remote import Looking
     from odfbuild.state.memory.plans import CommandOutput
 
 
@@ -144,9 +146,14 @@ def plan(
     allow: Allow = None,
     metadata_only: MetadataOnly = False,
     refresh: Annotated[
-        Literal["auto", "off"],
-        typer.Option("--refresh", help="Whether to look at local sources for new files."),
+        Literal["auto", "off", "all"],
+        typer.Option(
+            "--refresh",
+            help="What is looked at for news: local sources (auto), nothing, or all, which is "
+            "repositories of inputs, too.",
+        ),
     ] = "auto",
+    offline: Offline = False,
     output: PlanOutput = PlanFormat.TEXT,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Save the plan for `apply FILE`.")
@@ -197,7 +204,8 @@ def plan(
         gate=gate,
         allow=tuple(allow or ()),
         metadata_only=metadata_only,
-        refresh=refresh == "auto",
+        refresh=refresh != "off",
+        repositories=_looking(refresh, out, offline=offline),
         against=against,
         engine=engine,
     )
@@ -214,6 +222,13 @@ def plan(
         tried=data_diff,
     )
     return show_plan(given, options)
+
+
+def _looking(refresh: str, out: Path | None, *, offline: bool) -> Looking | None:
+    """Say whether repositories are asked: for a plan that is to be carried out, they are."""
+    if offline:
+        return "offline"
+    return "look" if refresh == "all" or out is not None else None
 
 
 def show_plan(given: ProjectArguments, options: PlanOptions) -> int:

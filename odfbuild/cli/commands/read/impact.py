@@ -26,7 +26,7 @@ from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.evolution.columns.use import ALL, ColumnOrigins, ColumnUse
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.planner.select.facts import selection_graph
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild import app
@@ -112,7 +112,7 @@ def impact(
     """Say which datasets and columns a change of a dataset, or of one column, would touch."""
     project = open_given(given)
     loaded = load_readable(project)
-    dataset, column = _subject(loaded, name)
+    dataset, column = _subject(loaded, name, _remote_inputs(project, loaded))
     declared = loaded.sound
     use = column_use(project, declared)
     if column is not None:
@@ -134,10 +134,22 @@ def impact(
     return read_code(loaded)
 
 
-def _subject(loaded: Project, text: str) -> tuple[DatasetAlias, str | None]:
-    """Return the dataset that is meant, and the column if one is."""
+def _remote_inputs(project: app.Opened, loaded: Project) -> Collection[DatasetAlias]:
+    """Return the names of the inputs that are datasets of repositories."""
+    inputs = [given for each in loaded.declared for given in each.remote]
+    if not inputs:
+        return ()
+    from odfbuild.planner.plan.remote import names_in_workspace
+
+    return names_in_workspace(inputs, project.workspace.names()).values()
+
+
+def _subject(
+    loaded: Project, text: str, more: Collection[DatasetAlias] = ()
+) -> tuple[DatasetAlias, str | None]:
+    """Return the dataset that is meant, and the column if one is; `more` are known besides."""
     declared = loaded.declared
-    known = {each.alias for each in declared}
+    known = {each: each for each in (*more, *(each.alias for each in declared))}
     parts = text.split(".")
     for end in range(len(parts), 0, -1):
         try:
@@ -146,8 +158,7 @@ def _subject(loaded: Project, text: str) -> tuple[DatasetAlias, str | None]:
             continue
         refuse_wrong(loaded, alias)
         if alias in known:
-            spelled = next(each.alias for each in declared if each.alias == alias)
-            return spelled, ".".join(parts[end:]) or None
+            return known[alias], ".".join(parts[end:]) or None
     raise _unknown(text, declared)
 
 

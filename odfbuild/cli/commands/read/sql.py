@@ -13,34 +13,25 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import ALL_ROWS, AsAt, AsOf, Key, Log, RowOutput, SafeCsv, To
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.commands.read.show import tell_more, tell_none
-from odfbuild.cli.commands.read.views import ViewOptions, is_time, view_of
 from odfbuild.cli.exits import UsageRefusedError
-from odfbuild.cli.files import read_bounded, refusal_of
-from odfbuild.cli.formats.rows import (
-    TABLE_ROWS,
-    Destination,
-    destination,
-    shown_uuids,
-    write_out,
-)
 from odfbuild.errors import Diagnostic, InvalidQueryError, OdfBuildError, ProjectErrors, SourceSpan
-from odfbuild.executors.engine.analysis import PlacedQueryError
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.queries import copied_uuids
-from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild import app
+    from odfbuild.cli.commands.read.views import ViewOptions
+    from odfbuild.cli.formats.rows import Destination
     from odfbuild.executors.data.frames import Frame
     from odfbuild.executors.data.views import DatasetView
+    from odfbuild.executors.engine.analysis import PlacedQueryError
     from odfbuild.odf.schema.value_paths import ValuePath
+    from odfbuild.sql.analysis.facts import QueryFacts
 
 _MOST_BYTES = 1 << 20
 _REFUSED = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reason.FOREIGN_CODE)
@@ -68,6 +59,10 @@ def sql(
 ) -> int:
     """Query datasets by name with Spark SQL; nothing is changed."""
     from odfbuild.app.inspection.query import answered
+    from odfbuild.cli.commands.read.views import ViewOptions
+    from odfbuild.cli.formats.rows import TABLE_ROWS, destination
+    from odfbuild.executors.engine.analysis import PlacedQueryError
+    from odfbuild.planner.queries import copied_uuids
 
     asked = ViewOptions(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     goal = destination(output, to, safe_csv=safe_csv)
@@ -88,6 +83,9 @@ def sql(
 
 
 def _print(found: Frame, to: Destination, uuids: frozenset[ValuePath], *, cut: bool) -> None:
+    from odfbuild.cli.commands.read.show import tell_more, tell_none
+    from odfbuild.cli.formats.rows import TABLE_ROWS, shown_uuids, write_out
+
     if to.is_table and cut and found.rows > TABLE_ROWS:
         tell_more("first", TABLE_ROWS)
         found = found.slice(0, TABLE_ROWS)
@@ -98,6 +96,8 @@ def _print(found: Frame, to: Destination, uuids: frozenset[ValuePath], *, cut: b
 
 def _question(text: str | None, file: Path | None) -> tuple[str, str]:
     """Return the text of the question and the name under which errors show it."""
+    from odfbuild.cli.files import read_bounded, refusal_of
+
     if (text is None) == (file is None):
         raise UsageRefusedError(
             what="one question is asked" if text is not None else "there is no question",
@@ -119,6 +119,9 @@ def _views(
     project: app.Opened, question: str, name: str, asked: ViewOptions
 ) -> Mapping[str, DatasetView]:
     """Return what the question reads, by the names that it uses."""
+    from odfbuild.cli.commands.read.views import is_time, view_of
+    from odfbuild.sql.analysis.facts import examine
+
     known = list(map(str, project.workspace.names()))
     used = tuple(dict.fromkeys(_known(question, project)))
     facts = examine((QueryStep(None, question),), (*used, *known), ())
@@ -154,6 +157,8 @@ def _findings(
     facts: QueryFacts, question: str, name: str, known: list[str]
 ) -> Iterator[Diagnostic]:
     """Yield what is wrong with the question, each at its place."""
+    from odfbuild.sql.analysis.facts import diagnostics
+
     for each, told in zip(facts.about(*_REFUSED), diagnostics(facts, _REFUSED), strict=True):
         place = each.place
         what = told.what.removesuffix(f" (line {place.line}, column {place.column})")

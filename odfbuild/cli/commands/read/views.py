@@ -16,7 +16,7 @@ from odfbuild.executors.data.checks.verified_files import data_files, slices_upt
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.refs import back, find_block
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.views import DatasetView

@@ -21,8 +21,8 @@ from odfbuild.executors.engine.spark.jvm.failure import (
     says_memory,
 )
 from odfbuild.executors.engine.spark.session import interrupted
-from odfbuild.redaction import excerpt
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried
+from odfbuild.texts.redaction import excerpt
 
 _CANCELLED = "SPARK_JOB_CANCELLED"
 _USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")

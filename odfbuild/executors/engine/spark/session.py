@@ -23,7 +23,7 @@ from odfbuild.executors.engine.spark.cluster import (
     python_program,
 )
 from odfbuild.executors.engine.spark.jvm.archive import build_later, options
-from odfbuild.executors.engine.spark.jvm.attach import Attached, attach
+from odfbuild.executors.engine.spark.jvm.attach import LOOK, Attached, attach, unused
 from odfbuild.executors.engine.spark.jvm.failure import ended
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.launch import (
@@ -192,7 +192,7 @@ class _Host:
         if is_off(how.resident) or how.java_options is not None:
             return None
         wanted = partial(traits, self._java, how.master, how.memory, self.cores)
-        return attach(self._cache, wanted, python_program(how.master), _LOGGER.warning)
+        return attach(self._cache, wanted, python_program(how.master), _say_once)
 
     def _own(self) -> Jvm:
         how, java, folder = self.how, self._java, new_folder(self._cache)
@@ -228,7 +228,7 @@ class _Host:
                 try:
                     return self.jvm.connect()
                 except JvmFailedError as error:
-                    _LOGGER.warning("the resident engine is not used: %s", error.why)
+                    _say_once(unused(error.why, LOOK))
                     self.jvm.stop()
                     self.jvm = self._own()
             return self.jvm.connect()
@@ -299,8 +299,16 @@ def _check_guarded(session: "SparkSession") -> None:
 
 
 _LOGGER = logging.getLogger("odfbuild.engine")
+_said: set[str] = set()
 _LOCK = threading.RLock()
 _running: list[_Host] = []  # none or one
+
+
+def _say_once(text: str) -> None:
+    """Warn of something once in the life of this process, which may start many engines."""
+    if text not in _said:
+        _said.add(text)
+        _LOGGER.warning("%s", text)
 
 
 def is_connected() -> bool:

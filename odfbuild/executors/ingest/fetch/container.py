@@ -39,8 +39,8 @@ from odfbuild.executors.ingest.process.program import last_words, printed, signa
 from odfbuild.host.files import read_regular
 from odfbuild.odf.events import FetchStepContainer, SourceState
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
-from odfbuild.redaction import excerpt
 from odfbuild.state.files.checksum import checked_object, object_with_check_sum
+from odfbuild.texts.redaction import excerpt
 
 _SIGNALS: Final = 128
 _FIXES: Final = {

@@ -5,7 +5,6 @@ redirect names.  A download that breaks off is continued where it stopped if the
 version of what it sends, and started again otherwise.
 """
 
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +32,7 @@ from odfbuild.executors.ingest.fetch.request import (
     redact,
     unreachable,
 )
+from odfbuild.host.client_logs import silence_clients
 
 if TYPE_CHECKING:
     import ssl
@@ -93,7 +93,7 @@ def _speaking(request: Request) -> Iterator[None]:
     """Turn what the HTTP library says into errors of ours."""
     import httpx
 
-    _silence()
+    silence_clients()
     try:
         yield
     except httpx.ConnectError as error:
@@ -109,12 +109,6 @@ def _speaking(request: Request) -> Iterator[None]:
         raise TransientError(unreachable(request, _reason(error, request))) from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise unreachable(request, _reason(error, request)) from None
-
-
-def _silence() -> None:
-    """Keep httpx from logging the URL that it requests, which may hold a key."""
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _client(request: Request) -> "httpx.Client":

@@ -42,7 +42,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 _DEFAULT: Final = "%Y-%m-%d"
 _ZONE: Final = re.compile(r"(?<!%)((?:%%)*)%Z")
@@ -282,15 +282,33 @@ def pending_bytes(
     0 for a remote one, and for one that may not be read.
     """
     with suppress(FetchError, NotPermittedError, FileNotFoundError):
-        match step:
-            case FetchStepFilesGlob():
-                found = news(step, state, project_dir, reach=reach) or []
-                return sum(Path(path).stat().st_size for path in found)
-            case FetchStepUrl() if is_local(step) and "${{" not in step.url:
-                path = file_of(step.url, project_dir)
-                reach(str(path))
-                return path.stat().st_size if path.is_file() else 0
+        return sum(path.stat().st_size for path in _new_files(step, state, project_dir, reach))
     return 0
+
+
+def first_file(
+    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach = anywhere
+) -> Path | None:
+    """Return the file that a fetch from a local source would bring next, if it is there.
+
+    None for a remote source, and for one that may not be read.
+    """
+    with suppress(FetchError, NotPermittedError, OSError):
+        return next((p for p in _new_files(step, state, project_dir, reach) if p.is_file()), None)
+    return None
+
+
+def _new_files(
+    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach
+) -> Sequence[Path]:
+    match step:
+        case FetchStepFilesGlob():
+            return [Path(path) for path in news(step, state, project_dir, reach=reach) or []]
+        case FetchStepUrl() if is_local(step) and "${{" not in step.url:
+            path = file_of(step.url, project_dir)
+            reach(str(path))
+            return [path] if path.is_file() else []
+    return []
 
 
 def news(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import EngineError
-from odfbuild.redaction import redacted, secret_parts, without
+from odfbuild.texts.redaction import redacted, secret_parts, without
 
 
 class FetchError(EngineError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from odfbuild.executors.engine.interrupt import go_on, killable, poll
-from odfbuild.redaction import redacted
+from odfbuild.texts.redaction import redacted
 
 _BLOCK: Final = 1 << 20
 _KEPT: Final = 64 << 10

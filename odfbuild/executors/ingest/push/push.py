@@ -27,9 +27,9 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
-from odfbuild.redaction import excerpt
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.partial_inputs import in_part
+from odfbuild.texts.redaction import excerpt
 
 _LONGEST_ID: Final = 500
 _QUICK: Final = 1 << 20  # bytes that are read in less time than an engine needs to end again
@@ -64,7 +64,7 @@ class Pushed:
 
     `blocks` and `records` are what the commit added, 0 and 0 if nothing was news; `repeated` tells
     that the id was there already.  `head` is the dataset's head afterwards, `told` what the input
-    had besides its rows.
+    had beside its rows.
     """
 
     name: str
@@ -164,7 +164,7 @@ def _take_in(
         blocks=0 if done is None else done.blocks,
         records=0 if done is None else done.records,
         head=added.state.head,
-        told=InputNotes() if done is None else done.told,
+        told=InputNotes() if done is None else done.notes,
     )
 
 

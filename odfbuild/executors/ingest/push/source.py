@@ -4,7 +4,7 @@ from odfbuild.errors import EngineError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddPushSource, DatasetKind
 from odfbuild.odf.opaque import refuse_opaque
-from odfbuild.suggest import did_you_mean
+from odfbuild.texts.suggest import did_you_mean
 
 DEFAULT_SOURCE = "default"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.executors.data.fine_times import noting
 from odfbuild.executors.ingest.read.notes import ReadNotes
+from odfbuild.executors.ingest.read.problems import UnsupportedReadError
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,
@@ -19,6 +20,7 @@ from odfbuild.odf.events import (
     ReadStepNdJson,
     ReadStepParquet,
 )
+from odfbuild.odf.schema.types import MOST_DIGITS, too_wide, type_name
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
@@ -35,6 +37,7 @@ def read(
     what the step says, UnsupportedReadError for what this version does not read.
     """
     told = ReadNotes() if notes is None else notes
+    _refuse_wide(step, name)
     try:
         with noting(told.fine_times):
             frame = _read(step, path, staging, name, told)
@@ -44,6 +47,17 @@ def read(
         if told.aside is not None:
             told.aside.close()
     return frame
+
+
+def _refuse_wide(step: ReadStep, name: str) -> None:
+    """Refuse declared decimals that no engine holds, which a chain from elsewhere may have."""
+    for field in () if step.schema is None else step.schema.fields:
+        if too_wide(field.type) is not None:
+            raise UnsupportedReadError(
+                what=f"{name}: the column {field.name} is declared as {type_name(field.type)}",
+                why=f"the engine, and the files that it writes, have at most {MOST_DIGITS} digits",
+                fix=f"declare it with at most {MOST_DIGITS} digits, or as STRING",
+            )
 
 
 def _read(step: ReadStep, path: Path, staging: Path, name: str, notes: ReadNotes) -> "Frame | None":

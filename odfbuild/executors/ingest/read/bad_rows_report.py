@@ -32,10 +32,10 @@ from odfbuild.odf.schema.ddl import DdlError, to_ddl
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import BadRows, IngestOptions
 from odfbuild.project.lock.columns import column_lines
-from odfbuild.redaction import redacted
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.memory.drift import keep_drift, known_drift
 from odfbuild.state.workspace import Workspace
+from odfbuild.texts.redaction import redacted
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME: Final = 120

@@ -26,6 +26,7 @@ from odfbuild.executors.ingest.read.json_records import (
 from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, drift_of
 from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
 from odfbuild.executors.ingest.read.problems import (
+    TWICE,
     InvalidSourceError,
     Rejected,
     UnsupportedReadError,
@@ -181,7 +182,9 @@ class _Document:
                 raise self._broken(at, "a key in double quotes expected")
             key, at = self._value(at)
             at = self._after(at, ":")
-            if key == keys[depth] and not found:
+            if key == keys[depth]:
+                if found:
+                    raise self._astray(at, keys, depth + 1, TWICE)
                 found = True
                 at = self._skip((yield from self._below(at, keys, depth + 1)))
             else:

@@ -2,9 +2,13 @@
 
 Numbers come as their own text (`Number`), so that none is rounded before its type is known.  A
 number may be written as a string (many services do so); a string is never made from a number.
+
+An object may have a key twice (RFC 8259, section 4): readers take the first, the last or neither.
+Where such a key is that of a column or a member, the record is refused; of others nothing is read.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +18,7 @@ import pyarrow.compute as pc
 from odfbuild.executors.data.fine_times import noting_column, passed
 from odfbuild.executors.ingest.read.problems import (
     REQUIRED,
+    TWICE,
     Bad,
     Rejected,
     UnsupportedReadError,
@@ -40,7 +45,26 @@ class Number(str):
     __slots__ = ()
 
 
-DECODER: Final = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
+class RepeatedMembers(dict[str, Json]):
+    """An object that has keys several times, with their last values; `twice` are these keys."""
+
+    def __init__(self, members: Mapping[str, Json], twice: frozenset[str]) -> None:
+        super().__init__(members)
+        self.twice = twice
+
+
+def json_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """Return an object of its members, in their order."""
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    counts = Counter(name for name, _ in pairs)
+    return RepeatedMembers(members, frozenset(n for n, count in counts.items() if count > 1))
+
+
+DECODER: Final = json.JSONDecoder(
+    parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=json_object
+)
 
 
 def check_buildable(schema: pa.Schema) -> None:
@@ -130,6 +154,7 @@ class _ColumnBuilder:
     ) -> Column:
         """Return the column that a member of all records makes."""
         noting_column(field.name, len(records))
+        self._reject_twice(records, rows, field.name, field.name)
         return self.column([r.get(field.name) for r in records], rows, field, field.name)
 
     def column(self, values: list[Json], rows: Sequence[int], field: pa.Field, path: str) -> Column:
@@ -154,6 +179,7 @@ class _ColumnBuilder:
         children = []
         spread = _spread([value is not None for value in found])
         for child in target:
+            self._reject_twice(objects, present, child.name, f"{path}.{child.name}")
             members = [value.get(child.name) for value in objects]
             column = self.column(members, present, child, f"{path}.{child.name}")
             children.append(column.take(spread))
@@ -175,6 +201,7 @@ class _ColumnBuilder:
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
     ) -> Column:
         found = self._only(values, rows, path, dict, "an object")
+        self._reject_twice([value or {} for value in found], rows, None, path)
         pairs = [None if value is None else list(value.items()) for value in found]
         offsets, items, origins = _flattened(pairs, rows)
         keys = self.column([key for key, _ in items], origins, target.key_field, f"{path} (key)")
@@ -220,6 +247,19 @@ class _ColumnBuilder:
                 value = None  # noqa: PLW2901
             found.append(value)
         return found
+
+    def _reject_twice(
+        self,
+        objects: Sequence[Mapping[str, Json]],
+        rows: Sequence[int],
+        name: str | None,
+        path: str,
+    ) -> None:
+        """Reject objects that have a key several times: that of a member, or any if it is None."""
+        for row, found in zip(rows, objects, strict=True):
+            if type(found) is RepeatedMembers and (name is None or name in found.twice):
+                key = min(found.twice) if name is None else name
+                self._add(row, f"column {path}: the key {quoted(key)} {TWICE}")
 
     def _of_size(
         self, found: Sequence[list[Json] | None], rows: Sequence[int], path: str, size: int

@@ -25,7 +25,7 @@ from odfbuild.executors.ingest.read.values import (
     is_readable,
     typed,
 )
-from odfbuild.odf.events import ReadStepParquet
+from odfbuild.odf.events import DataType, ReadStepParquet
 from odfbuild.odf.schema.arrow import (
     UnknownArrowTypeError,
     declared_schema,
@@ -33,6 +33,7 @@ from odfbuild.odf.schema.arrow import (
     kept_type,
     to_arrow,
 )
+from odfbuild.odf.schema.types import MOST_DIGITS, too_wide, type_name
 
 
 class ColumnCast:
@@ -61,7 +62,9 @@ class ColumnCast:
         column = cells.column(field.name)
         noting_column(field.name, cells.num_rows)
         try:
-            return _as(column, field.type)
+            made = _as(column, field.type)
+            made.validate()  # some casts of Arrow give what is no array, as of views of nulls
+            return made
         except Misfit:
             row, text = failing(column.cast(pa.string()), field.type, Formats(), 1)[0]
             wanted = expected(field.type, Formats())
@@ -79,7 +82,8 @@ class ColumnCast:
             why="every value must be of the type of its column",
             fix="correct the file, or make the column optional"
             if text.endswith(REQUIRED)
-            else "correct the type in `read.schema`, or convert the column in `preprocess`",
+            else "correct the type in `read.schema`, or declare one there that its values go into, "
+            "such as STRING, and convert the column in `preprocess`",
         )
 
 
@@ -144,39 +148,114 @@ def read_parquet(
         ) from None
 
 
+def check_footer(step: ReadStepParquet, path: Path, name: str) -> pa.Schema | None:
+    """Return the columns that a file would be read as, by what its end says of them, if it does.
+
+    None for an empty file, and for one that cannot be opened: reading it tells why.  Raises
+    InvalidSourceError as `read_parquet` does for columns, whatever the rows are.
+    """
+    declared = declared_schema(step)
+    if path.stat().st_size == 0:
+        return None
+    try:
+        with opened_file(path) as file:
+            found = file.schema_arrow.remove_metadata()
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return None
+    schema = _checked(found, declared, name)
+    wanted = [column for column in schema.names if column in found.names]
+    nothing = pa.Table.from_arrays([pa.nulls(0, found.field(n).type) for n in wanted], names=wanted)
+    return ColumnCast(schema, name).apply(nothing).schema
+
+
+def _checked(found: pa.Schema, declared: pa.Schema | None, name: str) -> pa.Schema:
+    """Return the schema to read a file by."""
+    schema = _plain(found, name) if declared is None else declared
+    _check_columns(found, schema, name)
+    return schema
+
+
 def _frame(
     file: pq.ParquetFile, declared: pa.Schema | None, path: Path, staging: Path, name: str
 ) -> Frame:
     found = file.schema_arrow.remove_metadata()
-    schema = _plain(found, name) if declared is None else declared
+    schema = _checked(found, declared, name)
     wanted = [column for column in schema.names if column in found.names]
-    _check_columns(found, schema, name)
-    if _size(file, len(wanted)) <= LARGE:
-        cells = file.read(columns=wanted)
-        return Frame.of(ColumnCast(schema, name).apply(cells))
-    if declared is None and schema == found:
+    if declared is None and schema == found and _size(file, len(wanted)) > LARGE:
         return Frame.at(path, schema=schema)
+    try:
+        return _cells(file, schema, wanted, staging, name)
+    except pa.ArrowNotImplementedError as error:
+        raise _undecoded(file, wanted, name, error) from None
+
+
+def _cells(
+    file: pq.ParquetFile, schema: pa.Schema, wanted: list[str], staging: Path, name: str
+) -> Frame:
     cast = ColumnCast(schema, name)
+    if _size(file, len(wanted)) <= LARGE:
+        return Frame.of(cast.apply(file.read(columns=wanted)))
     pieces = (pa.Table.from_batches([batch]) for batch in file.iter_batches(columns=wanted))
     return on_disk((cast.apply(piece) for piece in pieces), schema, staging)
 
 
+def _undecoded(
+    file: pq.ParquetFile, wanted: list[str], name: str, error: pa.ArrowException
+) -> InvalidSourceError:
+    """Return the error of a column whose values cannot be decoded: the first one."""
+    place, why = "", error
+    for column in wanted:
+        try:
+            next(file.iter_batches(batch_size=1, columns=[column]), None)
+        except pa.ArrowNotImplementedError as first:
+            place, why = f" column {column}:", first
+            break
+    return InvalidSourceError(
+        what=f"{name}:{place} its values cannot be decoded",
+        why=str(why).split("\n")[0],
+        fix="declare the columns to read in `read.schema`, without this one, or write the file "
+        "with another type",
+    )
+
+
 def _plain(found: pa.Schema, name: str) -> pa.Schema:
     """Return the types that datasets hold, all timestamps as milliseconds in UTC."""
-    try:
-        plain = to_arrow(from_arrow(found))
-    except UnknownArrowTypeError as error:
-        raise InvalidSourceError(
-            what=f"{name}: {error.what}",
-            why=error.why,
-            fix="declare the columns to read in `read.schema`, without this one",
-        ) from None
+    fields = []
+    for column in found:
+        try:
+            plain = from_arrow(pa.schema([column]))
+        except UnknownArrowTypeError as error:
+            raise InvalidSourceError(
+                what=f"{name}: column {column.name}: {error.what}",
+                why=error.why,
+                fix="declare the columns to read in `read.schema`, without this one",
+            ) from None
+        wide = too_wide(plain.fields[0].type)
+        if wide is not None:
+            raise _too_many_digits(name, column, wide)
+        fields += to_arrow(plain)
     instant = pa.timestamp("ms", "UTC")
     times = [
         field.with_type(instant if pa.types.is_timestamp(field.type) else kept_type(field.type))
-        for field in plain
+        for field in fields
     ]
     return pa.schema(times)
+
+
+def _too_many_digits(name: str, column: pa.Field, wide: DataType) -> InvalidSourceError:
+    scale = getattr(wide, "scale", 0)
+    nearest = f"DECIMAL({MOST_DIGITS},{min(scale, MOST_DIGITS)})"
+    whole = pa.types.is_decimal(column.type)
+    return InvalidSourceError(
+        what=f"{name}: column {column.name}: {type_name(wide)} has more digits than are stored",
+        why=f"the engine and the files that it writes have decimals of at most {MOST_DIGITS} "
+        "digits, and no digit is left out unasked",
+        fix=f"declare the columns in `read.schema`, this one as {nearest}, which refuses a value "
+        "that needs more, or as STRING"
+        if whole
+        else "declare the columns to read in `read.schema`, without this one, or write the file "
+        f"with {nearest}",
+    )
 
 
 def _check_columns(found: pa.Schema, schema: pa.Schema, name: str) -> None:

@@ -7,11 +7,16 @@ from typing import Final
 
 from odfbuild.errors import EngineError
 from odfbuild.odf.read_options import ReadOptionError
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 _LISTED: Final = 5
 _SHOWN: Final = 60
 REQUIRED: Final = "no value, but the column is required"
+TWICE: Final = "is there twice in one object"
+_ONE: Final = (
+    "correct the file; with `bad_rows: divert` in the defaults of odfbuild.yaml such records are "
+    "put aside; a Pipe in `prepare` can keep one of the two, as `jq -c .` keeps the last"
+)
 _OPTIONAL: Final = "correct the file, or make the column optional"
 _FIX: Final = "correct the file, or declare the column as STRING and convert it in `preprocess`"
 _NOT_TEXT: Final = (" the number ", " true ", " false ", " an object ", " an array ")
@@ -64,13 +69,18 @@ class Rejected(Exception):
             name,
             [(line_of(bad.row), bad.text) for bad in self.found],
             more=self.more,
-            why="every value must be of the type of its column",
+            why="readers of JSON take the first value, the last or none (RFC 8259, section 4), so "
+            "which one is meant is not known"
+            if all(bad.text.endswith(TWICE) for bad in self.found)
+            else "every value must be of the type of its column",
             fix=self._fix(),
         )
 
     def _fix(self) -> str:
         if all(REQUIRED in bad.text for bad in self.found):
             return _OPTIONAL
+        if all(bad.text.endswith(TWICE) for bad in self.found):
+            return _ONE
         said = (bad.text.partition(":")[2] for bad in self.found)
         return _OF_KIND if any(each.startswith(_NOT_TEXT) for each in said) else _FIX
 

@@ -23,10 +23,10 @@ from odfbuild.executors.runs.openlineage.model import (
 )
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform
+from odfbuild.planner.plan import Append, Ingest, Move, Pull, Step, Transform
 from odfbuild.project.config.openlineage import endpoint_of
 from odfbuild.project.opened import Opened
-from odfbuild.redaction import without
+from odfbuild.texts.redaction import without
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Round
@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 
 _PATIENCE, _HASTE = 10.0, 3.0  # seconds that the end of an apply waits for a server
-_KINDS = {Append: "DEFINITION", Move: "RENAME", Ingest: "INGEST", Transform: "TRANSFORM"}
+_KINDS = {
+    Append: "DEFINITION",
+    Move: "RENAME",
+    Ingest: "INGEST",
+    Transform: "TRANSFORM",
+    Pull: "PULL",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol
 from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.project.config.openlineage import Endpoint
 from odfbuild.project.files.checkout import refuse_links
-from odfbuild.redaction import without
+from odfbuild.texts.redaction import without
 
 if TYPE_CHECKING:
     import httpx

@@ -34,9 +34,9 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.columns.derive import data_schema
 from odfbuild.planner.plan import Append, Ingest, Step, Transform
-from odfbuild.redaction import without
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.workspace import Workspace
+from odfbuild.texts.redaction import without
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns.output import ColumnRef as Used

@@ -13,7 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from odfbuild import app
-from odfbuild.app import import_chain
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.commands.author.import_ import ImportMode, import_dataset
 from odfbuild.cli.files import AlreadyThereError
@@ -21,7 +20,10 @@ from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.chain.state import fold
 from odfbuild.odf.events import MetadataEvent, Seed, SetInfo
 from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.repositories import intake
+from odfbuild.repositories.signatures.signing import find_signing_key, sign_here
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.files.disk import Disk
@@ -235,13 +237,13 @@ def test_a_push_in_between_is_refused_as_another_head(
 ) -> None:
     take(second, folder_of(market, "src"))
     append(market, "src", SetInfo(description="there"))
-    check = import_chain.refuse_other
+    put = intake.put_in_place
 
-    def pushed(*given: Any) -> None:
-        check(*given)
+    def pushed(*given: Any) -> Dataset:
         append(second.project, "src", SetInfo(description="here"))
+        return put(*given)
 
-    monkeypatch.setattr(import_chain, "refuse_other", pushed)
+    monkeypatch.setattr(intake, "put_in_place", pushed)
     done = second("import", str(folder_of(market, "src")))
     assert done.code == 1
     assert "error[already-here]" in done.err
@@ -535,3 +537,62 @@ def test_a_protected_target_is_named(market: Path, second: Inside) -> None:
     (second.project / "odfbuild.yaml").write_text(text)
     refused(second, "the target 'dev' is protected", str(folder_of(market, "src")), code=64)
     take(second, folder_of(market, "src"), "--target", "dev")
+
+
+# heads that were accepted before
+
+
+@pytest.fixture
+def third(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Inside:
+    """Run commands of one more empty project, by the same user."""
+    project = lay_out(tmp_path / "third", {"odfbuild.yaml": "odfbuild: 1\nname: third\n"})
+    return Inside(project, capsys, monkeypatch, FakeEngine())
+
+
+def signed(project: Path, name: str = "src") -> None:
+    """Sign the head of a dataset with its key."""
+    own = Workspace(project / ".odfbuild")
+    found = own.open(DatasetAlias.parse(name))
+    assert found is not None
+    sign_here(found, find_signing_key(own.keys, found, NOON), NOON, None)
+
+
+def test_what_is_signed_comes_along(market: Path, second: Inside) -> None:
+    signed(market)
+    take(second, folder_of(market, "src"))
+    assert second("verify", "--signatures", "src").code == 0
+    append(market, "src", SetInfo(description="more"))
+    signed(market)
+    take(second, folder_of(market, "src"))
+    assert second("verify", "--signatures", "src").code == 0
+
+
+def test_an_older_copy_than_was_accepted_is_refused_unless_forced(
+    market: Path, second: Inside, third: Inside, tmp_path: Path
+) -> None:
+    shutil.copytree(folder_of(market, "src"), tmp_path / "older")
+    append(market, "src", SetInfo(description="more"))
+    take(second, folder_of(market, "src"))
+    refused(third, "head-rolled-back", str(tmp_path / "older"), "src", code=7)
+    take(third, tmp_path / "older", "src", "--force")
+
+
+def test_a_folder_in_which_somebody_goes_on_unsigned_is_refused(
+    market: Path, second: Inside, third: Inside
+) -> None:
+    signed(market)
+    take(second, folder_of(market, "src"))
+    append(market, "src", SetInfo(description="forged"))
+    refused(second, "unsigned-head", str(folder_of(market, "src")), code=7)
+    refused(third, "unsigned-head", str(folder_of(market, "src")), code=7)
+    signed(market)
+    take(second, folder_of(market, "src"))
+
+
+def test_a_folder_with_a_changed_attestation_is_refused(market: Path, second: Inside) -> None:
+    signed(market)
+    (attestation,) = (folder_of(market, "src") / "attestations").iterdir()
+    attestation.write_bytes(attestation.read_bytes().replace(b'"sig":"', b'"sig":"A'))
+    refused(second, "bad-signature", str(folder_of(market, "src")), code=7)

@@ -1,6 +1,8 @@
 """What is refused of a query for its form is what Spark's analyser refuses, over drawn queries."""
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +14,19 @@ from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns import columns_of
+from odfbuild.sql.findings import Reason
+from odfbuild.sql.functions import ALLOWED
+from odfbuild.sql.text.shape import Call, Select
+from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.sql.text.tree_values import FORMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
+EXAMPLES = int(os.environ.get("ODFBUILD_TEST_EXAMPLES", "150"))
 COLUMNS = "k STRING, v INT, n INT"
 
 
@@ -32,7 +40,18 @@ def session(engine: SparkEngine) -> "Iterator[SparkSession]":
         session.catalog.dropTempView(name)
 
 
-_NUMBERS = ["0", "1", "-1", "1 + 1", "n", "n + 1", "cast(2 as int)"]
+_NUMBERS = [
+    "0",
+    "1",
+    "-1",
+    "1 + 1",
+    "n",
+    "n + 1",
+    "cast(2 as int)",
+    "1L",
+    "1S",
+    "cast(1 as bigint)",
+]
 _CALLS = st.one_of(
     st.sampled_from(["rank()", "dense_rank()", "percent_rank()", "cume_dist()", "row_number()"]),
     st.sampled_from(["sum(v)", "first(v)", "count(*)", "max(v)", "lag(v)", "lead(v) ignore nulls"]),
@@ -41,34 +60,37 @@ _CALLS = st.one_of(
     st.builds("nth_value(v, {})".format, st.sampled_from(_NUMBERS)),
     st.builds("ntile({})".format, st.sampled_from(_NUMBERS)),
 )
-_RANKS = ("rank", "dense_rank", "percent_rank", "row_number", "ntile", "cume_dist")
-_FRAMES = ["rows unbounded preceding", "range between unbounded preceding and current row"]
-_BOUND_FRAMES = ["rows between 1 preceding and current row", "rows 2 preceding"]
-"""Frames of rows that ranks refuse too; only the kind of a frame is known."""
+_BOUNDS = ["unbounded preceding", "2 preceding", "-1 preceding", "0 preceding", "current row"]
+_BOUNDS += ["1 following", "-2 following", "unbounded following"]
+_FRAMES = st.one_of(
+    st.just(""),
+    st.sampled_from(
+        ["rows unbounded preceding", "range between unbounded preceding and current row"]
+    ),
+    st.builds("{} {}".format, st.sampled_from(["rows", "range"]), st.sampled_from(_BOUNDS[:5])),
+    st.builds(
+        "{} between {} and {}".format,
+        st.sampled_from(["rows", "range"]),
+        st.sampled_from(_BOUNDS),
+        st.sampled_from(_BOUNDS),
+    ),
+)
 
 
 @st.composite
-def windows(draw: st.DrawFn, call: str) -> str:
+def windows(draw: st.DrawFn) -> str:
     """Draw a window: keys, an order and a frame, or none of them."""
     parts = [
         draw(st.sampled_from(["", "partition by k"])),
-        draw(st.sampled_from(["", "order by n"])),
+        draw(st.sampled_from(["", "order by n", "order by n desc", "order by n, v"])),
     ]
-    rank = call.split("(", maxsplit=1)[0] in {
-        "rank",
-        "dense_rank",
-        "percent_rank",
-        "row_number",
-        "ntile",
-    }
-    frames = ["", *_FRAMES, *([] if rank or call == "cume_dist()" else _BOUND_FRAMES)]
-    return " ".join((*parts, draw(st.sampled_from(frames)))).strip()
+    return " ".join((*parts, draw(_FRAMES))).strip()
 
 
 @st.composite
 def window_queries(draw: st.DrawFn) -> str:
     call = draw(_CALLS)
-    over = draw(windows(call))
+    over = draw(windows())
     item = draw(st.sampled_from(["{}", "1 + {}", "case when k = 'x' then {} end"]))
     if draw(st.booleans()):
         return f"select {item.format(f'{call} over w')} as x from a window w as ({over})"
@@ -77,6 +99,8 @@ def window_queries(draw: st.DrawFn) -> str:
 
 
 _ITEMS = ["k", "v", "v as m", "1 as one", "max(v) as m", "count(*) as c", "max(v) + 1 as p"]
+_ITEMS += ["sum(max(v)) as s", "max(abs(min(v))) as s", "sum(count(*)) over () as s"]
+_ITEMS += ["max(sum(v) over ()) as s", "sum(max(v)) over (order by min(n)) as s"]
 _HAVINGS = ["", "", "having true", "having 1 = 1", "having max(v) > 1", "having count(*) > 0"]
 
 
@@ -100,7 +124,7 @@ def nested_queries(draw: st.DrawFn) -> str:
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=EXAMPLES)
 @given(st.one_of(window_queries(), group_queries(), nested_queries()))
 def test_a_form_is_refused_where_spark_refuses_it(session: "SparkSession", query: str) -> None:
     from pyspark.errors import AnalysisException
@@ -112,6 +136,48 @@ def test_a_form_is_refused_where_spark_refuses_it(session: "SparkSession", query
         assert found, f"{query}: {error.getCondition()}"
     else:
         assert not found, query
+
+
+OPERATORS = {"and", "or", "not", "between", "div", "like", "ilike", "rlike", "regexp", "in", "mod"}
+"""Functions whose names are also operators: what stands in parentheses is no list of theirs."""
+QUANTIFIERS = {"any", "some", "exists", "every"}
+WITH_UNITS = {"date_add", "date_diff", "dateadd", "datediff"}
+"""Functions that take three arguments where the first is the word of a unit, which null is not."""
+NUMBERED = (
+    ALLOWED
+    - {*FORMS.values(), "extract", "listagg", "string_agg"}
+    - OPERATORS
+    - QUANTIFIERS
+    - WITH_UNITS
+)
+
+
+@settings(deadline=None, max_examples=2 * EXAMPLES)
+@given(st.sampled_from(sorted(NUMBERED)), st.integers(0, 8))
+def test_numbers_of_arguments_are_those_of_the_registry(
+    session: "SparkSession", name: str, count: int
+) -> None:
+    query = f"select {name}({', '.join(['null'] * count)}) as x from a"
+    with suppress(SqlTextError):
+        shape = QueryStep(None, query).statement.shape  # else it is refused as no query
+        assert isinstance(shape, Select)
+        call = shape.outputs[0].value
+        if isinstance(call, Call) and call.name == name:  # else the parser has a form for the name
+            _agrees(session, query)
+
+
+def _agrees(session: "SparkSession", query: str) -> None:
+    from pyspark.errors import ParseException, PySparkException
+
+    refused = [f for f in misuses([QueryStep(None, query)]) if f.reason is Reason.ARGUMENTS]
+    condition = ""
+    try:
+        session.sql(query).schema  # noqa: B018 - analyses it
+    except ParseException:  # an operator, or a form with words for commas
+        return
+    except PySparkException as error:  # some functions look at the values of constants, too
+        condition = str(error.getCondition())
+    assert bool(refused) == condition.startswith("WRONG_NUM_ARGS"), (query, condition)
 
 
 _TYPED = "b BOOLEAN, v INT, g DOUBLE, c DECIMAL(12,2), k STRING, d DATE, t TIMESTAMP"

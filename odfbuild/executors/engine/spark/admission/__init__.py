@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from odfbuild.executors.engine.analysis import PlacedQueryError
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED
 from odfbuild.executors.engine.spark.errors import SentQuery, place_of
-from odfbuild.redaction import excerpt
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
+from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

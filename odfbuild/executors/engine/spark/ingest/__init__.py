@@ -54,6 +54,7 @@ from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema, spark_type
 from odfbuild.odf.events import MergeStrategyLedger
 from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.columns import own_names
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts
 
@@ -229,12 +230,11 @@ def _reserved(request: IngestRequest) -> tuple[str, ...]:
 
 def _default_preprocess(frame: "DataFrame", request: IngestRequest) -> list[str]:
     """Return the columns of a source without schema: clashes renamed, event time made a time."""
-    reserved, vocab = _reserved(request), request.vocab
-    taken, columns = set(frame.columns), []
+    vocab, columns = request.vocab, []
+    operations = reads_operations(request.merge)
+    renamed = own_names(frame.columns, vocab, operations=operations)
     for field in frame.schema.fields:
-        name = field.name
-        while name in reserved or (name != field.name and name in taken):
-            name = f"_{name}"
+        name = renamed.get(field.name, field.name)
         text = quoted(field.name)
         if name == vocab.event_time_column:
             text = _as_time(text, field.dataType.typeName())

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
 from odfbuild.executors.engine.spark.jvm.launch import (
@@ -87,6 +87,18 @@ class Attached:
         self.line.close()
 
 
+LOOK: Final = "`odfbuild engine status` tells how it is, `odfbuild engine stop` ends it"
+_ANEW: Final = "`odfbuild engine stop`, then `odfbuild engine start`, gives one that fits"
+
+
+def unused(why: str, way_on: str) -> str:
+    """Return what is said where the resident engine is of no use."""
+    return (
+        f"warning: the resident engine is not used: {why}. This command starts an "
+        f"engine of its own; {way_on}."
+    )
+
+
 def attach(
     cache: Path, wanted: Callable[[], dict[str, str]], python: str, note: Note
 ) -> Attached | None:
@@ -102,16 +114,16 @@ def attach(
         return None
     unlike = differences(kept.traits, wanted())
     if unlike:
-        note(f"the resident engine is not used: its {unlike[0]}")
+        note(unused(f"its {unlike[0]}", _ANEW))
         return None
     try:
         line, answer = ask(kept, {"ask": "use", "pid": os.getpid()})
     except (OSError, ValueError) as error:
-        note(f"the resident engine is not used: it does not answer ({type(error).__name__})")
+        note(unused(f"it does not answer ({type(error).__name__})", LOOK))
         return None
     if "refused" in answer:
         line.close()
-        note(f"the resident engine is not used: {answer['refused']}")
+        note(unused(str(answer["refused"]), LOOK))
         return None
     return Attached(
         line=line,

@@ -7,7 +7,7 @@ from typing import Final
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError
 from odfbuild.host.files import open_regular
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 MEMORY_FIX: Final = (
     "raise `memory` in odfbuild.yaml, as in engine: {spark: {memory: 8g}}, or run fewer steps at "

@@ -33,7 +33,7 @@ from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_s
 from odfbuild.executors.engine.spark.cluster.secret import SECRET
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.host.files import read_regular
-from odfbuild.redaction import excerpt
+from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 _MAKES_TIMES: Final = re.compile(
-    r"\bas timestamp|::\s*timestamp|\btimestamp\s*[('\"]|micro|nano|to_timestamp|timestamp_seconds|"
+    r"\bas timestamp|::\s*timestamp|\btimestamp\s*(?!'[\dTZ :+-]*'(?!\s*['\"]))[('\"]|"
+    r"micro|nano|to_timestamp|timestamp_seconds|"
     r"gettimestamp|timestampadd|dateadd|make_\w*(?:timestamp|interval)|from_(?:json|csv|xml|avro)|"
     r"variant|\.\d{4,}|interval(?!\s+'?\d+'?\s+(?:second|minute|hour|day|week|month|year)s?\b)",
     re.IGNORECASE,

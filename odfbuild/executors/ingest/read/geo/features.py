@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from odfbuild.executors.ingest.read.geo.geometry import GEOMETRY, geometry_text
-from odfbuild.executors.ingest.read.json_records import DECODER, shown
-from odfbuild.executors.ingest.read.problems import InvalidSourceError
+from odfbuild.executors.ingest.read.geo.geometry import GEOMETRY, geometry_text, repeated_key
+from odfbuild.executors.ingest.read.json_records import DECODER, RepeatedMembers, shown
+from odfbuild.executors.ingest.read.problems import TWICE, InvalidSourceError, quoted
 from odfbuild.executors.ingest.read.text import utf8_blocks
 from odfbuild.host.files import open_regular
 
@@ -193,9 +193,13 @@ def read_feature(stream: JsonStream, *, with_id: bool = False) -> dict[str, Any]
     """
     if stream.peek() != "{":
         raise NotAFeatureError(f"{shown(stream.value())} is not a feature")
-    members = {}
+    members, twice = dict[str, Any](), set[str]()
     for key in stream.members():
+        twice |= {key} & members.keys()
         members[key] = _geometry(stream) if key == "geometry" else stream.value()
+    for key in ("type", "properties", "geometry", *([ID_COLUMN] if with_id else [])):
+        if key in twice:
+            raise NotAFeatureError(f"`{key}` {TWICE}")
     return _record(members, with_id=with_id)
 
 
@@ -218,20 +222,25 @@ def _record(members: dict[str, Any], *, with_id: bool) -> dict[str, Any]:
         if not isinstance(members[name], dict | None):
             raise NotAFeatureError(f"`{name}` is not an object")
     properties = members["properties"] or {}
-    if with_id and ID_COLUMN in members:
-        properties = {ID_COLUMN: members[ID_COLUMN], **properties}
-    return {**properties, GEOMETRY_COLUMN: _text(members["geometry"])}
+    named = {ID_COLUMN: members[ID_COLUMN]} if with_id and ID_COLUMN in members else {}
+    record = {**named, **properties, GEOMETRY_COLUMN: _text(members["geometry"])}
+    if isinstance(properties, RepeatedMembers):
+        return RepeatedMembers(record, properties.twice - {GEOMETRY_COLUMN})
+    return record
 
 
 def _text(geometry: Any) -> str | None:
     if geometry is None:
         return None
     try:
-        return geometry_text(geometry)
+        twice, text = repeated_key(geometry), geometry_text(geometry)
     except ValueError:
         raise NotAFeatureError("`geometry` has a number beyond the range of numbers") from None
     except RecursionError:
         raise NotAFeatureError("`geometry` is nested too deeply") from None
+    if twice is not None:
+        raise NotAFeatureError(f"in `geometry` the key {quoted(twice)} {TWICE}")
+    return text
 
 
 _LONGEST_LINE: Final = 256 << 20
@@ -294,6 +303,8 @@ def _collection(
         raise _astray(f"{name}:{stream.line}: {shown(stream.value())} is not an object")
     lacking = {"type", "features"}
     for key in stream.members():
+        if key in {"type", "features"} - lacking:
+            raise _astray(f"{name}:{stream.line}: `{key}` {TWICE}")
         if key == "features" and key in lacking:
             yield from _elements(stream, name, keep, with_id)
         else:

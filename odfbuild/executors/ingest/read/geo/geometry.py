@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from odfbuild.executors.ingest.read.json_records import RepeatedMembers, json_object
 from odfbuild.executors.ingest.read.problems import Bad, Rejected
 from odfbuild.executors.ingest.read.values import Column
 from odfbuild.host.json_text import parse_json
@@ -28,8 +29,19 @@ def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not a number of JSON")
 
 
-GEOMETRY: Final = json.JSONDecoder(parse_constant=_refuse)
+GEOMETRY: Final = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=json_object)
 """Reads a geometry: its floats become those of the machine, as in every geographic library."""
+
+
+def repeated_key(value: Any) -> str | None:
+    """Return a key that an object of a geometry has twice, None if there is none."""
+    if isinstance(value, RepeatedMembers):
+        return min(value.twice)
+    held = [e for n, e in value.items() if n != "coordinates"] if isinstance(value, dict) else value
+    if not isinstance(held, list):
+        return None
+    return next((key for each in held if (key := repeated_key(each)) is not None), None)
+
 
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.process.inside import lay_out
-from tests.support.projects import odfbuild
+from tests.support.projects import program
 from tests.support.projects.texts import derivative, root
 
 pytestmark = pytest.mark.spark
@@ -27,12 +27,12 @@ def test_a_resident_engine_without_memory_is_named_and_others_go_on(tmp_path: Pa
             "data/1.csv": "t,k,v\n2024-01-01,a,1\n2024-01-02,b,2\n",
         },
     )
-    started = odfbuild("engine", "start", "--idle", "5m", cwd=shop)
+    started = program("engine", "start", "--idle", "5m", cwd=shop)
     assert started.code == 0, started.err
     try:
-        done = odfbuild("apply", "--yes", "-j", "1", cwd=shop)
+        done = program("apply", "--yes", "-j", "1", cwd=shop)
     finally:
-        odfbuild("engine", "stop", "--now", cwd=shop)
+        program("engine", "stop", "--now", cwd=shop)
     assert done.code == 4, done.err
     assert "error[engine-memory]: a: Spark failed to run the query: Java ran out of memory" in (
         done.err

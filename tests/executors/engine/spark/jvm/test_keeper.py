@@ -227,10 +227,10 @@ def test_one_that_fits_is_used_and_one_that_does_not_is_left_alone(tmp_path: Pat
         assert found is not None
         assert notes == []
         unlike = {**TRAITS, "memory": "4g"}
-        assert attached(tmp_path, unlike) == (
-            None,
-            ["the resident engine is not used: its memory is 2g, not 4g"],
-        )
+        found, (said,) = attached(tmp_path, unlike)
+        assert found is None
+        assert "the resident engine is not used: its memory is 2g, not 4g. This command" in said
+        assert "`odfbuild engine stop`, then `odfbuild engine start`" in said
         assert len(running.door.lent) == 1
 
 
@@ -244,10 +244,13 @@ def test_one_that_does_not_answer_or_refuses_is_not_waited_for(
         place.kept.write_text(replace(there, port=silent.getsockname()[1]).text())
         found, notes = attached(tmp_path)
         assert found is None
-        assert notes == ["the resident engine is not used: it does not answer (TimeoutError)"]
+        assert "the resident engine is not used: it does not answer (TimeoutError)" in notes[0]
+        assert "`odfbuild engine status`" in notes[0]
         place.kept.write_text(there.text())
         monkeypatch.setattr("odfbuild.executors.engine.spark.jvm.keeper._MOST", 0)
-        assert attached(tmp_path) == (None, ["the resident engine is not used: it is full"])
+        found, (said,) = attached(tmp_path)
+        assert found is None
+        assert "the resident engine is not used: it is full" in said
 
 
 def test_what_a_killed_one_left_is_not_believed(tmp_path: Path) -> None:

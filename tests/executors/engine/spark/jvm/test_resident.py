@@ -16,7 +16,7 @@ from odfbuild.executors.engine.spark.jvm import attach as attached
 from odfbuild.executors.engine.spark.session import Sessions, Start
 from odfbuild.executors.engine.spark.settings import StepSize
 from tests.support.process.inside import lay_out
-from tests.support.projects import Done, environment, odfbuild, run
+from tests.support.projects import Done, environment, program, run
 
 pytestmark = pytest.mark.spark
 
@@ -85,7 +85,7 @@ def bare(folder: Path) -> dict[str, str]:
 
 
 def command(folder: Path, *arguments: str, **more: str) -> Done:
-    return odfbuild(*arguments, cwd=folder, **{**bare(folder), **more})
+    return program(*arguments, cwd=folder, **{**bare(folder), **more})
 
 
 def status(folder: Path, **more: str) -> dict[str, object]:

@@ -102,6 +102,14 @@ PLAIN = {
     "plain": "select k, max(event_time) as event_time, min(event_time) as t from s group by k",
     "hours": "select max(event_time) + interval 1 hour as event_time, k from s group by k",
 }
+LITERALS = {
+    "whole": ("timestamp'2020-01-01 00:00:00'", False),
+    "with a zone": ("TIMESTAMP '2020-01-01T00:00:00 +01:00'", False),
+    "of milliseconds": ("timestamp'2020-01-01 00:00:00.001'", False),
+    "fine": ("timestamp'2020-01-01 00:00:00.000001'", True),
+    "escaped": ("timestamp'2020-01-01 00:00:00\\u002e000001'", True),
+    "in double quotes": ('timestamp "2020-01-01 00:00:00.000001"', True),
+}
 SCHEMA = from_arrow(
     pa.schema(
         [
@@ -167,6 +175,30 @@ def test_a_query_that_makes_no_times_cuts_none(
     either_way: SparkEngine, tmp_path: Path, query: str
 ) -> None:
     assert stateful(either_way, tmp_path, query).cut == ()
+
+
+@pytest.mark.parametrize("literal", LITERALS)
+def test_literals_are_cut_where_they_are_fine(
+    engine: SparkEngine, tmp_path: Path, literal: str
+) -> None:
+    text, is_fine = LITERALS[literal]
+    query = f"select k, max(event_time) as event_time, max({text}) as t from s group by k"
+    frame = stateful(engine, tmp_path, query)
+    assert [each.column for each in frame.cut] == (["t"] if is_fine else [])
+
+
+def test_a_query_with_literals_of_whole_seconds_is_asked_once(
+    engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object) -> str:
+        raise AssertionError("the result is asked for the least of its times")
+
+    monkeypatch.setattr("odfbuild.executors.engine.spark.transform.fine_times.in_utc", asked)
+    query = (
+        "select k, coalesce(max(event_time), timestamp'2020-01-01 00:00:00') as event_time "
+        "from s group by k"
+    )
+    assert stateful(engine, tmp_path, query).rows == 1
 
 
 def test_results_tell_and_keys_refuse(run: Inside) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.arrow import joins as weighing
-from odfbuild.executors.engine.arrow import keyed as touched
+from odfbuild.executors.engine.arrow import keyed
 from odfbuild.executors.engine.arrow.keyed import Sides
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
@@ -78,14 +78,14 @@ def test_windows_read_the_time_that_they_span(
     engine: SparkEngine, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bool] = []
-    original = touched._KeyedRead.by_window
+    original = keyed._KeyedRead.by_window
 
-    def by_window(reading: touched._KeyedRead) -> Sides | None:
+    def by_window(reading: keyed._KeyedRead) -> Sides | None:
         found = original(reading)
         taken.append(found is not None)
         return found
 
-    monkeypatch.setattr(touched._KeyedRead, "by_window", by_window)
+    monkeypatch.setattr(keyed._KeyedRead, "by_window", by_window)
     shape = next(each for each in SHAPES if each.name == name)
     for number in range(40, 43):
         folder = tmp_path / str(number)
@@ -115,11 +115,11 @@ def test_a_step_that_touches_too_many_keys_reads_everything(
     engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def limited(one: SparkEngine, work: TransformWork) -> tuple[SparkEngine, TransformWork]:
-        monkeypatch.setattr(touched, "MOST_KEYS", 0)
+        monkeypatch.setattr(keyed, "MOST_KEYS", 0)
         return one, work
 
     def free(one: SparkEngine, work: TransformWork) -> tuple[SparkEngine, TransformWork]:
-        monkeypatch.setattr(touched, "MOST_KEYS", 100)
+        monkeypatch.setattr(keyed, "MOST_KEYS", 100)
         return one, work
 
     shape = next(each for each in SHAPES if each.name == "distinct aggregate")

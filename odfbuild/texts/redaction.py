@@ -7,12 +7,12 @@ While a source is read, its credentials are known: `hiding` blanks them in all t
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-from odfbuild.known_secrets import BLANKED, hidden
+from odfbuild.texts.known_secrets import BLANKED, KEPT, hidden
 
 BLANK = "***"
 _NAMES = (
@@ -70,8 +70,8 @@ def hiding(secrets: Iterable[str]) -> Iterator[None]:
 
     A server may send back what it was sent, also as data, which messages repeat.
     """
-    forms = _forms(secrets)
-    before = BLANKED.set((lambda text: _hidden(text, forms)) if forms else None)
+    secrets = frozenset(secrets)
+    before = BLANKED.set(_blanking(secrets) if secrets else None)
     try:
         yield
     except Exception as error:  # one that nobody expected is shown as it is
@@ -79,6 +79,19 @@ def hiding(secrets: Iterable[str]) -> Iterator[None]:
         raise
     finally:
         BLANKED.reset(before)
+
+
+def keep_hidden(*secrets: str) -> None:
+    """Blank these secrets, too, in all that is redacted from now on, and in errors and output."""
+    if not KEPT.secrets.issuperset(secrets):
+        KEPT.secrets |= frozenset(secrets)
+        KEPT.blanked = _blanking(KEPT.secrets)
+
+
+def _blanking(secrets: Iterable[str]) -> Callable[[str], str]:
+    """Return what returns a text without these secrets, in whatever spelling, and where cut."""
+    forms = _forms(secrets)
+    return lambda text: _hidden(text, forms) if forms else text
 
 
 def _hidden(text: str, forms: tuple[str, ...]) -> str:
@@ -247,13 +260,14 @@ def _spellings(secret: str) -> set[str]:
     from base64 import b64encode, urlsafe_b64encode
     from html import escape
 
-    forms = {secret, quote(secret), quote(secret, ""), quote_plus(secret), unquote(secret)}
+    raw = _bytes(secret)
+    forms = {secret, quote(raw), quote(raw, ""), quote_plus(raw), unquote(secret)}
     forms |= {_ESCAPE.sub(lambda found: found[0].lower(), each) for each in forms}
     for text in (secret, unquote(secret)):
         in_json, in_html = json.dumps(text, ensure_ascii=False)[1:-1], escape(text)
         forms |= {in_json, in_json.replace("/", "\\/"), json.dumps(text)[1:-1]}
         forms |= {in_html, escape(text, quote=False), in_html.replace("&#x27;", "&#39;")}
-        data = text.encode("utf-8", "surrogateescape")
+        data = _bytes(text)
         for before in range(3):
             whole = b64encode(b"\0" * before + data).decode()
             url_safe = urlsafe_b64encode(b"\0" * before + data).decode()
@@ -261,3 +275,11 @@ def _spellings(secret: str) -> set[str]:
             end = len(whole.rstrip("=")) - (1 if (before + len(data)) % 3 else 0)
             forms |= {whole[start:end], url_safe[start:end]}
     return {each for each in forms if len(each) >= _SHORTEST_SECRET}
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes of a text, of which some may be no characters."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

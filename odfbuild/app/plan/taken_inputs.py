@@ -1,0 +1,57 @@
+"""What undeclared inputs were when their readers took from them last.
+
+How an input got to its head does not matter to the judgement of what reads it: a plan may be about
+to bring it there, or a pull, a clone or an import has done so before.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import AddPushSource, SetDataSchema, SetPollingSource, SetTransform
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.evolution.assess import TakenInputs
+from odfbuild.state.workspace import Workspace
+
+_DEFINING = (AddPushSource, SetDataSchema, SetPollingSource, SetTransform)
+
+
+def taken_inputs(
+    workspace: Workspace,
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+) -> TakenInputs:
+    """Return, by reader, its undeclared inputs whose definition is another one by now.
+
+    `current` are datasets as they are in the workspace.  Nothing is read of inputs that stand where
+    they stood; of others the blocks since, and all of them only if one of these defines anything.
+    """
+    own = {each.alias for each in declared}
+    outside = {state.dataset: state for alias, state in current.items() if alias not in own}
+    known: dict[tuple[DatasetId, Multihash], ChainState | None] = {}
+    found: dict[DatasetAlias, dict[DatasetId, ChainState]] = {}
+    for each in declared:
+        reader = current.get(each.alias)
+        for input, read in ({} if reader is None else reader.progress).items():
+            last = read.new_block_hash or read.prev_block_hash
+            if last is None or input not in outside or outside[input].head == last:
+                continue
+            if (input, last) not in known:
+                known[input, last] = _taken(workspace, outside[input], last)
+            state = known[input, last]
+            if state is not None:
+                found.setdefault(each.alias, {})[input] = state
+    return found
+
+
+def _taken(workspace: Workspace, now: ChainState, last: Multihash) -> ChainState | None:
+    dataset = workspace.dataset(now.dataset)
+    try:
+        since = dataset.blocks(after=last, upto=now.head)
+        if not any(isinstance(block.event, _DEFINING) for _, block in since):
+            return None
+        return dataset.state(last)
+    except OdfBuildError:
+        return None  # of a rewritten input and of a damaged chain others tell

@@ -1,0 +1,84 @@
+"""Push datasets of a project's workspace to repositories."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import time_ns
+
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.project.opened import Opened
+from odfbuild.repositories.catalogue import note_push as note_in_index
+from odfbuild.repositories.remotes import RemoteDataset, open_repository
+from odfbuild.repositories.signatures.acceptance import HeadAcceptance
+from odfbuild.repositories.signatures.signing import attest_push
+from odfbuild.repositories.signatures.trust import FoundHead, TrustError, TrustLevel, TrustPolicy
+from odfbuild.repositories.transfer import TransferListener, TransferMode, Transferred, push
+from odfbuild.repositories.walk import KnownBlocks
+from odfbuild.state.chain.attestations import AttestationName
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.memory.origins import note_push
+
+Passphrase = Callable[[DatasetId], str | None]
+
+
+def push_dataset(
+    project: Opened,
+    alias: DatasetAlias,
+    remote: RemoteDataset,
+    text: str,
+    mode: TransferMode,
+    *,
+    passphrase: Passphrase = lambda _: None,
+    listener: TransferListener | None = None,
+) -> Transferred:
+    """Push a dataset, its head signed if a key is at hand; remember where it went.
+
+    The index of the repository hears of it.  Raises what `push` of `repositories.transfer` raises.
+    """
+    workspace = project.workspace
+    dataset = workspace.dataset(workspace.names()[alias])
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+
+    def signed(head: Multihash, there: Multihash | None) -> bytes | None:  # noqa: ARG001
+        return attest_push(dataset, workspace.keys, there, now, passphrase)
+
+    with remote.writing() as target:
+        found = push(dataset, target, mode=mode, listener=listener, signed=signed)
+    if mode.dry_run:
+        return found
+    note_push(workspace, dataset.id, text)
+    if remote.alias is not None and remote.settings.name and not found.is_done:
+        note_in_index(open_repository(remote.settings), remote.alias, dataset, found)
+    return replace(found, notes=tuple(_remembered(dataset, found, remote)))
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnAttestations:
+    """What a dataset of the workspace shows of its signatures."""
+
+    dataset: Dataset
+
+    def attestation(self, name: AttestationName) -> bytes | None:
+        return self.dataset.stores.attestations.get(name)
+
+
+def _remembered(dataset: Dataset, found: Transferred, remote: RemoteDataset) -> list[str]:
+    """Remember the head that is there now, as if it had been pulled; say what readers will miss."""
+    head = FoundHead(
+        dataset=dataset.id,
+        head=found.head,
+        sequence=dataset.block(found.head).sequence_number,
+        ancestry=KnownBlocks(dataset, found.head),
+        place=str(remote),
+    )
+    acceptance = HeadAcceptance(TrustPolicy(TrustLevel.ANY), forced=True)
+    try:
+        acceptance.remember(acceptance.accept(head, _OwnAttestations(dataset)))
+        if remote.settings.trust == "signed":
+            HeadAcceptance(TrustPolicy(TrustLevel.SIGNED), forced=True).accept(
+                head, _OwnAttestations(dataset)
+            )
+    except TrustError as error:
+        return [f"who pulls it asks for a signature: {error.what}"]
+    return []

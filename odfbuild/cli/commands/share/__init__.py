@@ -1,0 +1,1 @@
+"""Commands that share datasets: repositories, transfers, signatures, a server."""

@@ -1,0 +1,197 @@
+"""odfbuild pull and clone: datasets of repositories come into the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.arguments.options import (
+    Busy,
+    DryRun,
+    LockTimeout,
+    NoProgress,
+    OnBusy,
+    RunOutput,
+    Yes,
+)
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.arguments.selection import chosen_existing
+from odfbuild.cli.commands.share.transfers import (
+    Force,
+    NamedTransfer,
+    Parallel,
+    TransferOptions,
+    transfer_all,
+)
+from odfbuild.cli.consent import refuse_unnamed
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.reservation import reserved
+from odfbuild.errors import StateError
+
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.app.sharing.references import PullRequest
+    from odfbuild.cli.commands.share.report import TransferProgress
+    from odfbuild.repositories.transfer import TransferMode, Transferred
+
+VerifyOption = Annotated[
+    Literal["hashes", "data", "replay"],
+    typer.Option(
+        "--verify",
+        help="What is checked before anything is visible. hashes: rules of chains and the hash of "
+        "every file; data: rows and logical hashes, too; replay: and new steps are run again, for "
+        "which their inputs have to be here.",
+    ),
+]
+RemoteName = Annotated[
+    str | None,
+    typer.Option("--as", metavar="NAME", help="What it is called here. Default: as there."),
+]
+
+
+class ClonedAlreadyError(StateError):
+    """A dataset is to be cloned that the workspace has."""
+
+    code = "cloned-already"
+
+
+def pull(
+    given: ProjectArguments,
+    selection: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[REF|SEL]...",
+            help="Datasets elsewhere: repo/name, repo/account/name, a URL or an id; or datasets of "
+            "the workspace that were pulled before. Default: all of these.",
+        ),
+    ] = None,
+    name: RemoteName = None,
+    force: Force = False,
+    dry_run: DryRun = False,
+    verify: VerifyOption = "hashes",
+    jobs: Parallel = 8,
+    output: RunOutput = "text",
+    yes: Yes = False,
+    no_progress: NoProgress = False,
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+) -> int:
+    """Bring what is new of datasets elsewhere, checked whole before any of it is visible."""
+    from odfbuild.repositories.transfer import TransferMode
+
+    project = open_given(given, lock_timeout=lock_timeout)
+    refuse_unnamed(project, given, "pull")
+    requests = _requests(project, selection or [], name)
+    mode = TransferMode(force=force, dry_run=dry_run, parallel=jobs)
+    options = TransferOptions(
+        command="pull", mode=mode, output=output, yes=yes, live=not no_progress
+    )
+    return _pull_all(project, requests, options, verify, on_busy)
+
+
+def clone(
+    given: ProjectArguments,
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="REF",
+            help="A dataset elsewhere: repo/name, repo/account/name, a URL or an id.",
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="What it is called here.")
+    ] = None,
+    dry_run: DryRun = False,
+    verify: VerifyOption = "hashes",
+    jobs: Parallel = 8,
+    output: RunOutput = "text",
+    no_progress: NoProgress = False,
+) -> int:
+    """Take a dataset of a repository in that the workspace does not have."""
+    from odfbuild.repositories.transfer import TransferMode
+
+    project = open_given(given)
+    refuse_unnamed(project, given, "clone")
+    (request,) = _requests(project, [reference], name)
+    request = replace(request, is_named=True)
+    if request.alias in project.workspace.names():
+        raise ClonedAlreadyError(
+            what=f"the workspace has a dataset {request.alias}",
+            why="a clone makes a new one",
+            fix=f"odfbuild pull {reference} brings what is new; or give it another name: "
+            f"odfbuild clone {reference} NAME",
+        )
+    mode = TransferMode(dry_run=dry_run, parallel=jobs)
+    options = TransferOptions(command="clone", mode=mode, output=output, live=not no_progress)
+    return _pull_all(project, [request], options, verify, OnBusy.WAIT)
+
+
+def _pull_all(
+    project: app.Opened,
+    requests: Sequence[PullRequest],
+    options: TransferOptions,
+    verify: Literal["hashes", "data", "replay"],
+    on_busy: OnBusy,
+) -> int:
+    names = [each.alias for each in requests]
+    if options.mode.dry_run:
+        wanted = [_named(project, each, verify) for each in requests]
+        return transfer_all(project, wanted, options)
+    with reserved(project, names, command=options.command, on_busy=on_busy) as mine:
+        left = [each for each in requests if each.alias not in mine.busy]
+        return transfer_all(project, [_named(project, each, verify) for each in left], options)
+
+
+def _named(
+    project: app.Opened, request: PullRequest, verify: Literal["hashes", "data", "replay"]
+) -> NamedTransfer:
+    def move(mode: TransferMode, progress: TransferProgress | None) -> Transferred:
+        from odfbuild.app.sharing.pulling import PullMode, pull_dataset
+
+        return pull_dataset(project, request, PullMode(transfer=mode, verify=verify), progress)
+
+    return NamedTransfer(str(request.alias), str(request.remote), move)
+
+
+def _requests(project: app.Opened, texts: Sequence[str], name: str | None) -> list[PullRequest]:
+    """Return what texts mean: datasets elsewhere, and those of the workspace that came from there.
+
+    Raises UsageRefusedError, NoOriginError, NameNeededError.
+    """
+    from odfbuild.app.sharing.references import known_as, pull_of, pull_of_known, remote_of
+    from odfbuild.state.memory.origins import origins
+
+    if not texts:
+        known = origins(project.workspace)
+        aliases = project.workspace.aliases()
+        return [
+            pull_of_known(project, aliases[id])
+            for id in sorted(known, key=lambda each: aliases[each])
+            if known[id].pull is not None
+        ]
+    found: list[PullRequest] = []
+    selectors: list[str] = []
+    for text in texts:
+        if (alias := known_as(project, text)) is not None:
+            found.append(pull_of_known(project, alias))
+            continue
+        remote = remote_of(project, text)
+        if remote is None:
+            selectors.append(text)
+        else:
+            found.append(pull_of(project, text, remote, name))
+    if name is not None and (len(texts) != 1 or selectors):
+        raise UsageRefusedError(
+            what="--as: one name for several datasets, or for one that has a name",
+            why="a name is that of one dataset that is new here",
+            fix="name one dataset elsewhere: odfbuild pull REPOSITORY/NAME --as NAME; "
+            "odfbuild mv renames",
+        )
+    if selectors:
+        chosen = chosen_existing(project, selectors)
+        found += [pull_of_known(project, alias) for alias in sorted(chosen)]
+    return found

@@ -1,0 +1,210 @@
+"""odfbuild repo list, add, check and index: the repositories that datasets are shared through."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.arguments.options import TableFormat
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.render.words import count
+from odfbuild.cli.terminal.console import print_table, printable, printable_json
+from odfbuild.errors import OdfBuildError, ProjectError
+
+if TYPE_CHECKING:
+    from odfbuild.project.config.repositories import RepositorySettings
+
+RepositoryNames = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]...", help="Repositories. Default: all.")
+]
+
+
+def list_(given: ProjectArguments, output: TableFormat = "table") -> int:
+    """List the repositories of the project and of your profiles."""
+    from odfbuild.repositories.credentials import token_for
+
+    found = open_given(given).config.repositories
+    if output == "json":
+        forms = [_form(each) for each in found.values()]
+        sys.stdout.write(printable_json(json.dumps(forms, indent=2)) + "\n")
+        return exits.DONE
+    rows = [
+        (each.name, each.url, each.trust, "yes" if _has_token(each, token_for) else "")
+        for each in found.values()
+    ]
+    print_table(("repository", "url", "trust", "token"), rows, [False] * 4)
+    return exits.DONE
+
+
+def add(
+    given: ProjectArguments,
+    name: Annotated[str, typer.Argument(help="What it shall be called.")],
+    url: Annotated[
+        str,
+        typer.Argument(help="Where it is: https://, s3://, s3+https://, odf+https://, file:///..."),
+    ],
+    trust: Annotated[
+        Literal["signed", "remembered", "any"] | None,
+        typer.Option("--trust", help="Which heads are accepted from it. Default: remembered."),
+    ] = None,
+    user: Annotated[
+        bool,
+        typer.Option("--user", help="In your profiles.yaml, for every project of yours."),
+    ] = False,
+) -> int:
+    """Add a repository to odfbuild.yaml, or to your own profiles.yaml."""
+    from odfbuild.project import PROJECT_FILE
+    from odfbuild.project.config.repositories import url_problem
+
+    project = open_given(given)
+    if (problem := url_problem(url)) is not None:
+        raise UsageRefusedError(*problem[:3])
+    if any(each.lower() == name.lower() for each in project.config.repositories):
+        raise UsageRefusedError(
+            what=f"there is a repository '{name}' already",
+            why="a name is that of one place",
+            fix="choose another name, or change its line: odfbuild repo list shows it",
+        )
+    entry = {"url": url} if trust is None else {"url": url, "trust": trust}
+    if user:
+        path = _profiles()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, path.name, name, entry, is_project=False)
+    else:
+        path = project.root / PROJECT_FILE
+        _write(path, PROJECT_FILE, name, entry, is_project=True)
+    sys.stdout.write(printable(f"Added {name} to {path.name if not user else path}.") + "\n")
+    return exits.DONE
+
+
+def check(
+    given: ProjectArguments,
+    names: RepositoryNames = None,
+    write: Annotated[
+        bool,
+        typer.Option("--write/--read-only", help="Try to write, too, an object that is removed."),
+    ] = True,
+    output: TableFormat = "table",
+) -> int:
+    """Say whether repositories can be read, and whether it is safe to push to them."""
+    from odfbuild.repositories.remotes import find_repository
+
+    repositories = open_given(given).config.repositories
+    chosen = [find_repository(name, repositories) for name in names or repositories]
+    found = [_checked(each, write=write) for each in chosen]
+    if output == "json":
+        sys.stdout.write(printable_json(json.dumps(found, indent=2)) + "\n")
+    else:
+        rows = [(each["name"], each["read"], each["push"], each["said"] or "") for each in found]
+        print_table(("repository", "read", "push", "what was found"), rows, [False] * 4)
+    passed = all(each["read"] == "yes" and each["push"] != "refused" for each in found)
+    return exits.DONE if passed else exits.REFUSED
+
+
+def index(given: ProjectArguments, names: RepositoryNames = None) -> int:
+    """Make the index of repositories anew, which search and look-ups of ids read."""
+    from odfbuild.repositories.catalogue import indexed
+    from odfbuild.repositories.remotes import find_repository, open_repository
+
+    repositories = open_given(given).config.repositories
+    for name in names or repositories:
+        settings = find_repository(name, repositories)
+        found = indexed(open_repository(settings))
+        sys.stdout.write(printable(f"{settings.name}: {count(len(found), 'dataset')}") + "\n")
+    return exits.DONE
+
+
+def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
+    """Try a repository; say what can be done with it."""
+    from odfbuild.repositories.catalogue import INDEX
+    from odfbuild.repositories.remotes import open_repository
+    from odfbuild.repositories.transports.object_store import ObjectRepository, refuse_unsafe
+
+    scheme = settings.url.partition(":")[0]
+    found: dict[str, Any] = {"name": settings.name, "url": settings.url, "read": "no"}
+    found |= {"push": "yes" if scheme in ("file", "odf+http", "odf+https") else "no", "said": None}
+    try:
+        repository = open_repository(settings)
+        repository.get(INDEX, 1 << 26)
+        found["read"] = "yes"
+        if isinstance(repository, ObjectRepository):
+            found["push"] = "not tried"
+            if write:
+                found["push"] = "refused"
+                refuse_unsafe(repository.probed(), repository.place)
+                found["push"] = "yes"
+        elif scheme == "file" and not os.access(repository.place, os.W_OK):
+            found |= {"push": "no", "said": "the folder cannot be written to"}
+    except OdfBuildError as error:
+        found |= {"said": error.what, "code": error.code}
+    return found
+
+
+def _has_token(settings: RepositorySettings, token_for: Any) -> bool:
+    scheme = settings.url.partition(":")[0].rpartition("+")[2]
+    if scheme not in ("http", "https") or settings.url.startswith(("s3", "ip")):
+        return False
+    return token_for(settings.url, settings.name) is not None
+
+
+def _form(settings: RepositorySettings) -> dict[str, Any]:
+    return {
+        "name": settings.name,
+        "url": settings.url,
+        "trust": settings.trust,
+        "witnesses": [each.did_key() for each in settings.witnesses],
+        "region": settings.region,
+        "gateway": settings.gateway,
+    }
+
+
+def _profiles() -> Any:
+    from odfbuild.project.config.targets import PROFILES, user_folder
+
+    folder = user_folder(os.environ)
+    if folder is None:
+        raise ProjectError(
+            what="there is no folder for your settings",
+            why="HOME and XDG_CONFIG_HOME are not set",
+            fix="set one of them, or leave --user out",
+        )
+    return folder / PROFILES
+
+
+def _write(path: Any, file: str, name: str, entry: dict[str, Any], *, is_project: bool) -> None:
+    """Put an entry into a file of settings, if it can be read afterwards."""
+    from odfbuild.cli.files import replace_file, write_new
+    from odfbuild.host.files import read_regular
+    from odfbuild.project.config.project_file import parse_config
+    from odfbuild.project.config.targets import ProfilesFile
+    from odfbuild.project.yaml import decode, read_documents
+    from odfbuild.project.yaml.edit import Put, edited_bytes
+
+    old = read_regular(path) if path.is_file() else b""
+    documents = read_documents(decode(old, file), file) if old else ()
+    value = documents[0].value if documents else None
+    if isinstance(value, dict) and value.get("repositories"):
+        data = edited_bytes(old, file, [Put(("repositories", name), entry)])
+    elif value:
+        data = edited_bytes(old, file, [Put(("repositories",), {name: entry})])
+    else:
+        from odfbuild.odf.manifest.yaml import yaml_text
+
+        text = yaml_text({"repositories": {name: entry}})
+        data = old + (b"" if old.endswith(b"\n") or not old else b"\n") + text.encode()
+    text = decode(data, file)
+    if is_project:
+        parse_config(text, default_name="x")
+    else:
+        parse_config("odfbuild: 1\n", default_name="x", profiles=[ProfilesFile(file, text)])
+    if path.is_file():
+        replace_file(path, data)
+    else:
+        write_new(path, data)

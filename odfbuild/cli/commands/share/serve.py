@@ -1,0 +1,182 @@
+"""odfbuild serve."""
+
+from __future__ import annotations
+
+import ipaddress
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.errors import Diagnostic, Level, StateError
+
+if TYPE_CHECKING:
+    import socket
+
+    from odfbuild.serve.settings import ServerSettings
+
+ServedFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        metavar="FOLDER",
+        help="The workspace that is served. Default: that of the project.",
+    ),
+]
+TokensOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokens",
+        metavar="FILE",
+        help="The file of tokens. Default: one of this workspace, in the user's state folder.",
+    ),
+]
+
+
+class UnusablePortError(StateError):
+    """The address that is to be served at cannot be had."""
+
+    code = "unusable-port"
+
+
+def serve(
+    given: ProjectArguments,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port; 0 is any free one.")
+    ] = 8_080,
+    workspace: ServedFolder = None,
+    multi_tenant: Annotated[
+        bool,
+        typer.Option(
+            "--multi-tenant", help="Serve the datasets of accounts, account/name, and no others."
+        ),
+    ] = False,
+    anonymous_read: Annotated[
+        bool,
+        typer.Option("--anonymous-read", help="Let anybody read, but what was pushed as private."),
+    ] = False,
+    accept_signed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-signed",
+            metavar="PATTERN",
+            help="Take pushes to such names without a token, if the dataset's key signed the head.",
+        ),
+    ] = None,
+    tokens: TokensOption = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="The address that clients use, where a proxy stands in front.",
+        ),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve over TLS.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
+    ] = None,
+) -> int:
+    """Serve the datasets of the workspace to others: to pull, and with a token to push."""
+    from odfbuild.serve.settings import MissingExtraError, ServerSettings, TlsFiles
+
+    if (tls_certificate is None) != (tls_key is None):
+        raise UsageRefusedError(
+            what="--tls-certificate and --tls-key go together",
+            why="a certificate is used with the key that it was made for",
+            fix="give both, or none",
+        )
+    folder = served_folder(given, workspace)
+    tls = None
+    if tls_certificate is not None and tls_key is not None:
+        tls = TlsFiles(tls_certificate, tls_key)
+    settings = ServerSettings(
+        workspace=folder,
+        tokens=tokens_of(folder, tokens),
+        is_multi_tenant=multi_tenant,
+        anonymous_read=anonymous_read,
+        accept_signed=tuple(accept_signed or ()),
+        public_url=public_url,
+        tls=tls,
+    )
+    try:
+        from odfbuild.serve.process import listening_socket, run
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("serve", "serve datasets", error.name) from None
+    try:
+        listening = listening_socket(host, port)
+    except OSError as error:
+        raise UnusablePortError(
+            what=f"{host}, port {port}, cannot be listened at: {error.strerror or error}",
+            why="another program has it, or the machine has no such address",
+            fix="choose another one with --host and --port",
+        ) from error
+    with listening:
+        _announce(settings, listening, host)
+        run(settings, listening)
+    return exits.DONE
+
+
+def served_folder(given: ProjectArguments, workspace: Path | None) -> Path:
+    """Return the workspace that is meant, which is there."""
+    if workspace is None:
+        return open_given(given).workspace.root
+    from odfbuild.state.files.links import check_links
+
+    if not workspace.is_dir():
+        raise UsageRefusedError(
+            what=f"{workspace} is no folder",
+            why="a workspace is served that is there",
+            fix="make it, or name another one",
+        )
+    check_links(workspace)
+    return workspace.absolute()
+
+
+def tokens_of(folder: Path, tokens: Path | None) -> Path:
+    """Return the file of the tokens of a workspace."""
+    from odfbuild.serve.settings import token_file
+
+    return token_file(folder) if tokens is None else tokens.absolute()
+
+
+def _announce(settings: ServerSettings, listening: socket.socket, host: str) -> None:
+    scheme = "http" if settings.tls is None else "https"
+    shown = f"[{host}]" if ":" in host else host
+    port = listening.getsockname()[1]
+    tenants = "several tenants" if settings.is_multi_tenant else "one tenant"
+    if settings.tls is None and settings.public_url is None and not _is_loopback(host):
+        _warn_of_plain(host)
+    readers = "anybody may read" if settings.anonymous_read else "readers need a token"
+    sys.stdout.write(
+        f"Serving {settings.workspace} at {scheme}://{shown}:{port}/ ({tenants}; {readers})\n"
+    )
+    sys.stdout.flush()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _warn_of_plain(host: str) -> None:
+    found = Diagnostic(
+        code="no-tls",
+        what=f"{host} is served without TLS",
+        why="tokens and data can be read, and changed, by whoever is on the way",
+        fix="put a proxy with TLS in front and name it with --public-url, or give "
+        "--tls-certificate and --tls-key",
+        level=Level.WARNING,
+    )
+    sys.stderr.write(render_diagnostics([found]) + "\n")

@@ -1,0 +1,149 @@
+"""odfbuild token new, list and revoke."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.arguments.options import TableFormat
+from odfbuild.cli.commands.share.serve import (
+    ServedFolder,
+    TokensOption,
+    served_folder,
+    tokens_of,
+)
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.serve.tokens import TokenScope
+
+if TYPE_CHECKING:
+    from odfbuild.serve.tokens import KeptToken
+
+_COLUMNS = ("id", "label", "scopes", "datasets", "account", "expires")
+
+
+def new(
+    given: ProjectArguments,
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="What it is for, for the log.")],
+    scope: Annotated[
+        list[TokenScope] | None,
+        typer.Option("--scope", help="What it allows; may be repeated. Default: read."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset",
+            metavar="PATTERN",
+            help="Names of datasets, such as team/*; may be repeated. Default: all.",
+        ),
+    ] = None,
+    account: Annotated[
+        str | None,
+        typer.Option("--account", help="Whose datasets it writes, on a server of several tenants."),
+    ] = None,
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="TIME", help="How long it is good, or never.")
+    ] = "90d",
+    workspace: ServedFolder = None,
+    tokens: TokensOption = None,
+) -> int:
+    """Make a token and print it, once: only its hash is kept."""
+    from odfbuild.serve.tokens import TokenFile
+
+    folder = served_folder(given, workspace)
+    now = datetime.now(UTC).replace(microsecond=0)
+    token, kept = TokenFile(tokens_of(folder, tokens)).new(
+        label=label,
+        scopes=frozenset(scope or (TokenScope.READ,)),
+        patterns=tuple(dataset or ("*",)),
+        account=account,
+        created=now,
+        expires=_end(expires, now),
+    )
+    sys.stderr.write(f"{_words(kept)}\nIt is not kept and not shown again:\n")
+    sys.stderr.flush()
+    sys.stdout.write(f"{token}\n")
+    return exits.DONE
+
+
+def list_(
+    given: ProjectArguments,
+    workspace: ServedFolder = None,
+    tokens: TokensOption = None,
+    output: TableFormat = "table",
+) -> int:
+    """List the tokens of the server: what each allows, and until when."""
+    from odfbuild.cli.terminal.console import print_table
+    from odfbuild.serve.tokens import TokenFile
+
+    kept = TokenFile(tokens_of(served_folder(given, workspace), tokens)).all()
+    if output == "json":
+        sys.stdout.write(json.dumps([_mapping(each) for each in kept], indent=2) + "\n")
+        return exits.DONE
+    now = datetime.now(UTC)
+    print_table(_COLUMNS, [_row(each, now) for each in kept], [False] * len(_COLUMNS))
+    return exits.DONE
+
+
+def revoke(
+    given: ProjectArguments,
+    token: Annotated[str, typer.Argument(metavar="ID", help="The id or the label of a token.")],
+    workspace: ServedFolder = None,
+    tokens: TokensOption = None,
+) -> int:
+    """Take a token back; a running server knows it at once."""
+    from odfbuild.serve.tokens import TokenFile
+
+    kept = TokenFile(tokens_of(served_folder(given, workspace), tokens)).revoke(token)
+    sys.stdout.write(f"{kept.id}  {kept.label}  is taken back\n")
+    return exits.DONE
+
+
+def _end(text: str, now: datetime) -> datetime | None:
+    from odfbuild.project.config.quantities import parse_lag
+
+    if text == "never":
+        return None
+    length = parse_lag(text)
+    if length is None or length <= 0:
+        raise UsageRefusedError(
+            what=f"--expires {text}: not a length of time",
+            why="a token is good for some time, so that a lost one is not good for ever",
+            fix="write a number with its unit, such as 12h, 90d or 1w; or never",
+        )
+    return now + timedelta(milliseconds=length)
+
+
+def _words(kept: KeptToken) -> str:
+    scopes = ", ".join(sorted(each.value for each in kept.scopes))
+    until = "for ever" if kept.expires is None else f"until {kept.expires:%Y-%m-%d %H:%M} UTC"
+    return f"Token {kept.id}, {kept.label}: {scopes} of {', '.join(kept.patterns)}, {until}."
+
+
+def _row(kept: KeptToken, now: datetime) -> tuple[str, ...]:
+    until = "never" if kept.expires is None else f"{kept.expires:%Y-%m-%d %H:%M}"
+    return (
+        kept.id,
+        kept.label,
+        " ".join(sorted(each.value for each in kept.scopes)),
+        " ".join(kept.patterns),
+        kept.account or "-",
+        until if kept.is_valid(now) else f"{until} (over)",
+    )
+
+
+def _mapping(kept: KeptToken) -> dict[str, object]:
+    return {
+        "id": kept.id,
+        "label": kept.label,
+        "scopes": sorted(each.value for each in kept.scopes),
+        "datasets": list(kept.patterns),
+        "account": kept.account,
+        "created": kept.created.isoformat(),
+        "expires": None if kept.expires is None else kept.expires.isoformat(),
+    }

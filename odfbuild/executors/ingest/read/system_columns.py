@@ -1,0 +1,48 @@
+"""Columns of a source that declares none, called as the system columns of the dataset are.
+
+They get other names, as in the reference: nothing is lost, but whoever looks for `offset` finds the
+number of the record there, so it is reported when a dataset gets such a column.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from odfbuild.errors import Diagnostic, Level
+from odfbuild.executors.engine.context import RENAMED_COLUMN
+from odfbuild.odf.events import (
+    DataSchema,
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyChangelogStream,
+    MergeStrategyUpsertStream,
+)
+from odfbuild.odf.schema.columns import own_names
+
+
+def renamed_columns(
+    names: Sequence[str],
+    vocab: DatasetVocabulary,
+    merge: MergeStrategy,
+    in_force: DataSchema | None,
+    name: str,
+) -> Iterator[Diagnostic]:
+    """Yield a warning if columns of an input are renamed that the dataset has not yet.
+
+    `names` are those of the input, `name` is how messages call it.
+    """
+    operations = isinstance(merge, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
+    known = set() if in_force is None else {field.name for field in in_force.fields}
+    found = own_names(names, vocab, operations=operations)
+    new = {theirs: ours for theirs, ours in found.items() if ours not in known}
+    if not new:
+        return
+    listed = ", ".join(f"{theirs!r} is stored as {ours!r}" for theirs, ours in new.items())
+    first = next(iter(new))
+    yield Diagnostic(
+        code=RENAMED_COLUMN,
+        what=f"{name} has columns with the names of system columns: {listed}",
+        why='every record gets those columns itself (ODF 0.34.1, "Common Data Schema")',
+        fix=f"to choose a name, write a `preprocess` (SELECT `{first}` AS ..., other columns), "
+        "or give the system column another name in SetVocab; both before the first rows",
+        span=None,
+        level=Level.WARNING,
+    )

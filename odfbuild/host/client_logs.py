@@ -1,0 +1,12 @@
+"""Logs of the libraries that speak HTTP: they would name addresses and headers, which hold keys."""
+
+import logging
+from typing import Final
+
+_LIBRARIES: Final = ("httpx", "httpcore", "websockets.client")
+
+
+def silence_clients() -> None:
+    """Keep the libraries from logging what they ask for, whatever level a program logs at."""
+    for name in _LIBRARIES:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,218 @@
+"""Repositories that datasets are shared through: the `repositories` setting.
+
+    repositories:
+      hub: {url: odf+https://hub.example.org, trust: signed}
+
+Names and URLs are for everybody who has the project; credentials are never in it
+(`repositories.credentials`).  A profile may add repositories of a user, or say where one of the
+project is for them; it may ask for more trust than the project does, and not for less.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, cast
+from urllib.parse import SplitResult, urlsplit
+
+from odfbuild.errors import ProtocolError
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import is_name
+from odfbuild.project.config.settings import Section, SettingsReader
+from odfbuild.project.yaml import Value
+
+Trust: TypeAlias = Literal["signed", "remembered", "any"]
+
+SCHEMES: Final = (
+    "file",
+    "http",
+    "https",
+    "s3",
+    "s3+http",
+    "s3+https",
+    "odf+http",
+    "odf+https",
+    "ipfs",
+    "ipns",
+    "ipfs+http",
+    "ipfs+https",
+    "ipns+http",
+    "ipns+https",
+)
+DEFAULT_TRUST: Final = "remembered"
+_TRUST: Final = ("any", "remembered", "signed")  # each asks for more than the one before
+_KEYS = ("url", "trust", "witnesses", "region", "gateway")
+_EXAMPLES = "https://data.example.org/odf, s3://bucket/odf, s3+https://host/bucket, file:///srv/odf"
+_SPACE = re.compile(r"\s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositorySettings:
+    """One repository: where it is, and which heads are accepted from it.
+
+    `url` ends with a slash and has no credentials.  `witnesses` are keys whose signatures count
+    beside those of a dataset's own.  `region` is that of a bucket, `gateway` the server that IPFS
+    is read through.
+    """
+
+    name: str
+    url: str
+    trust: Trust = DEFAULT_TRUST
+    witnesses: tuple[DatasetId, ...] = ()
+    region: str | None = None
+    gateway: str | None = None
+
+
+def add_repositories(
+    reading: SettingsReader, value: Value, known: Mapping[str, RepositorySettings]
+) -> dict[str, RepositorySettings]:
+    """Return known repositories with those of one file on top, key by key."""
+    repositories = dict(known)
+    for name, entry in reading.any_mapping(value, ("repositories",)).items():
+        path = ("repositories", name)
+        if not is_name(name):
+            reading.refuse(
+                path,
+                f"'{name}' cannot name a repository",
+                "datasets of it are called repository/name, or repository/account/name",
+                "use letters, digits, and single '.' or '-' between them",
+                key=True,
+            )
+            continue
+        other = next((each for each in repositories if each.lower() == name.lower()), name)
+        if other != name:
+            reading.refuse(
+                path,
+                f"'{name}' is called '{other}' elsewhere",
+                "names of repositories are compared without regard to case",
+                "write both in the same way, or give one another name",
+                key=True,
+            )
+            continue
+        section = reading.section(entry, path, _KEYS, () if name in known else ("url",))
+        found = _repository(section, name, known.get(name))
+        if found is not None:
+            repositories[name] = found
+    return repositories
+
+
+def _repository(
+    section: Section, name: str, below: RepositorySettings | None
+) -> RepositorySettings | None:
+    given = section.text("url")
+    if given is not None and (problem := url_problem(given)) is not None:
+        what, why, fix, is_secret = problem
+        section.reading.refuse(
+            section.at("url"),
+            what,
+            why,
+            fix,
+            code="secret" if is_secret else "config",
+            hidden=is_secret,
+        )
+        return None
+    url = given and with_slash(given)
+    if url is None and below is None:
+        return None
+    base = below or RepositorySettings(name=name, url=cast(str, url))
+    return replace(
+        base,
+        url=url or base.url,
+        trust=_trust(section, below),
+        witnesses=_witnesses(section, base.witnesses),
+        region=section.text("region") or base.region,
+        gateway=_gateway(section) or base.gateway,
+    )
+
+
+def _trust(section: Section, below: RepositorySettings | None) -> Trust:
+    said = section.choice("trust", _TRUST)
+    least = DEFAULT_TRUST if below is None else below.trust
+    if said is None:
+        return least
+    if below is not None and _TRUST.index(said) < _TRUST.index(least):
+        section.wrong(
+            "trust",
+            f"'trust' cannot be lowered to {said} by a profile",
+            f"the project asks for {least}, for everybody",
+            "remove the line, or change odfbuild.yaml in agreement with its owners",
+        )
+        return least
+    return cast(Trust, said)
+
+
+def _witnesses(section: Section, below: tuple[DatasetId, ...]) -> tuple[DatasetId, ...]:
+    path = section.at("witnesses")
+    found = []
+    for text, place in section.reading.texts(section.entries.get("witnesses"), path).items():
+        try:
+            found.append(parse_key(text))
+        except ProtocolError as error:
+            section.reading.refuse(place, error.what, error.why, "write it as did:key:z6Mk...")
+    return (*below, *(each for each in found if each not in below))
+
+
+def parse_key(text: str) -> DatasetId:
+    """Read a public key: did:key or did:odf.  Raises ProtocolError."""
+    return DatasetId.from_did_key(text) if text.startswith("did:key:") else DatasetId.parse(text)
+
+
+def _gateway(section: Section) -> str | None:
+    gateway = section.text("gateway")
+    if gateway is None:
+        return None
+    parts = _parts(gateway)
+    if parts is None or parts.scheme not in ("http", "https") or "@" in parts.netloc:
+        section.wrong(
+            "gateway",
+            "'gateway' is not the address of a server",
+            "IPFS is read through a gateway over HTTP",
+            "write it like http://127.0.0.1:8080",
+        )
+        return None
+    return gateway.rstrip("/")
+
+
+def with_slash(url: str) -> str:
+    """Return a URL that ends with a slash: without, the last part would be taken for a file."""
+    return url if url.endswith("/") else f"{url}/"
+
+
+def url_problem(url: str) -> tuple[str, str, str, bool] | None:
+    """Say what is wrong with the URL of a repository: what, why, fix, and if a secret is in it."""
+    parts = _parts(url)
+    if parts is None or _SPACE.search(url) or not parts.scheme:
+        what, why = "the address of a repository is not a URL", "its scheme says how to speak to it"
+        return what, why, f"write it like {_EXAMPLES}", False
+    if "@" in parts.netloc or parts.query:
+        return (
+            "the URL of a repository holds a user, a password or a token",
+            "it is read by everybody, printed, and kept in the history of git",
+            "take it out, and keep it where only you can read it: docs/sharing.md, Credentials",
+            True,
+        )
+    found = _wrong_place(parts)
+    return None if found is None else (*found, f"write it like {_EXAMPLES}", False)
+
+
+def _wrong_place(parts: SplitResult) -> tuple[str, str] | None:
+    """Say what is wrong with where a URL leads, and why."""
+    if parts.scheme not in SCHEMES:
+        why = f"it is one of {', '.join(SCHEMES)}"
+        return f"no repository is spoken to over '{parts.scheme}'", why
+    if parts.fragment:
+        return "the URL of a repository has a '#'", "a part of a page is no folder"
+    if (not parts.netloc) != (parts.scheme == "file"):
+        why = "a folder of this machine has no server, and everything else has one"
+        return f"'{parts.scheme}' and '{parts.netloc}' do not go together", why
+    if parts.scheme.startswith("s3+") and not parts.path.strip("/"):
+        return "the URL names no bucket", "after the server comes the name of the bucket"
+    return None
+
+
+def _parts(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts

@@ -1,0 +1,175 @@
+"""Files of a chain from a source into a folder: hashed as they come, going on where they broke off.
+
+A file under its name may be a part of one, of this attempt or an earlier one: what is there is
+hashed again, and only the rest is read.  What hashes to something else is deleted.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Lock
+from typing import IO, TypeVar
+
+from odfbuild.errors import StateError
+from odfbuild.odf.identity import Multicodec
+from odfbuild.repositories.protocol import (
+    BrokenSourceError,
+    ChainSource,
+    Moved,
+    ObjectFile,
+    RangeRefusedError,
+    UnreachableRepositoryError,
+)
+
+T = TypeVar("T")
+
+_CHUNK = 1 << 20
+_TRIES = 3  # without so much between them:
+_PROGRESS = 64 << 10  # bytes, or who sends one a time would be asked for ever
+_SPARE = 16 << 20  # bytes of a disk that are left free
+
+
+class NoRoomError(StateError):
+    """The disk has no room for what is to be brought."""
+
+    code = "no-room"
+
+
+def download(
+    source: ChainSource, files: Sequence[ObjectFile], folder: Path, moved: Moved, *, parallel: int
+) -> None:
+    """Have files of a source below a folder, as `data/<hash>` and `checkpoints/<hash>`.
+
+    Raises BrokenSourceError, NoRoomError and what the source raises; the others are ended first,
+    and what was read of any file is kept for the next attempt.
+    """
+    for kind in ("data", "checkpoints"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    _check_room(files, folder)
+    source.expect(files)
+    each_of(files, lambda each: download_file(source, each, folder, moved), parallel=parallel)
+
+
+def each_of(items: Sequence[T], work: Callable[[T], None], *, parallel: int) -> None:
+    """Do a work for each item, some at a time; after the first failure no other one is begun."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    if len(items) < 2 or parallel < 2:
+        for item in items:
+            work(item)
+        return
+    left, failed = iter(items), Event()
+
+    def go_through(_: int) -> None:
+        while not failed.is_set():
+            with lock:
+                item = next(left, None)
+            if item is None:
+                return
+            try:
+                work(item)
+            except BaseException:
+                failed.set()
+                raise
+
+    lock = Lock()
+    count = min(len(items), parallel)
+    with ThreadPoolExecutor(count) as threads:
+        try:
+            for _ in threads.map(go_through, range(count)):
+                pass
+        except BaseException:  # an interrupt comes to this thread only
+            failed.set()
+            raise
+
+
+def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: Moved) -> None:
+    """Have one file of a source below a folder; raises as `download` does."""
+    path = folder / file.kind / str(file.hash)
+    broken = 0
+    while True:
+        if (had := _length(path)) > file.size:
+            path.unlink()
+            had = 0
+        try:
+            digest = _fetched(source, file, path, moved)
+        except UnreachableRepositoryError:
+            broken = 0 if _length(path) >= had + _PROGRESS else broken + 1
+            if broken == _TRIES or _length(path) == 0:
+                raise
+            moved(-_length(path))
+            continue
+        except RangeRefusedError:
+            path.unlink()
+            moved(-had)
+            continue
+        if digest == file.hash.digest:
+            return
+        path.unlink()
+        if had == 0:
+            break
+        moved(-file.size)  # what an earlier attempt left may be damaged
+    raise BrokenSourceError(
+        what=f"{source.place} gives other bytes for {file.kind}/{file.hash} than it was named by",
+        why="a file is named by the hash of its bytes",
+        fix="try again; if it stays so, the copy there is damaged or forged: ask who keeps it",
+    )
+
+
+def _fetched(source: ChainSource, file: ObjectFile, path: Path, moved: Moved) -> bytes:
+    """Append to a file what it lacks; return the digest of all of it."""
+    is_sha2 = file.hash.code == Multicodec.SHA2_256
+    digest = hashlib.sha256() if is_sha2 else hashlib.sha3_256()
+    with path.open("a+b") as target:
+        target.seek(0)
+        had = _hashed(target, digest.update)
+        moved(had)
+        if had < file.size:
+            with source.read(file, had) as pieces:
+                for piece in pieces:
+                    had += len(piece)
+                    if had > file.size:
+                        path.unlink()
+                        raise _size(source, file, "more")
+                    digest.update(piece)
+                    target.write(piece)
+                    moved(len(piece))
+    if had < file.size:
+        raise _size(source, file, f"{had:,}")
+    return digest.digest()
+
+
+def _hashed(target: IO[bytes], update: Callable[[bytes], object]) -> int:
+    """Hash what is there; return its length."""
+    had = 0
+    while piece := target.read(_CHUNK):
+        had += len(piece)
+        update(piece)
+    return had
+
+
+def _length(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
+
+
+def _size(source: ChainSource, file: ObjectFile, found: str) -> BrokenSourceError:
+    return BrokenSourceError(
+        what=f"{source.place} gives {found} bytes of {file.kind}/{file.hash}, not {file.size:,}",
+        why="a block says how large each of its files is",
+        fix="try again: what was read is kept, and the rest of it is asked for",
+    )
+
+
+def _check_room(files: Sequence[ObjectFile], folder: Path) -> None:
+    wanted = sum(each.size - _length(folder / each.kind / str(each.hash)) for each in files)
+    free = shutil.disk_usage(folder).free
+    if wanted + _SPARE > free:
+        raise NoRoomError(
+            what=f"{wanted:,} bytes are to be brought, and {free:,} are free",
+            why="a chain is taken in whole or not at all",
+            fix="make room on the disk of the workspace; odfbuild gc --dry-run shows what could go",
+        )

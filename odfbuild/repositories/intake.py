@@ -1,0 +1,342 @@
+"""The one way of a chain from elsewhere into a workspace.
+
+First its blocks are received in a folder of their own and held to all rules (`receive_blocks`),
+then the files that they speak of (`download`), and then all of it is put in its place
+(`put_in_place`): data, checkpoints, blocks, attestation, and the head by compare-and-swap.
+Whatever breaks off leaves the old head or the new one, and nothing of a chain is seen before all of
+it was checked.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.host.files import read_regular
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.state import ChainState, fold
+from odfbuild.odf.events import MetadataBlock, Seed
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.wire.blocks import decode_block
+from odfbuild.repositories.comparison import (
+    Ahead,
+    Behind,
+    Comparison,
+    Diverged,
+    Equal,
+    Extent,
+    extent,
+)
+from odfbuild.repositories.protocol import (
+    BrokenSourceError,
+    ObjectFile,
+    SeedOverwriteError,
+    files_of,
+    records_of,
+)
+from odfbuild.repositories.signatures.attestation import better_attestation
+from odfbuild.repositories.signatures.delegation import is_newer_list, withdrawn_of
+from odfbuild.repositories.walk import KnownBlocks, walk
+from odfbuild.state.chain.attestations import DELEGATIONS, LocalAttestations
+from odfbuild.state.chain.commit_request import StagedFile
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HEAD, HeadMovedError, MemoryHeads
+from odfbuild.state.chain.objects import LocalObjects, MissingObjectError, ObjectStore
+from odfbuild.state.chain.stores import Stores
+from odfbuild.state.files.disk import Disk
+from odfbuild.state.files.folder import have_on_disk
+from odfbuild.state.workspace import Workspace
+
+_KEPT_BYTES = 64 << 20  # of blocks that are not read a second time
+PARTS = ("refs", "blocks", "data", "checkpoints", "attestations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Blocks that were received and keep the rules, in a folder that is laid out like a dataset.
+
+    They follow `base`, a block of the chain in the workspace (None: of no chain there, or the Seed
+    is the first of them); `before` is the head there.  `files` are what they speak of, each once,
+    be it in the workspace or not.  `state` is that of the last block.
+    """
+
+    dataset: DatasetId
+    before: Multihash | None
+    base: Multihash | None
+    state: ChainState
+    blocks: tuple[Multihash, ...]
+    files: tuple[ObjectFile, ...]
+    records: int
+    folder: Path
+
+    @property
+    def leads_on(self) -> bool:
+        """Say whether nothing of the chain in the workspace is lost by this one."""
+        return self.base == self.before
+
+    @property
+    def extent(self) -> Extent:
+        """Return how much was received."""
+        return Extent(len(self.blocks), self.records)
+
+    def ancestry(self, here: Dataset | None) -> Container[Multihash]:
+        """Return the blocks of the chain that was received, with those that the workspace has."""
+        return _Ancestry(frozenset(self.blocks), KnownBlocks(here, self.base))
+
+    def comparison(self, here: Dataset | None) -> Comparison:
+        """Say how the chain in the workspace relates to the one that was received."""
+        head = self.state.head
+        if head == self.before:
+            return Equal(head)
+        if self.leads_on or here is None:
+            return Behind(head, self.extent)
+        lost = extent(here, self.base)
+        if not self.blocks:
+            return Ahead(head, lost)
+        return Diverged(there=head, base=self.base, here_only=lost, there_only=self.extent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ancestry:
+    new: frozenset[Multihash]
+    known: KnownBlocks
+
+    def __contains__(self, hash: object) -> bool:
+        return hash in self.new or hash in self.known
+
+
+def receive_blocks(
+    blocks: Iterable[tuple[Multihash, bytes]],
+    head: Multihash,
+    here: Dataset | None,
+    folder: Path,
+    place: str,
+) -> Arrival:
+    """Write blocks that come newest first from a head into `blocks/` of a folder, and judge them.
+
+    Those that the dataset `here` has are not read.  Raises BrokenSourceError, SeedOverwriteError
+    when they are of another dataset than `here`, RejectedBlockError and other ProtocolErrors.
+    """
+    before = None if here is None else here.head()
+    known = KnownBlocks(here, before)
+    (folder / "blocks").mkdir(parents=True, exist_ok=True)
+    hashes: list[Multihash] = []
+    kept: dict[Multihash, MetadataBlock] = {}
+    left = _KEPT_BYTES
+    base: Multihash | None = head if head in known else None
+    if base is None:
+        for each in walk(blocks, head, before, place):
+            (folder / "blocks" / str(each.hash)).write_bytes(each.data)
+            hashes.append(each.hash)
+            if (left := left - len(each.data)) >= 0:
+                kept[each.hash] = each.block
+            if each.block.prev_block_hash in known:
+                base = each.block.prev_block_hash
+                break
+    hashes.reverse()
+    state = None if base is None or here is None else here.state(base)
+    return _judged(hashes, kept, state, here, before, folder, place)
+
+
+def _judged(
+    hashes: list[Multihash],
+    kept: Mapping[Multihash, MetadataBlock],
+    state: ChainState | None,
+    here: Dataset | None,
+    before: Multihash | None,
+    folder: Path,
+    place: str,
+) -> Arrival:
+    """Hold blocks to the rules of the chain that they go on from."""
+    base = None if state is None else state.head
+    files: dict[tuple[str, Multihash], ObjectFile] = {}
+    records = 0
+    for hash in hashes:
+        block = kept.get(hash) or decode_block(read_regular(folder / "blocks" / str(hash)))
+        if isinstance(block.event, Seed) and here is not None:
+            _check_seed(block.event, here, place)
+        check_append(state, block)
+        state = fold(state, block, hash)
+        records += records_of(block.event)
+        for file in files_of(block.event):
+            _check_size(files.setdefault((file.kind, file.hash), file), file, place)
+    if state is None:
+        raise BrokenSourceError(
+            what=f"{place} gives no block",
+            why="a chain has a Seed at least",
+            fix="try again; if it stays so, the copy there is damaged",
+        )
+    return Arrival(
+        dataset=state.dataset,
+        before=before,
+        base=base,
+        state=state,
+        blocks=tuple(hashes),
+        files=tuple(files.values()),
+        records=records,
+        folder=folder,
+    )
+
+
+def _check_seed(seed: Seed, here: Dataset, place: str) -> None:
+    if seed.dataset_id != here.id:
+        raise SeedOverwriteError(
+            f"the dataset that {place} is to lead on", here.id, seed.dataset_id
+        )
+
+
+def _check_size(known: ObjectFile, file: ObjectFile, place: str) -> None:
+    if file.size != known.size or file.size < 0:
+        raise BrokenSourceError(
+            what=f"{place}: the file {file.hash} has {known.size:,} bytes, and {file.size:,}",
+            why="two blocks speak of one file, which has one size",
+            fix="ask who keeps the copy there",
+        )
+
+
+def dataset_of(arrival: Arrival, here: Dataset | None) -> Dataset:
+    """Return what an arrival will make of a dataset, to be looked at before it is in its place."""
+    heads = MemoryHeads()
+    heads.swap(HEAD, expected=None, new=arrival.state.head)
+    blocks, data, checkpoints = (
+        _Either(
+            LocalObjects(arrival.folder / part),
+            None if here is None else getattr(here.stores, part),
+        )
+        for part in PARTS[1:4]
+    )
+    return Dataset(
+        arrival.dataset, Stores(heads=heads, blocks=blocks, data=data, checkpoints=checkpoints)
+    )
+
+
+class _Either:
+    """Objects that were received, and those that the workspace has."""
+
+    def __init__(self, received: ObjectStore, here: ObjectStore | None) -> None:
+        self._received = received
+        self._here = here or received
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        self._received.put(objects)
+
+    def get(self, hash: Multihash) -> bytes:
+        return self._of(hash).get(hash)
+
+    def has(self, hash: Multihash) -> bool:
+        return self._of(hash).has(hash)
+
+    def path(self, hash: Multihash) -> Path:
+        return self._of(hash).path(hash)
+
+    def list(self) -> Iterator[Multihash]:
+        yield from {*self._received.list(), *self._here.list()}
+
+    def _of(self, hash: Multihash) -> ObjectStore:
+        return self._received if self._received.has(hash) else self._here
+
+
+def missing_files(arrival: Arrival, here: Dataset | None) -> tuple[ObjectFile, ...]:
+    """Return the files of an arrival that the workspace does not have."""
+    if here is None:
+        return arrival.files
+    stores = {"data": here.stores.data, "checkpoints": here.stores.checkpoints}
+    return tuple(each for each in arrival.files if not stores[each.kind].has(each.hash))
+
+
+def put_in_place(
+    workspace: Workspace,
+    arrival: Arrival,
+    alias: DatasetAlias,
+    attestation: bytes | None = None,
+    *,
+    force: bool = False,
+    disk: Disk | None = None,
+) -> Dataset:
+    """Make an arrival, of which all files are in its folder or in the workspace, the dataset's
+    chain.
+
+    A dataset that is new gets its name last; one that is here keeps its name.  With `force` blocks
+    that only the workspace has are left behind.  The folder of a new dataset is moved into its
+    place.  Raises HeadMovedError when somebody else was quicker, or when `force` is needed and not
+    given; MissingObjectError when a file is neither here nor there; AliasTakenError.
+    """
+    id = arrival.dataset
+    if arrival.before is None and workspace.open(id) is None:
+        _take_in(workspace, arrival, attestation, disk or Disk())
+    else:
+        _lead_on(workspace.dataset(id), arrival, attestation, force=force)
+    if id not in workspace.names().values():
+        workspace.name(alias, id)
+    workspace.index.put(arrival.state)
+    return workspace.dataset(id)
+
+
+def _take_in(workspace: Workspace, arrival: Arrival, attestation: bytes | None, disk: Disk) -> None:
+    folder, head = arrival.folder, str(arrival.state.head)
+    for file in arrival.files:
+        if not (folder / file.kind / str(file.hash)).is_file():
+            raise MissingObjectError(file.hash, str(folder / file.kind))
+    _tidy(arrival)
+    for part in PARTS[:4]:
+        (folder / part).mkdir(exist_ok=True)
+    if attestation is not None:
+        LocalAttestations(folder / "attestations", disk).put(arrival.state.head, attestation)
+    (folder / "refs" / HEAD).write_bytes(head.encode())
+    have_on_disk(folder, disk)
+    workspace.take_in(arrival.dataset, folder)
+    workspace.seen.advance(arrival.dataset, None, arrival.state.head, arrival.state.sequence)
+
+
+def _tidy(arrival: Arrival) -> None:
+    """Take out of a folder what an earlier attempt, at another head, left there."""
+    wanted: dict[str, set[str]] = {part: set() for part in PARTS[1:4]}
+    wanted["blocks"] = {str(each) for each in arrival.blocks}
+    for file in arrival.files:
+        wanted[file.kind].add(str(file.hash))
+    for part, names in wanted.items():
+        with suppress(FileNotFoundError):
+            for each in (arrival.folder / part).iterdir():
+                if each.name not in names:
+                    each.unlink()
+
+
+def _lead_on(dataset: Dataset, arrival: Arrival, attestation: bytes | None, *, force: bool) -> None:
+    if not (arrival.leads_on or force):
+        raise HeadMovedError(arrival.base, arrival.before)
+    staged = []
+    for file in missing_files(arrival, dataset):
+        path = arrival.folder / file.kind / str(file.hash)
+        if not path.is_file():
+            raise MissingObjectError(file.hash, str(path.parent))
+        staged.append(StagedFile(path, file.hash, "data" if file.kind == "data" else "checkpoint"))
+    blocks = {each: arrival.folder / "blocks" / str(each) for each in arrival.blocks}
+
+    def noted(state: ChainState) -> None:
+        if attestation is not None:
+            aside = LocalAttestations(arrival.folder / "attestations")
+            aside.put(state.head, attestation)
+        take_attestations(dataset, arrival)
+
+    dataset.accept(
+        blocks, staged, arrival.state, arrival.before, noted, rewrites=not arrival.leads_on
+    )
+
+
+def take_attestations(dataset: Dataset, arrival: Arrival) -> None:
+    """Take the attestations that came along, if they say more than those that are here, and the
+    list of delegations if it is newer.
+    """
+    id = arrival.dataset
+    ours, theirs = dataset.stores.attestations, LocalAttestations(arrival.folder / "attestations")
+    listed, known_list = theirs.get(DELEGATIONS), ours.get(DELEGATIONS)
+    if listed is not None and is_newer_list(listed, known_list, id):
+        ours.put(DELEGATIONS, listed)
+        known_list = listed
+    withdrawn = withdrawn_of(known_list, id)
+    for name in theirs.heads():
+        known = ours.get(name)
+        better = better_attestation(theirs.get(name), known, id, name, withdrawn)
+        if better is not None and better != known:
+            ours.put(name, better)

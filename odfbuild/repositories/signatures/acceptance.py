@@ -1,0 +1,144 @@
+"""The one question that is asked before a head from elsewhere is taken: may it be, and remembered.
+
+`HeadAcceptance.accept` is called once the blocks are here and before any data is, and `remember`
+with what it gave, once the head has moved.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import time_ns
+from typing import Protocol
+
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.repositories.signatures.delegation import Withdrawals, verified_list
+from odfbuild.repositories.signatures.envelope import BadSignatureError
+from odfbuild.repositories.signatures.memory import AcceptedHeads, DamagedMemoryError
+from odfbuild.repositories.signatures.trust import (
+    Accepted,
+    AcceptedHead,
+    FoundHead,
+    TrustLevel,
+    TrustPolicy,
+    UnprovenHeadError,
+    judge,
+)
+from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
+
+
+class AttestationSource(Protocol):
+    """What shows attestations: a ChainSource, or a folder."""
+
+    def attestation(self, name: AttestationName) -> bytes | None:
+        """Return the envelope that signs a head, or the list of delegations, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedArrival:
+    """A head that may be taken, and what is to be kept with it; `is_news` if that is not known."""
+
+    dataset: DatasetId
+    judged: Accepted
+    attestation: bytes | None
+    delegations: bytes | None
+    is_news: bool = True
+
+
+def current_time() -> Timestamp:
+    """Return the time of this machine, to the millisecond."""
+    return Timestamp.from_millis(time_ns() // 1_000_000)
+
+
+class HeadAcceptance:
+    """Judges heads by a policy and by what is remembered of them outside of the workspace.
+
+    `brings` says that what signs a head comes along with it; who only looks does not read again
+    what signs a head that was accepted before.
+    """
+
+    def __init__(
+        self,
+        policy: TrustPolicy,
+        memory: AcceptedHeads | None = None,
+        *,
+        forced: bool = False,
+        brings: bool = True,
+        now: Callable[[], Timestamp] = current_time,
+    ) -> None:
+        self._policy = policy
+        self.memory = memory or AcceptedHeads()
+        self._forced = forced
+        self._brings = brings
+        self._now = now
+
+    def accept(self, found: FoundHead, source: AttestationSource) -> AcceptedArrival:
+        """Return the head as accepted, or refuse it; nothing is remembered yet.
+
+        Of two heads that exclude each other the envelopes are kept.  Raises a TrustError,
+        BadSignatureError or DamagedMemoryError, and what reading the source raises.
+        """
+        now, known = self._now(), self._known(found.dataset)
+        delegations, void = self._withdrawn(found, source.attestation(DELEGATIONS))
+        before = None if known is None or known.head != found.head else known.envelope
+        if known is not None and self._is_settled(known, found, void, now):
+            shown = before
+        else:
+            shown = source.attestation(found.head) or before
+        try:
+            judged = judge(
+                found,
+                shown,
+                known,
+                self._policy,
+                now,
+                withdrawn=void,
+                earlier=source.attestation,
+                forced=self._forced,
+            )
+        except UnprovenHeadError as error:
+            if (kept := self.memory.keep_evidence(error)) is not None:
+                error.fix += f"; what was shown is kept in {kept}"
+            raise
+        is_news = known is None or _is_news(known, judged.remembered)
+        return AcceptedArrival(found.dataset, judged, judged.attestation, delegations, is_news)
+
+    def remember(self, arrival: AcceptedArrival) -> None:
+        """Remember a head that was taken; one that is remembered already stays as it is."""
+        if arrival.is_news:
+            self.memory.put(arrival.dataset, arrival.judged.remembered)
+
+    def _known(self, dataset: DatasetId) -> AcceptedHead | None:
+        try:
+            return self.memory.read(dataset)
+        except DamagedMemoryError:
+            if self._forced:
+                return None
+            raise
+
+    def _is_settled(
+        self, known: AcceptedHead, found: FoundHead, withdrawn: Withdrawals, now: Timestamp
+    ) -> bool:
+        """Say whether a head was accepted, so that its attestation need not be read again."""
+        if self._brings or known.head != found.head:
+            return False
+        if known.withdrawn.union(withdrawn) != known.withdrawn:
+            return False
+        if known.expires is not None and now > known.expires:
+            return False
+        return known.envelope is not None or self._policy.level is not TrustLevel.SIGNED
+
+    def _withdrawn(self, found: FoundHead, data: bytes | None) -> tuple[bytes | None, Withdrawals]:
+        """Read what a source shows of withdrawn delegations; keep no list that does not hold."""
+        if data is None:
+            return None, Withdrawals()
+        try:
+            return data, verified_list(data, found.dataset).withdrawn
+        except BadSignatureError:
+            if self._policy.level is TrustLevel.ANY:
+                return None, Withdrawals()
+            raise
+
+
+def _is_news(known: AcceptedHead, found: AcceptedHead) -> bool:
+    """Say whether two differ in more than when and where the head was seen."""
+    return replace(found, accepted=known.accepted, place=known.place) != known

@@ -1,0 +1,133 @@
+"""Errors of the smart transfer protocol, and which of them an answer of a server means."""
+
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.repositories.protocol import SeedOverwriteError, TransferError
+from odfbuild.repositories.smart.messages import (
+    Failure,
+    InvalidHead,
+    InvalidInterval,
+    NameCollision,
+    RefCollision,
+    SeedBlockOverwriteRestricted,
+    TransferFailed,
+    TransferPhase,
+    UnknownFailure,
+)
+from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.texts.redaction import excerpt
+
+LONGEST = 2_000  # characters of what a server says that are shown
+
+
+class DivergedIntervalError(TransferError):
+    """A server cannot lead a client's head to its own."""
+
+    code = "diverged-interval"
+
+
+class RefCollisionError(TransferError):
+    """A server has the dataset under another name."""
+
+    code = "ref-collision"
+
+
+class NameCollisionError(TransferError):
+    """A server has another dataset under the name."""
+
+    code = "name-collision"
+
+
+class RemoteFailureError(TransferError):
+    """A server gave up; `phase` is how far the transfer had come, if it said so."""
+
+    code = "remote-failure"
+
+    def __init__(self, place: str, said: str, phase: TransferPhase | None) -> None:
+        at = "" if phase is None else f", at {phase.phase.value}"
+        super().__init__(
+            what=f"{place} gave up{at}: {said or 'it does not say why'}",
+            why="the transfer broke off on the other side; what was there before is unchanged",
+            fix="try again: what was moved is not moved again; if it stays so, ask who runs it",
+        )
+        self.phase = phase
+
+
+class TransferTimeoutError(TransferError):
+    """A server did not answer in time."""
+
+    code = "transfer-timeout"
+
+    def __init__(self, place: str, waiting_for: str, seconds: float) -> None:
+        super().__init__(
+            what=f"{place} sent nothing for {seconds:g} seconds, where {waiting_for} was due",
+            why="a server that neither answers nor ends a connection would be waited for without "
+            "end",
+            fix="try again: what was moved is not moved again",
+        )
+
+
+class UncertainHeadError(TransferError):
+    """A push broke off after all was sent, and nobody can tell whether it became the head."""
+
+    code = "uncertain-head"
+
+    def __init__(self, place: str, head: Multihash) -> None:
+        super().__init__(
+            what=f"{place} did not confirm that its head is {head}",
+            why="the connection ended after all was sent, and its head could not be read since",
+            fix="push again: if the head is there, nothing is left to do",
+        )
+
+
+def refusal(
+    failure: Failure,
+    place: str,
+    *,
+    expected: Multihash | None = None,
+    dataset: DatasetId | None = None,
+) -> TransferError | HeadMovedError:
+    """Return the error that the answer of a server means.
+
+    `expected` is the head that a push believed in, `dataset` what it pushed.
+    """
+    match failure:
+        case InvalidHead():
+            return HeadMovedError(failure.actual_head, failure.expected_head)
+        case UnknownFailure(variant="InvalidHead"):
+            return HeadMovedError(expected, None)
+        case InvalidInterval():
+            return DivergedIntervalError(
+                what=f"{place} has no blocks that lead from {failure.tail} to {failure.head}",
+                why="the chain there does not go on from the one here: it is older, or went "
+                "another way",
+                fix="look at both chains with odfbuild log; --force takes the one that is there",
+            )
+        case SeedBlockOverwriteRestricted() if dataset is not None:
+            return SeedOverwriteError(place, None, dataset)
+        case SeedBlockOverwriteRestricted():
+            return RemoteFailureError(place, "its chain has another Seed", None)
+        case RefCollision():
+            return RefCollisionError(
+                what=f"{place} has the dataset {excerpt(failure.dataset_id, 200)} under another "
+                "name",
+                why="a dataset is on a server once, whatever it is called",
+                fix="push to the name that it has there",
+            )
+        case NameCollision():
+            return NameCollisionError(
+                what=f"{place} has another dataset called {excerpt(failure.dataset_alias, 200)}",
+                why="a name is that of one dataset",
+                fix="push to another name",
+            )
+        case TransferFailed(error_message=said) if said.startswith(HeadMovedError.code):
+            return HeadMovedError(expected, None)
+        case TransferFailed(error_message=DivergedIntervalError.code):
+            return DivergedIntervalError(
+                what=f"{place} has blocks that this chain has not",
+                why="what was pushed does not go on from the head there",
+                fix="look at both chains with odfbuild log, and pull; --force gives up those there",
+            )
+        case TransferFailed():
+            return RemoteFailureError(place, excerpt(failure.error_message, LONGEST), failure.phase)
+        case UnknownFailure():
+            return RemoteFailureError(place, excerpt(failure.variant, LONGEST), None)

@@ -1,0 +1,310 @@
+"""The routes of a server, and what each of them asks first: who is there, and may they?
+
+    /info    /accounts/me    /datasets/<id>    /.odfbuild/index.json
+    [/<account>]/<name>/refs/<ref>
+    [/<account>]/<name>/blocks|data|checkpoints|attestations/<hash>
+    [/<account>]/<name>/pull|push                                       WebSockets
+
+With the account on a server of several tenants, else without.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, HeaderRow, TransferUrl
+from odfbuild.serve.access import AccessError, Caller, account_id, check_version
+from odfbuild.serve.frames import Frames
+from odfbuild.serve.served import Served
+from odfbuild.serve.settings import ServerSettings
+from odfbuild.serve.signed_pushes import SignedPushes
+from odfbuild.serve.simple_routes import (
+    OBJECTS,
+    get_attestation,
+    get_object,
+    get_ref,
+    put_attestation,
+    put_object,
+)
+from odfbuild.serve.smart_pull import answer_pull
+from odfbuild.serve.smart_push import HeadJudge, SmartPush
+from odfbuild.serve.uploads import PUSH_HEADER
+from odfbuild.state.chain.dataset import Dataset
+
+_LOG = logging.getLogger("odfbuild.serve.access")
+_ERRORS = logging.getLogger("odfbuild.serve")
+_ONE_TENANT = "odfbuild"  # what other clients take for the account of all datasets
+_Messages = Callable[[], Awaitable[Any]]
+_Sending = Callable[[Any], Awaitable[None]]
+
+
+def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Guarded":
+    """Return the ASGI application of a server; `judge` decides on pushes without a token."""
+    served = Served(settings)
+    routes = _Routes(served, judge or SignedPushes())
+    dataset = "/{account}/{name}" if settings.is_multi_tenant else "/{name}"
+    files: list[Route | WebSocketRoute] = [
+        Route("/info", routes.info),
+        Route("/accounts/me", routes.me),
+        Route("/.odfbuild/index.json", routes.index),
+        Route("/datasets/{id:path}", routes.dataset),
+        Route(dataset + "/refs/{ref}", routes.ref),
+        Route(dataset + "/attestations/{hash}", routes.attestation, methods=["GET", "PUT"]),
+        Route(dataset + "/{kind}/{hash}", routes.object, methods=["GET", "PUT"]),
+        WebSocketRoute(dataset + "/pull", routes.pull),
+        WebSocketRoute(dataset + "/push", routes.push),
+    ]
+    starlette = Starlette(routes=files, exception_handlers={AccessError: _refused})
+    starlette.router.redirect_slashes = False
+    return Guarded(starlette, served)
+
+
+async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    assert isinstance(error, AccessError)  # noqa: S101 - for types
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
+    return PlainTextResponse(error.text + "\n", error.status, headers)
+
+
+class _Routes:
+    """What is answered."""
+
+    def __init__(self, served: Served, judge: HeadJudge) -> None:
+        self._served = served
+        self._judge = judge
+
+    # about the server
+
+    async def info(self, request: Request) -> Response:  # noqa: ARG002
+        return JSONResponse({"isMultiTenant": self._served.settings.is_multi_tenant})
+
+    async def me(self, request: Request) -> Response:
+        caller = self._caller(request)
+        if caller.token is None:
+            raise AccessError(401, "A token is needed.")
+        name = caller.token.account
+        if name is None:
+            raise AccessError(404, "The token acts for no account.")
+        return JSONResponse({"id": account_id(name), "accountName": name})
+
+    async def dataset(self, request: Request) -> Response:
+        caller = self._caller(request)
+        try:
+            id = DatasetId.parse(request.path_params["id"])
+        except OdfBuildError:
+            raise AccessError(404, "This is no id of a dataset.") from None
+        alias = (await run_sync(self._served.workspace.aliases)).get(id)
+        if alias is None or (alias.account is None) == self._served.settings.is_multi_tenant:
+            raise AccessError(404, "There is no such dataset.")
+        self._served.access.check_read(caller, alias, id)
+        owner = alias.account or _ONE_TENANT
+        return JSONResponse(
+            {
+                "id": str(id),
+                "owner": {"accountName": owner, "accountId": account_id(owner)},
+                "datasetName": alias.name,
+            }
+        )
+
+    async def index(self, request: Request) -> Response:
+        caller = self._caller(request)
+        return JSONResponse(await run_sync(self._listed, caller))
+
+    def _listed(self, caller: Caller) -> dict[str, Any]:
+        """Return the datasets that somebody may see, with their heads."""
+        served = self._served
+
+        def shows(alias: DatasetAlias, id: DatasetId) -> bool:
+            is_here = (alias.account is None) != served.settings.is_multi_tenant
+            return is_here and served.access.sees(caller, alias, id)
+
+        return served.index.document(shows)
+
+    # files
+
+    async def ref(self, request: Request) -> Response:
+        return await get_ref(request, self._read(request)[1])
+
+    async def object(self, request: Request) -> Response:
+        kind = request.path_params["kind"]
+        if kind not in OBJECTS:
+            raise AccessError(404, "There is no such file.")
+        if request.method == "PUT":
+            return await self._put(request)
+        return await get_object(request, self._read(request)[1])
+
+    async def attestation(self, request: Request) -> Response:
+        alias, dataset, caller = self._read(request)
+        if request.method == "PUT":
+            return await put_attestation(request, self._served, dataset, alias, caller)
+        return await get_attestation(request, dataset)
+
+    async def _put(self, request: Request) -> Response:
+        if request.path_params["kind"] == "blocks":
+            raise AccessError(405, "Blocks are pushed.")
+        alias = self._alias(request)
+        caller = self._caller(request)
+        dataset = self._served.find(alias)
+        self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
+        return await put_object(request, self._served, alias, caller)
+
+    def _read(self, request: Request) -> tuple[DatasetAlias, Dataset, Caller]:
+        """Return the dataset of a request, if who asks may read it."""
+        alias, caller = self._alias(request), self._caller(request)
+        dataset = self._served.find(alias)
+        self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
+        assert dataset is not None  # noqa: S101 - what may be read is there
+        return alias, dataset, caller
+
+    # transfers
+
+    async def pull(self, socket: WebSocket) -> None:
+        limits = self._served.settings.limits
+        try:
+            alias, caller = self._alias(socket), self._caller(socket)
+            dataset = self._served.find(alias)
+            self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
+            check_version(socket.headers)
+            assert dataset is not None  # noqa: S101 - what may be read is there
+            with self._served.transfer("pull", _who(socket, caller)):
+                await socket.accept()
+                frames = Frames(socket, limits.message)
+
+                def address_of(kind: str, hash: Multihash) -> TransferUrl:
+                    return self._address(socket, alias, kind, hash)
+
+                def still_allowed() -> None:
+                    self._served.access.check_token(caller)
+                    self._served.access.check_read(caller, alias, dataset.id)
+
+                await answer_pull(frames, dataset, address_of, limits, still_allowed)
+                await frames.close()
+        except AccessError as error:
+            await _deny(socket, error)
+
+    async def push(self, socket: WebSocket) -> None:
+        limits = self._served.settings.limits
+        try:
+            alias, caller = self._alias(socket), self._caller(socket)
+            dataset = self._served.find(alias)
+            self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
+            check_version(socket.headers)
+            with self._served.transfer("push", _who(socket, caller)):
+                await socket.accept()
+                frames = Frames(socket, limits.message)
+
+                def address_of(kind: str, hash: Multihash, secret: str) -> TransferUrl:
+                    return self._address(socket, alias, kind, hash, secret)
+
+                push = SmartPush(self._served, frames, alias, caller, address_of, self._judge)
+                await push.answer()
+                await frames.close()
+        except AccessError as error:
+            await _deny(socket, error)
+
+    def _address(
+        self,
+        socket: WebSocket,
+        alias: DatasetAlias,
+        kind: str,
+        hash: Multihash,
+        secret: str | None = None,
+    ) -> TransferUrl:
+        """Return where a file is, and the headers that show who asked."""
+        base = self._served.settings.public_url
+        if base is None:
+            scheme = {"ws": "http", "wss": "https"}[socket.url.scheme]
+            base = f"{scheme}://{socket.url.netloc}"
+        headers = [HeaderRow(VERSION_HEADER, VERSION)]
+        if (given := socket.headers.get("authorization")) is not None:
+            headers.append(HeaderRow("authorization", given))
+        if secret is not None:
+            headers.append(HeaderRow("content-type", "application/octet-stream"))
+            headers.append(HeaderRow(PUSH_HEADER, secret))
+        path = f"{quote(str(alias))}/{kind}/{hash}"
+        return TransferUrl(url=f"{base.rstrip('/')}/{path}", headers=tuple(headers))
+
+    def _alias(self, request: Request | WebSocket) -> DatasetAlias:
+        found = request.path_params
+        return self._served.alias(found.get("account"), found["name"])
+
+    def _caller(self, request: Request | WebSocket) -> Caller:
+        caller = self._served.access.caller(request.headers)
+        request.state.caller = caller.name
+        return caller
+
+
+def _who(socket: WebSocket, caller: Caller) -> str:
+    """Return whose transfer it is: that of a token, or of an address."""
+    if caller.token is not None:
+        return f"token {caller.token.digest}"
+    return "address " + ("-" if socket.client is None else socket.client.host)
+
+
+async def _deny(socket: WebSocket, error: AccessError) -> None:
+    """Refuse an upgrade with a status."""
+    try:
+        await socket.send_denial_response(PlainTextResponse(error.text + "\n", error.status))
+    except RuntimeError:  # it was accepted before
+        await socket.close(1011, error.text[:100])
+
+
+class Guarded:
+    """An application that tolerates no slow reader, and notes every request in a log."""
+
+    def __init__(self, inner: Starlette, served: Served) -> None:
+        self._inner = inner
+        self.served = served
+
+    async def __call__(self, scope: Any, receive: _Messages, send: _Sending) -> None:
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        seconds = self.served.settings.limits.piece
+        status, size, begun = 0, 0, time.monotonic()
+
+        async def sending(message: Any) -> None:
+            nonlocal status, size
+            kind = message["type"]
+            if kind in ("http.response.start", "websocket.http.response.start"):
+                status = message["status"]
+            elif kind == "websocket.accept":
+                status = 101
+            size += len(message.get("body", b"") or message.get("text") or b"")
+            async with asyncio.timeout(seconds):
+                await send(message)
+
+        try:
+            await self._inner(scope, receive, sending)
+        except TimeoutError:
+            status = status or 408
+        except OSError as error:
+            _ERRORS.warning("%s: %s", scope["path"], error)
+            raise
+        finally:
+            self._note(scope, status, size, time.monotonic() - begun)
+
+    def _note(self, scope: Any, status: int, size: int, seconds: float) -> None:
+        client = scope.get("client") or ("-", 0)
+        _LOG.info(
+            '%s %s "%s %s" %s %s %.3f',
+            client[0],
+            scope.get("state", {}).get("caller", "-"),
+            scope.get("method", "WS"),
+            quote(scope["path"], safe="/.:-"),
+            status or "-",
+            size,
+            seconds,
+        )

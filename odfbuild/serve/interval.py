@@ -1,0 +1,59 @@
+"""The blocks between two points of a chain, and what a transfer of them moves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.wire.blocks import decode_block
+from odfbuild.repositories.protocol import ObjectFile, files_of, records_of
+from odfbuild.repositories.smart.messages import U32, U64, TransferPlan
+from odfbuild.state.chain.dataset import Dataset
+
+
+class NoIntervalError(Exception):
+    """The one block does not come before the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockInterval:
+    """Blocks, oldest first, with their bytes, and the files that they speak of."""
+
+    blocks: tuple[tuple[Multihash, bytes], ...]
+    files: Mapping[tuple[str, Multihash], ObjectFile]
+    plan: TransferPlan
+
+
+def block_interval(
+    dataset: Dataset, head: Multihash, after: Multihash | None, most: int, *, whole: bool
+) -> BlockInterval:
+    """Return the blocks in (after, head]; with `whole` all of them where `after` does not come
+    before the head.
+
+    Raises NoIntervalError without it, ValueError of blocks with more than `most` bytes together,
+    and what reading a block raises.
+    """
+    blocks: list[tuple[Multihash, bytes]] = []
+    files: dict[tuple[str, Multihash], ObjectFile] = {}
+    records = size = 0
+    at: Multihash | None = head
+    while at is not None and at != after:
+        data = dataset.stores.blocks.get(at)
+        size += len(data)
+        if size > most:
+            raise ValueError(f"the blocks have more than {most:,} bytes")
+        block = decode_block(data)
+        blocks.append((at, data))
+        records += records_of(block.event)
+        files.update(((each.kind, each.hash), each) for each in files_of(block.event))
+        at = block.prev_block_hash
+    if at != after and not whole:
+        raise NoIntervalError
+    blocks.reverse()
+    plan = TransferPlan(
+        num_blocks=U32(len(blocks)),
+        num_objects=U32(len(files)),
+        num_records=U64(records),
+        bytes_in_raw_blocks=U64(size),
+        bytes_in_raw_objects=U64(sum(each.size for each in files.values())),
+    )
+    return BlockInterval(tuple(blocks), files, plan)

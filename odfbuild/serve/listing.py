@@ -1,0 +1,83 @@
+"""The index of a server: its datasets, as `repositories.catalogue` reads them of any repository.
+
+    {"version": 1, "datasets": [{"id", "alias", "kind", "head", "sequenceNumber", "records", "size",
+     "time"}]}
+
+What a chain holds is counted once, and then only what came after.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.repositories.protocol import files_of, records_of
+from odfbuild.state.chain.dataset import NotInChainError
+from odfbuild.state.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class CountedChain:
+    """What a chain holds up to a head: records, and bytes of files."""
+
+    head: Multihash
+    records: int
+    size: int
+
+
+class ServerIndex:
+    """The index of one workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._known: dict[DatasetId, CountedChain] = {}
+        self._lock = Lock()
+
+    def document(self, shows: Callable[[DatasetAlias, DatasetId], bool]) -> dict[str, Any]:
+        """Return the index of the datasets that are to be shown; damaged ones are left out."""
+        names = self._workspace.names()
+        shown = {alias: id for alias, id in names.items() if shows(alias, id)}
+        listed = []
+        with self._lock:
+            for alias, id in sorted(shown.items()):
+                with suppress(OdfBuildError, OSError):
+                    listed.append(self._entry(alias, id))
+        return {"version": 1, "datasets": [each for each in listed if each is not None]}
+
+    def _entry(self, alias: DatasetAlias, id: DatasetId) -> dict[str, Any] | None:
+        state = self._workspace.dataset(id).state()
+        if state is None:
+            return None
+        counted = self._counted(id, state.head)
+        return {
+            "id": str(id),
+            "alias": str(alias),
+            "kind": state.kind.name.lower(),
+            "head": str(state.head),
+            "sequenceNumber": state.sequence,
+            "records": counted.records,
+            "size": counted.size,
+            "time": str(state.system_time),
+        }
+
+    def _counted(self, id: DatasetId, head: Multihash) -> CountedChain:
+        known = self._known.get(id)
+        if known is None or known.head != head:
+            try:
+                known = self._count(id, head, known)
+            except NotInChainError:  # it was set back or rewritten
+                known = self._count(id, head, None)
+            self._known[id] = known
+        return known
+
+    def _count(self, id: DatasetId, head: Multihash, known: CountedChain | None) -> CountedChain:
+        records, size = (0, 0) if known is None else (known.records, known.size)
+        after = None if known is None else known.head
+        for _, block in self._workspace.dataset(id).blocks(after, head):
+            records += records_of(block.event)
+            size += sum(each.size for each in files_of(block.event))
+        return CountedChain(head, records, size)

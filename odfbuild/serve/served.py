@@ -1,0 +1,59 @@
+"""What a server has open: the workspace, who may use it, files that were sent."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from odfbuild.errors import OdfBuildError, ProtocolError
+from odfbuild.odf.refs import DatasetAlias, is_name
+from odfbuild.serve.access import Access, AccessError
+from odfbuild.serve.listing import ServerIndex
+from odfbuild.serve.settings import ServerSettings
+from odfbuild.serve.uploads import Uploads
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.workspace import Workspace
+
+
+class Served:
+    """One workspace as a server has it open."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.workspace = Workspace(settings.workspace)
+        self.access = Access(settings)
+        self.uploads = Uploads(self.workspace, settings.limits)
+        self.index = ServerIndex(self.workspace)
+        self._transfers: dict[str, Counter[str]] = {"pull": Counter(), "push": Counter()}
+
+    def alias(self, account: str | None, name: str) -> DatasetAlias:
+        """Return the name that a path says.  Raises AccessError (404)."""
+        if not is_name(name) or (account is not None and not is_name(account)):
+            raise AccessError(404, "There is no such dataset.")
+        return DatasetAlias(account, name)
+
+    def find(self, alias: DatasetAlias) -> Dataset | None:
+        """Return the dataset of a name; None if there is none.  Raises AccessError (500)."""
+        try:
+            return self.workspace.open(alias)
+        except ProtocolError:
+            return None
+        except OdfBuildError as error:
+            raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
+
+    @contextmanager
+    def transfer(self, verb: str, caller: str) -> Iterator[None]:
+        """Take room for a pull or a push.  Raises AccessError (503) if there is none.
+
+        Each has room of its own, of which one caller takes a part.
+        """
+        limits = self.settings.limits
+        if self._transfers[verb].total() >= limits.transfers:
+            raise AccessError(503, "Too many transfers are going on; try again later.")
+        if self._transfers[verb][caller] >= limits.of_one_caller:
+            raise AccessError(503, "Too many transfers of yours are going on; try again later.")
+        self._transfers[verb][caller] += 1
+        try:
+            yield
+        finally:
+            self._transfers[verb][caller] -= 1
+            self._transfers[verb] += Counter()  # without those that have none

@@ -1,0 +1,54 @@
+"""Pushes by signature alone: the head is signed by the dataset's key, or one that it delegates to.
+
+The signature has to speak of the move: from the head that is there now, so that an old one cannot
+be shown again after the dataset went on.  Where that gives up blocks, it has to say so.
+"""
+
+from odfbuild.repositories.signatures.attestation import verified_attestation
+from odfbuild.repositories.signatures.trust import TrustError, UnsignedHeadError, UntrustedKeyError
+from odfbuild.serve.delegations import withdrawn_by
+from odfbuild.serve.smart_push import PushedHead
+from odfbuild.state.chain.attestations import DELEGATIONS
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HEAD, HeadMovedError
+
+
+class UnsignedUndoError(TrustError):
+    """A head is to give up blocks of the one before, and its owner did not sign that."""
+
+    code = "unsigned-undo"
+
+
+class SignedPushes:
+    """The judge of pushes without a token."""
+
+    def check(self, pushed: PushedHead, here: Dataset | None) -> None:
+        """Raise UnsignedHeadError, BadSignatureError, UntrustedKeyError, HeadMovedError, or
+        UnsignedUndoError.
+        """
+        if pushed.attestation is None:
+            raise UnsignedHeadError(
+                what=f"{pushed.head} is not signed",
+                why="it is pushed without a token, so its owner has to have signed it",
+                fix="sign it: odfbuild sign; or push with a token",
+            )
+        found = verified_attestation(
+            pushed.attestation, pushed.dataset, pushed.head, HEAD, pushed.sequence
+        )
+        known = None if here is None else here.stores.attestations.get(DELEGATIONS)
+        withdrawn = withdrawn_by((known, pushed.delegations), pushed.dataset)
+        if found.author(withdrawn) is None:
+            raise UntrustedKeyError(
+                what=f"{pushed.head} is signed by {found.signers()}",
+                why=found.objection(withdrawn) or "none of them speaks for the dataset",
+                fix="sign it with the dataset's key, or one that it delegates to",
+            )
+        if found.statement.previous != pushed.before:
+            raise HeadMovedError(found.statement.previous, pushed.before)
+        if not pushed.leads_on and found.statement.undoes != pushed.before:
+            raise UnsignedUndoError(
+                what=f"{pushed.head} gives up {pushed.before}, and what signs it does not say so",
+                why="who reads the dataset follows a head that was set back only if its owner "
+                "signed that",
+                fix="sign it after the head was set back: odfbuild push --force does",
+            )

@@ -1,0 +1,237 @@
+"""Files of datasets over HTTP: references, blocks, data, checkpoints and attestations.
+
+What a hash names never changes, so it may be kept for a year; a reference is asked anew each time.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio.to_thread import run_sync
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from odfbuild.errors import OdfBuildError, ProtocolError
+from odfbuild.host.files import open_descriptor
+from odfbuild.odf.identity import Multicodec, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.repositories.protocol import LARGEST_ATTESTATION
+from odfbuild.repositories.signatures.attestation import better_attestation, verified_attestation
+from odfbuild.repositories.signatures.delegation import withdrawn_of
+from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.delegations import keep_delegations
+from odfbuild.serve.served import Served
+from odfbuild.serve.tokens import TokenScope
+from odfbuild.serve.uploads import PUSH_HEADER
+from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
+from odfbuild.state.chain.dataset import Dataset, holds
+from odfbuild.state.chain.heads import HEAD
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_FOREVER = "private, max-age=31536000, immutable"
+_PIECE = 1 << 20
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+OBJECTS = ("blocks", "data", "checkpoints")
+
+
+async def get_ref(request: "Request", dataset: Dataset) -> Response:
+    """Answer with the text of the hash that a reference is."""
+    name = request.path_params["ref"]
+    try:
+        hash = await run_sync(dataset.stores.heads.read, name)
+    except OdfBuildError:
+        hash = None
+    if hash is None:
+        raise AccessError(404, "There is no such reference.")
+    return _small(request, str(hash).encode(), str(hash), "text/plain", "no-cache")
+
+
+async def get_object(request: "Request", dataset: Dataset) -> Response:
+    """Answer with an object, or the part of it that is asked for."""
+    kind, hash = request.path_params["kind"], _hash(request)
+    stores = {
+        "blocks": dataset.stores.blocks,
+        "data": dataset.stores.data,
+        "checkpoints": dataset.stores.checkpoints,
+    }
+    return await _file(request, stores[kind].path(hash), str(hash))
+
+
+async def get_attestation(request: "Request", dataset: Dataset) -> Response:
+    """Answer with the envelope that signs a head."""
+    name = _attested(request)
+    try:
+        found = await run_sync(dataset.stores.attestations.get, name)
+    except OSError:
+        found = None
+    if found is None:
+        raise AccessError(404, "There is no such attestation.")
+    import hashlib
+
+    tag = hashlib.sha256(found).hexdigest()
+    return _small(request, found, tag, "application/json", "no-cache")
+
+
+async def put_object(
+    request: "Request", served: Served, alias: DatasetAlias, caller: Caller
+) -> Response:
+    """Take a file that an open push waits for."""
+    hash, limits = _hash(request), served.settings.limits
+    secret = request.headers.get(PUSH_HEADER)
+    file = served.uploads.wanted(alias, request.path_params["kind"], hash, caller, secret)
+    length = request.headers.get("content-length")
+    if length is None:
+        raise AccessError(411, "Content-Length is wanted.")
+    if not length.isdigit() or int(length) != file.size:
+        raise AccessError(400, f"The file has {file.size:,} bytes.")
+    async with asyncio.timeout(limits.upload):
+        await served.uploads.take(alias, file, _body(request, limits.piece))
+    return PlainTextResponse("", 201)
+
+
+async def put_attestation(
+    request: "Request", served: Served, dataset: Dataset, alias: DatasetAlias, caller: Caller
+) -> Response:
+    """Keep an envelope for a block of the chain, or a list of delegations.
+
+    It has to hold, and takes nothing away that was signed for the dataset later.
+    """
+    name = _attested(request)
+    if caller.token is None or not caller.token.allows(TokenScope.WRITE, alias):
+        raise AccessError(403 if caller.token else 401, "A token to write is needed.")
+    found = bytearray()
+    async for piece in _body(request, served.settings.limits.piece):
+        found += piece
+        if len(found) > LARGEST_ATTESTATION:
+            raise AccessError(413, f"An attestation has at most {LARGEST_ATTESTATION:,} bytes.")
+    await run_sync(_keep, dataset, name, bytes(found))
+    return PlainTextResponse("", 201)
+
+
+def _keep(dataset: Dataset, name: AttestationName, envelope: bytes) -> None:
+    kept, head = dataset.stores.attestations, dataset.head()
+    if name == DELEGATIONS:
+        try:
+            keep_delegations(kept, envelope, dataset.id)
+        except OdfBuildError as error:
+            raise AccessError(400, error.what) from None
+    elif head is None or not holds(dataset, name, head):
+        raise AccessError(409, "This is no block of the chain.")
+    else:
+        try:
+            number = dataset.block(name).sequence_number
+            verified_attestation(envelope, dataset.id, name, HEAD, number)
+        except OdfBuildError as error:
+            raise AccessError(400, error.what) from None
+        withdrawn = withdrawn_of(kept.get(DELEGATIONS), dataset.id)
+        better = better_attestation(envelope, kept.get(name), dataset.id, name, withdrawn)
+        kept.put(name, better or envelope)
+
+
+def _attested(request: "Request") -> AttestationName:
+    if request.path_params["hash"] == DELEGATIONS:
+        return DELEGATIONS
+    return _hash(request)
+
+
+def _hash(request: "Request") -> Multihash:
+    """Return the hash of a path, which names a file: in the one spelling that files have."""
+    text = request.path_params["hash"]
+    try:
+        hash = Multihash.parse(text)
+    except ProtocolError:
+        raise AccessError(404, "This is no hash.") from None
+    if str(hash) != text or hash.code not in (Multicodec.SHA3_256, Multicodec.SHA2_256):
+        raise AccessError(404, "This is no hash of a file.")
+    return hash
+
+
+async def _body(request: "Request", seconds: float) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body, each within a time.  Raises AccessError."""
+    from starlette.requests import ClientDisconnect
+
+    stream = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                piece = await anext(stream, None)
+        except TimeoutError:
+            raise AccessError(408, "Nothing came in time.") from None
+        except ClientDisconnect:
+            raise AccessError(400, "The client is gone.") from None
+        if piece is None:
+            return
+        yield piece
+
+
+def _small(request: "Request", data: bytes, tag: str, media_type: str, caching: str) -> Response:
+    headers = {"etag": f'"{tag}"', "cache-control": caching}
+    if _knows(request, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media_type, headers=headers)
+
+
+def _knows(request: "Request", tag: str) -> bool:
+    given = request.headers.get("if-none-match", "")
+    tags = {each.strip().removeprefix("W/") for each in given.split(",")}
+    return f'"{tag}"' in tags or "*" in tags
+
+
+async def _file(request: "Request", path: Path, tag: str) -> Response:
+    try:
+        opened = await run_sync(_opened, path)
+    except OSError:
+        raise AccessError(404, "There is no such object.") from None
+    size = os.fstat(opened).st_size
+    headers = {"etag": f'"{tag}"', "cache-control": _FOREVER, "accept-ranges": "bytes"}
+    headers["content-type"] = "application/octet-stream"
+    if _knows(request, tag):
+        os.close(opened)
+        return Response(status_code=304, headers=headers)
+    part = _asked_range(request, tag, size)
+    if part is None:
+        start, end, status = 0, size, 200
+    elif part[0] >= size or part[0] >= part[1]:
+        os.close(opened)
+        return PlainTextResponse("", 416, headers={"content-range": f"bytes */{size}"})
+    else:
+        (start, end), status = part, 206
+        headers["content-range"] = f"bytes {start}-{end - 1}/{size}"
+    headers["content-length"] = str(end - start)
+    if request.method == "HEAD":
+        os.close(opened)
+        return Response(status_code=status, headers=headers)
+    return StreamingResponse(_pieces(opened, start, end), status, headers)
+
+
+def _opened(path: Path) -> int:
+    return open_descriptor(path, follow=False)
+
+
+async def _pieces(opened: int, start: int, end: int) -> AsyncIterator[bytes]:
+    try:
+        while start < end:
+            piece = await run_sync(os.pread, opened, min(_PIECE, end - start), start)
+            if not piece:
+                raise OSError("the file was cut off meanwhile")
+            start += len(piece)
+            yield piece
+    finally:
+        os.close(opened)
+
+
+def _asked_range(request: "Request", tag: str, size: int) -> tuple[int, int] | None:
+    """Return the bytes [start, end) that are asked for; None for all.  Several parts are all."""
+    found = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    if found is None or request.headers.get("if-range", f'"{tag}"') != f'"{tag}"':
+        return None
+    first, last = found.groups()
+    if len(first) > 20 or len(last) > 20 or not (first or last):
+        return None
+    if not first:
+        return (max(0, size - int(last)), size) if int(last) else (size, size)
+    return int(first), min(size, int(last) + 1 if last else size)

@@ -1,0 +1,72 @@
+"""Where datasets were pulled from and pushed to, as their users named these places.
+
+    <workspace>/cache/origins/<fed01...>    a checksum and a JSON object, a line each: {"pull",
+    "push"}
+
+What is lost of it has to be named again; nothing else rests on it.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.identity import DatasetId
+from odfbuild.state.files.checksum import checked_text, with_check_sum
+from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.workspace import Workspace
+
+_FOLDER: Final = "origins"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a dataset is pulled from and pushed to, as texts of references; None if not known."""
+
+    pull: str | None = None
+    push: str | None = None
+
+
+def origin_of(workspace: Workspace, id: DatasetId) -> Origin:
+    """Return where a dataset came from and goes to, as far as it is known."""
+    with suppress(OSError, ValueError, TypeError, LookupError):
+        data = read_file(workspace.root / "cache" / _FOLDER / id.multibase)
+        text = None if data is None else checked_text(data, id.multibase)
+        if text is not None:
+            form = parse_json(text)
+            return Origin(_text(form["pull"]), _text(form["push"]))
+    return Origin()
+
+
+def origins(workspace: Workspace) -> Mapping[DatasetId, Origin]:
+    """Return the origins of all datasets that have one."""
+    found = {id: origin_of(workspace, id) for id in workspace.names().values()}
+    return {id: each for id, each in found.items() if each != Origin()}
+
+
+def note_pull(workspace: Workspace, id: DatasetId, place: str) -> None:
+    """Remember where a dataset was pulled from."""
+    _put(workspace, id, replace(origin_of(workspace, id), pull=place))
+
+
+def note_push(workspace: Workspace, id: DatasetId, place: str) -> None:
+    """Remember where a dataset was pushed to."""
+    _put(workspace, id, replace(origin_of(workspace, id), push=place))
+
+
+def _put(workspace: Workspace, id: DatasetId, origin: Origin) -> None:
+    if origin == origin_of(workspace, id):
+        return
+    with suppress(OSError):
+        folder = workspace.cache / _FOLDER
+        folder.mkdir(exist_ok=True)
+        near = pending(folder)
+        text = json.dumps({"pull": origin.pull, "push": origin.push}) + "\n"
+        near.write_text(with_check_sum(text, id.multibase), "utf-8")
+        near.replace(folder / id.multibase)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

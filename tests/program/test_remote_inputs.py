@@ -1,0 +1,640 @@
+"""Projects that read datasets of repositories: two teams, a folder between them."""
+
+import json
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from odfbuild.executors.engine.spark import engine as spark
+from odfbuild.odf.events import AddData
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.lock import read_lock
+from odfbuild.repositories.inputs import (
+    OtherDatasetError,
+    RemoteBehindError,
+    RemoteDivergedError,
+)
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.files.disk import Disk
+from odfbuild.state.workspace import Workspace
+from tests.repositories.places import served
+from tests.support.engines import FakeEngine
+from tests.support.process.within import Within
+from tests.support.projects import odfbuild
+
+RATES = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: rates
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch:
+        kind: FilesGlob
+        path: data/*.csv
+        order: ByName
+      read:
+        kind: Csv
+        header: true
+        ddlSchema:
+          - t DATE NOT NULL
+          - k STRING NOT NULL
+          - v BIGINT
+      merge:
+        kind: Ledger
+        primaryKey: [k, t]
+    - kind: SetVocab
+      eventTimeColumn: t
+"""
+DAILY = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: daily
+  kind: Derivative
+  metadata:
+    - kind: SetTransform
+      inputs:
+        - datasetRef: hub/acme/rates
+      transform:
+        kind: Sql
+        engine: spark
+        query: select t, k, v from rates
+    - kind: SetVocab
+      eventTimeColumn: t
+"""
+
+
+TOTALS = (
+    DAILY.replace("daily", "totals")
+    .replace(
+        "query: select t, k, v from rates",
+        "query: select t as day, sum(v) as total from rates group by t",
+    )
+    .replace("eventTimeColumn: t", "eventTimeColumn: day")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSteps:
+    """A plan as JSON."""
+
+    document: dict[str, Any]
+
+    @property
+    def steps(self) -> set[str]:
+        return {step["id"] for step in self.document["steps"]}
+
+
+class Team:
+    """The project of one team, and the folder that it shares datasets through."""
+
+    def __init__(self, folder: Path, within: Within, hub: Path) -> None:
+        self.folder = folder
+        self.run = within
+        self.hub = hub
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(self.folder / ".odfbuild")
+
+    def write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    def dataset(self, name: str) -> Dataset:
+        found = self.workspace.open(DatasetAlias.parse(name))
+        assert found is not None, f"{name}: {list(self.workspace.names())}"
+        return found
+
+    def rows(self, name: str) -> list[dict[str, object]]:
+        paths = [path for _, path in self.dataset(name).slices()]
+        return [row for path in paths for row in pq.read_table(path).to_pylist()]
+
+    def values(self, name: str) -> list[object]:
+        return [row["v"] for row in self.rows(name)]
+
+    def chain(self, name: str) -> list[tuple[str, int, int]]:
+        """Return hash, records and bytes of files of each block, oldest first."""
+        dataset = self.workspace.open(DatasetAlias.parse(name))
+        found = []
+        for hash, block in () if dataset is None else dataset.blocks():
+            event = block.event
+            data = event.new_data if isinstance(event, AddData) else None
+            rows = 0 if data is None else data.offset_interval.end - data.offset_interval.start + 1
+            found.append((str(hash), rows, 0 if data is None else data.size))
+        return found
+
+    def plan(self, *more: str) -> PlannedSteps:
+        done = self.run("plan", "-o", "json", *more)
+        assert done.code == 0, done
+        return PlannedSteps(json.loads(done.out))
+
+    def add(self, file: str, *rows: str, header: str = "t,k,v") -> None:
+        """Take in a file, and publish what came of it."""
+        self.write(f"data/{file}", "\n".join([header, *rows]) + "\n")
+        done = self.run("apply", "-y", "--gate", "off")
+        assert done.code == 0, done
+        self.publish("rates", "acme/rates")
+
+    def publish(self, name: str, as_: str) -> None:
+        """Put a dataset into the shared folder as it is."""
+        id = self.dataset(name).id
+        target = self.hub / as_
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(self.folder / ".odfbuild" / "datasets" / id.multibase, target)
+
+
+Teams: TypeAlias = tuple[Team, Team]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    engine = FakeEngine()
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: engine)
+    return engine
+
+
+@pytest.fixture
+def teams(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    engine: FakeEngine,
+) -> Teams:
+    """Return two teams: A has published its rates, B reads them."""
+    hub = tmp_path / "hub"
+    made = []
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        team = Team(folder, Within(folder, capsys, monkeypatch), hub)
+        team.write(
+            "odfbuild.yaml",
+            f"odfbuild: 1\nname: {name}\nrepositories:\n  hub: {{url: '{hub.as_uri()}/'}}\n",
+        )
+        made.append(team)
+    a, b = made
+    a.write("datasets/rates.yaml", RATES)
+    a.write("data/1.csv", "t,k,v\n2024-01-01,x,1\n2024-01-01,y,2\n")
+    assert a.run("apply", "-y").code == 0
+    a.publish("rates", "acme/rates")
+    b.write("datasets/daily.yaml", DAILY)
+    return a, b
+
+
+def test_an_input_of_a_repository_is_pulled_before_it_is_read(teams: Teams) -> None:
+    a, b = teams
+    planned = b.plan()
+    assert planned.steps == {"pull:hub.acme/rates", "append:daily", "transform:daily"}
+    assert not b.folder.joinpath("odfbuild.lock").exists()
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2]
+    assert b.dataset("hub.acme/rates").head() == a.dataset("rates").head()
+    lock = read_lock(b.folder)
+    assert lock is not None
+    pin = lock.inputs["hub/acme/rates"]
+    assert (pin.id, pin.head) == (a.dataset("rates").id, a.dataset("rates").head())
+
+
+def test_only_ids_go_into_chains(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    state = b.dataset("daily").state()
+    assert state is not None
+    assert state.transform is not None
+    (given,) = state.transform.inputs
+    assert (given.dataset_ref, given.alias) == (a.dataset("rates").id, "rates")
+
+
+def test_a_plan_after_an_apply_asks_no_repository(teams: Teams) -> None:
+    _, b = teams
+    assert b.run("apply", "-y").code == 0
+    shutil.rmtree(b.hub)
+    done = b.run("plan")
+    assert done.code == 0
+    assert "1 input to ask" in done.out
+    assert "No changes." in done.out
+    assert b.run("plan", "--offline").out.startswith("No changes.")
+
+
+def test_what_was_found_once_is_not_looked_up_again(teams: Teams) -> None:
+    _, b = teams
+    first = b.run("plan")
+    shutil.rmtree(b.hub)
+    assert b.run("plan") == first
+
+
+def test_a_correction_is_taken_in_by_the_next_apply(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    a.add("2.csv", "2024-01-01,z,30", "2024-01-02,x,4")
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2, 30, 4]
+    assert b.run("apply", "-y").out.startswith("No changes.")
+
+
+def test_a_project_that_was_checked_out_anew_pulls_what_is_pinned(teams: Teams) -> None:
+    _, b = teams
+    assert b.run("apply", "-y").code == 0
+    shutil.rmtree(b.folder / ".odfbuild")
+    assert b.run("plan", "--offline").code == 1
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2]
+
+
+def test_a_saved_plan_pulls_what_it_says_and_no_more(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("plan", "--out", "saved.json").code == 0
+    planned = a.dataset("rates").head()
+    a.add("3.csv", "2024-01-03,x,4")
+    assert b.run("apply", "saved.json").code == 0
+    assert b.dataset("hub.acme/rates").head() == planned
+    assert b.values("daily") == [1, 2, 3]
+
+
+def test_a_plan_that_looked_at_nothing_pulls_nothing(teams: Teams) -> None:
+    _, b = teams
+    assert b.run("apply", "-y").code == 0
+    done = b.run("plan", "-o", "json")
+    (b.folder / "saved.json").write_text(done.out, "utf-8")
+    done = b.run("apply", "saved.json", "-y")
+    assert done.code != 0
+    assert "unasked-repository" in done.err
+
+
+# what is refused
+
+
+def test_a_breaking_change_is_stopped_at_the_gate_of_its_readers(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    before = b.dataset("hub.acme/rates").head()
+    a.write("datasets/rates.yaml", RATES.replace("          - v BIGINT\n", ""))
+    a.add("2.csv", "2024-01-02,x,3")
+    done = b.run("apply", "-y")
+    assert done.code == 3
+    assert "ODF305" in done.out
+    assert "v is no longer produced by hub.acme/rates" in done.out
+    assert b.dataset("hub.acme/rates").head() == before
+    assert b.run("apply", "-y", "--offline").code == 0
+    assert b.run("apply", "-y", "--allow", "ODF305").code == 0
+    assert b.dataset("hub.acme/rates").head() == a.dataset("rates").head()
+
+
+@pytest.mark.parametrize(
+    "query", ["select t, k, v from rates", "select * from rates"], ids=["named", "star"]
+)
+@pytest.mark.parametrize("rows", [(), ("2024-01-02,x,3",)], ids=["no rows", "rows"])
+@pytest.mark.parametrize(
+    "before",
+    [(), ("plan",), ("pull",), ("plan", "pull"), ("pull", "plan"), ("pull", "apply -y", "plan")],
+    ids=lambda steps: " then ".join(steps) or "nothing",
+)
+def test_who_brought_a_change_does_not_matter_to_the_gate(
+    teams: Teams, before: tuple[str, ...], rows: tuple[str, ...], query: str
+) -> None:
+    a, b = teams
+    b.write("datasets/daily.yaml", DAILY.replace("select t, k, v from rates", query))
+    assert b.run("apply", "-y").code == 0
+    a.write("datasets/rates.yaml", RATES.replace("          - v BIGINT\n", ""))
+    if rows:
+        a.add("2.csv", *rows)
+    else:
+        assert a.run("apply", "-y", "--gate", "off").code == 0
+        a.publish("rates", "acme/rates")
+    for step in before:
+        b.run(*step.split())
+    code = "ODF307" if "*" in query else "ODF305"
+    done = b.run("apply", "-y")
+    assert done.code == 3, done
+    assert code in done.out
+    planned = b.run("plan")
+    assert code in planned.out
+    assert len(b.rows("daily")) == 2
+    b.write(
+        "datasets/daily.yaml", DAILY.replace("select t, k, v from rates", "select t, k from rates")
+    )
+    assert code not in b.run("plan").out
+
+
+def test_a_column_more_breaks_nobody(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    wider = RATES.replace("          - v BIGINT\n", "          - v BIGINT\n          - w BIGINT\n")
+    a.write("datasets/rates.yaml", wider)
+    a.add("2.csv", "2024-01-02,x,3,9", header="t,k,v,w")
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2, 3]
+
+
+def test_a_name_that_leads_to_another_dataset_is_refused(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    shutil.rmtree(a.folder / ".odfbuild")
+    a.add("2.csv", "2024-01-02,x,3")
+    done = b.run("apply", "-y")
+    assert done.code == 1
+    assert f"error[{OtherDatasetError.code}]" in done.err
+    assert b.values("daily") == [1, 2]
+    done = b.run("lock", "--repin", "hub/acme/rates")
+    assert done.code == 0, done.err
+    lock = read_lock(b.folder)
+    assert lock is not None
+    assert lock.inputs["hub/acme/rates"].id == a.dataset("rates").id
+    said = json.loads(b.run("plan", "--refresh", "all", "-o", "json").out)
+    pulls = [step["target"] for step in said["steps"] if step["work"] == "pull"]
+    assert pulls == [f"hub.acme/rates-{a.dataset('rates').id.key.hex()[:8]}"]
+
+
+def test_a_forged_folder_is_caught(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    before = b.dataset("hub.acme/rates").head()
+    a.add("2.csv", "2024-01-02,x,3")
+    forged = next(iter(sorted((a.hub / "acme/rates/data").iterdir())))
+    for path in (a.hub / "acme/rates/data").iterdir():
+        path.write_bytes(path.read_bytes()[::-1])
+    done = b.run("apply", "-y")
+    assert done.code == 1
+    assert "broken-source" in done.err
+    assert forged.name
+    assert b.dataset("hub.acme/rates").head() == before
+    assert b.values("daily") == [1, 2]
+
+
+def test_a_changed_block_is_caught_by_the_plan(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    a.add("2.csv", "2024-01-02,x,3")
+    head = a.hub / "acme/rates/blocks" / str(a.dataset("rates").head())
+    head.write_bytes(head.read_bytes()[::-1])
+    done = b.run("plan", "--refresh", "all")
+    assert done.code == 1
+    assert "broken-source" in done.out
+
+
+def test_a_repository_that_was_set_back_is_refused(teams: Teams) -> None:
+    a, b = teams
+    shutil.copytree(a.hub, a.folder / "older")
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("apply", "-y").code == 0
+    shutil.rmtree(a.hub)
+    (a.folder / "older").rename(a.hub)
+    done = b.run("apply", "-y")
+    assert done.code == 1
+    assert f"error[{RemoteBehindError.code}]" in done.err
+    assert b.run("apply", "-y", "--offline").code == 0
+    shutil.rmtree(b.folder / ".odfbuild")  # of a new checkout the lock file knows
+    done = b.run("apply", "-y")
+    assert done.code == 1
+    assert "odfbuild.lock pins" in done.err
+
+
+def test_a_repository_with_another_history_is_refused(teams: Teams) -> None:
+    a, b = teams
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("apply", "-y").code == 0
+    assert a.run("reset", "rates", "--sequence", "4", "-y").code == 0
+    a.add("3.csv", "2024-01-03,x,4")
+    done = b.run("apply", "-y")
+    assert done.code == 1
+    assert f"error[{RemoteDivergedError.code}]" in done.err
+
+
+def test_a_dataset_that_a_repository_lacks_bars_its_readers_alone(teams: Teams) -> None:
+    _, b = teams
+    b.write("datasets/other.yaml", DAILY.replace("daily", "other").replace("acme", "nobody"))
+    done = b.run("apply", "-y")
+    assert done.code == 4
+    assert "no-remote-dataset" in done.err
+    assert "datasets/other.yaml:9:23" in done.err
+    assert b.values("daily") == [1, 2]
+
+
+def test_a_repository_that_nobody_knows_is_refused_where_it_is_named(teams: Teams) -> None:
+    _, b = teams
+    b.write("datasets/daily.yaml", DAILY.replace("hub/", "hubb/"))
+    done = b.run("check")
+    assert "datasets/daily.yaml:9:23: error[unknown-repository]" in done.out + done.err
+    assert "fix: say where it is: repositories: {hubb: URL}" in done.out + done.err
+
+
+def test_a_definition_that_takes_the_name_of_an_input_is_refused(teams: Teams) -> None:
+    _, b = teams
+    b.write("datasets/mine.yaml", RATES.replace("name: rates", "name: hub.acme/rates"))
+    done = b.run("check")
+    assert "ambiguous-input" in done.out + done.err
+
+
+# what breaks off
+
+
+@pytest.mark.parametrize("part", ["data", "blocks"])
+def test_a_pull_that_fails_leaves_the_old_head_and_its_readers_undone(
+    teams: Teams, part: str
+) -> None:
+    a, b = teams
+    b.write("datasets/mine.yaml", RATES.replace("name: rates", "name: mine"))
+    b.write("data/1.csv", "t,k,v\n2024-01-01,m,7\n")
+    assert b.run("apply", "-y").code == 0
+    before = b.dataset("hub.acme/rates").head()
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("plan", "--out", "saved.json").code == 0
+    b.write("data/2.csv", "t,k,v\n2024-01-02,m,8\n")
+    shutil.rmtree(a.hub / "acme/rates" / part)
+    done = b.run("apply", "saved.json")
+    assert done.code != 0
+    assert "pull:hub.acme/rates" in done.err
+    assert "transform:daily" in done.err
+    assert b.dataset("hub.acme/rates").head() == before
+    assert b.values("daily") == [1, 2]
+    a.publish("rates", "acme/rates")
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2, 3]
+    assert sorted(map(str, b.values("mine"))) == ["7", "8"]
+
+
+@pytest.mark.parametrize("at", range(1, 60, 7))
+def test_a_process_that_ends_at_any_write_leaves_the_old_head_or_the_new_one(
+    teams: Teams, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    heads = {a.dataset("rates").head()}
+    a.add("2.csv", "2024-01-02,x,3")
+    heads.add(a.dataset("rates").head())
+    left = [at]
+    renamed = Disk.rename
+
+    def rename(disk: Disk, old: Path, new: Path) -> None:
+        left[0] -= 1
+        if left[0] <= 0 and "datasets" in new.parts:
+            raise OSError(5, "the machine stops here", str(new))
+        renamed(disk, old, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "rename", rename)
+        b.run("apply", "-y")
+    assert b.dataset("hub.acme/rates").head() in heads
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2, 3]
+    assert b.run("verify").code == 0
+
+
+# what other commands say
+
+
+def test_an_input_of_a_repository_is_neither_stray_nor_drift(teams: Teams) -> None:
+    _, b = teams
+    assert b.run("apply", "-y").code == 0
+    assert "unmanaged" not in b.run("plan").out
+    assert b.run("drift").code == 0
+    assert b.run("retire", "hub.acme/rates", "-y").code == 1
+    assert "hub/acme/rates" in b.run("explain", "hub.acme/rates").out
+    assert "daily" in b.run("impact", "hub.acme/rates").out
+    assert "hub.acme/rates" in b.run("lineage", "daily").out
+    assert "hub.acme/rates" in b.run("status").out
+
+
+def test_a_selection_takes_its_inputs_of_repositories_along(teams: Teams) -> None:
+    _, b = teams
+    b.write("datasets/other.yaml", DAILY.replace("daily", "other"))
+    assert b.run("apply", "-y", "daily").code == 0
+    assert b.values("daily") == [1, 2]
+    assert b.workspace.open(DatasetAlias(None, "other")) is None
+
+
+def test_lock_pins_inputs_and_says_which_are_not(teams: Teams) -> None:
+    a, b = teams
+    done = b.run("lock", "--check")
+    assert done.code == 3
+    assert "+ hub/acme/rates: not pinned" in done.out
+    assert b.run("lock").code == 0
+    pinned = (b.folder / "odfbuild.lock").read_text("utf-8")
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("lock").code == 0
+    assert (b.folder / "odfbuild.lock").read_text("utf-8") == pinned
+    assert b.run("lock", "--check").code == 0
+    assert b.run("lock", "--repin", "hub/acme/rates").code == 0
+    assert str(a.dataset("rates").head()) in (b.folder / "odfbuild.lock").read_text("utf-8")
+    b.write("datasets/daily.yaml", RATES)
+    assert "- hub/acme/rates: no definition reads it" in b.run("lock").out
+
+
+def test_a_url_names_an_input(teams: Teams) -> None:
+    a, b = teams
+    url = f"{(a.hub / 'acme/rates').as_uri()}/"
+    b.write("datasets/daily.yaml", DAILY.replace("hub/acme/rates", url))
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2]
+    lock = read_lock(b.folder)
+    assert lock is not None
+    assert list(lock.inputs) == [url]
+
+
+def test_a_repository_is_read_over_the_web(teams: Teams) -> None:
+    a, b = teams
+    with served(a.hub) as place:
+        url = place.source().place
+        b.write("odfbuild.yaml", f"odfbuild: 1\nname: b\nrepositories:\n  hub: {{url: '{url}'}}\n")
+        assert b.run("apply", "-y").code == 0
+        a.add("2.csv", "2024-01-02,x,3")
+        assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2, 3]
+    done = b.run("apply", "-y")
+    assert done.code == 1
+    assert "unreachable-repository" in done.err
+    assert b.run("plan").code == 0
+
+
+def test_an_undone_pull_is_made_again(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    before = b.chain("hub.acme/rates")
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("apply", "-y").code == 0
+    assert b.run("undo", "last", "-y").code == 0
+    assert b.chain("hub.acme/rates") == before
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2, 3]
+
+
+def test_an_id_names_an_input_that_a_repository_has(teams: Teams) -> None:
+    a, b = teams
+    ref = str(a.dataset("rates").id)
+    b.write(
+        "datasets/daily.yaml",
+        DAILY.replace("datasetRef: hub/acme/rates", f"datasetRef: {ref}\n          alias: rates"),
+    )
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2]
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("apply", "-y").code == 0
+    assert b.values("daily") == [1, 2, 3]
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4))
+def test_what_a_plan_says_is_pulled_is_what_an_apply_pulls(
+    teams: Teams, batches: list[int]
+) -> None:
+    a, b = teams
+    for number, rows in enumerate(batches):
+        file = f"{secrets.token_hex(4)}-{number}.csv"
+        for row in range(rows):
+            a.add(
+                f"{len(list((a.folder / 'data').iterdir())):04}-{file}",
+                f"2025-01-{row + 1:02},{file},1",
+            )
+        if rows:
+            b.run("plan", "--refresh", "all")
+    planned = b.plan("--refresh", "all")
+    before = b.chain("hub.acme/rates")
+    assert b.run("apply", "-y").code == 0
+    after = b.chain("hub.acme/rates")
+    said = [step for step in planned.document["steps"] if step["work"] == "pull"]
+    if not said:
+        assert after == before
+        return
+    (step,) = said
+    assert step["new_head"] == after[-1][0]
+    assert after[: len(before)] == before
+    assert step["blocks"] == len(after) - len(before)
+    assert step["records"] == sum(rows for _, rows, _ in after[len(before) :])
+    assert step["bytes"] == sum(size for _, _, size in after[len(before) :])
+
+
+# in Spark
+
+
+@pytest.mark.spark
+def test_spark_reads_what_was_pulled_and_corrects_it(tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    shared = f"repositories:\n  hub: {{url: '{hub.as_uri()}/'}}\n"
+    for name in ("a", "b"):
+        (tmp_path / name / "datasets").mkdir(parents=True)
+        (tmp_path / name / "odfbuild.yaml").write_text(f"odfbuild: 1\nname: {name}\n{shared}")
+    a, b = tmp_path / "a", tmp_path / "b"
+    (a / "data").mkdir()
+    (a / "datasets/rates.yaml").write_text(RATES, "utf-8")
+    (b / "datasets/totals.yaml").write_text(TOTALS, "utf-8")
+    for number, rows in enumerate(("2024-01-01,x,1\n2024-01-01,y,2", "2024-01-01,z,40")):
+        (a / f"data/{number}.csv").write_text(f"t,k,v\n{rows}\n", "utf-8")
+        assert odfbuild("apply", "-y", cwd=a).code == 0
+        assert odfbuild("push", "rates", "--to", "hub/acme/rates", cwd=a).code == 0
+        done = odfbuild("apply", "-y", cwd=b)
+        assert done.code == 0, done
+    shown = odfbuild("sql", "select day, total from totals", "-o", "csv", cwd=b)
+    assert shown.out.splitlines()[1:] == ["2024-01-01,43"]

@@ -1,0 +1,78 @@
+"""Repositories of a project: what is read of the setting, and what profiles may say otherwise."""
+
+import pytest
+
+from odfbuild.errors import ProjectErrors
+from odfbuild.odf.identity import DatasetId
+from odfbuild.project.config.project_file import Config, parse_config
+from odfbuild.project.config.targets import ProfilesFile
+from tests.project.config.settings import FULL
+
+HUB = "odfbuild: 1\nrepositories:\n  hub: {url: 'https://hub.example.org/odf', trust: remembered}\n"
+
+
+def read(text: str, *profiles: str) -> Config:
+    files = [ProfilesFile(f"{at}.yaml", each) for at, each in enumerate(profiles)]
+    return parse_config(text, default_name="x", profiles=files)
+
+
+def test_a_repository_has_a_url_and_by_default_its_heads_are_remembered() -> None:
+    hub = read("odfbuild: 1\nrepositories:\n  hub: {url: 'https://hub.example.org/odf'}\n")
+    found = hub.repositories["hub"]
+    assert (found.name, found.url, found.trust) == (
+        "hub",
+        "https://hub.example.org/odf/",
+        "remembered",
+    )
+    assert found.witnesses == ()
+
+
+def test_every_key_of_a_repository_is_read() -> None:
+    found = read(FULL).repositories
+    assert found["hub"].trust == "signed"
+    assert [str(each) for each in found["hub"].witnesses] == [
+        "did:odf:fed01d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    ]
+    assert found["lake"].region == "eu-central-1"
+    assert found["usb"].url == "file:///media/usb/"
+    assert found["mirror"].gateway == "https://ipfs.example.org"
+
+
+def test_a_profile_adds_repositories_and_says_where_one_is() -> None:
+    found = read(
+        HUB,
+        "repositories: {own: {url: 'file:///srv/odf'}}\n",
+        "repositories: {hub: {url: 's3://mirror/odf'}}\n",
+    ).repositories
+    assert found["own"].url == "file:///srv/odf/"
+    assert (found["hub"].url, found["hub"].trust) == ("s3://mirror/odf/", "remembered")
+
+
+def test_a_profile_asks_for_more_trust_and_never_for_less() -> None:
+    more = read(HUB, "repositories: {hub: {trust: signed}}\n")
+    assert more.repositories["hub"].trust == "signed"
+    with pytest.raises(ProjectErrors, match="cannot be lowered to any by a profile"):
+        read(HUB, "repositories: {hub: {trust: any}}\n")
+
+
+def test_witnesses_of_a_profile_come_after_those_of_the_project() -> None:
+    one, two = (DatasetId(bytes([n]) * 32).did_key() for n in (1, 2))
+    hub = f"{{url: 'https://h.example', witnesses: ['{one}']}}"
+    text = f"odfbuild: 1\nrepositories: {{hub: {hub}}}\n"
+    found = read(text, f"repositories: {{hub: {{witnesses: ['{two}', '{one}']}}}}\n")
+    assert [each.did_key() for each in found.repositories["hub"].witnesses] == [one, two]
+
+
+def test_names_of_repositories_are_one_without_regard_to_case() -> None:
+    with pytest.raises(ProjectErrors, match="'Hub' is called 'hub' elsewhere"):
+        read(HUB, "repositories: {Hub: {url: 'https://other.example'}}\n")
+
+
+@pytest.mark.holds("server-token")
+def test_a_credential_in_a_url_is_not_shown() -> None:
+    for url in ("https://ada:lovelace@hub.example.org", "https://hub.example.org?key=lovelace"):
+        with pytest.raises(ProjectErrors) as caught:
+            read(f"odfbuild: 1\nrepositories: {{hub: {{url: '{url}'}}}}\n")
+        (found,) = caught.value.found
+        assert found.code == "secret"
+        assert "lovelace" not in f"{found.what}{found.why}{found.fix}{found.span}"

@@ -1,0 +1,1 @@
+"""Ways to a dataset elsewhere, against real servers."""

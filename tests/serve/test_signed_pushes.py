@@ -1,0 +1,199 @@
+"""A push by signature alone: its dataset's owner signed the move, or it is not taken."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.repositories.protocol import RefusedByRepositoryError
+from odfbuild.repositories.signatures.envelope import parse_envelope
+from odfbuild.repositories.signatures.envelope import signed as envelope_of_payload
+from odfbuild.repositories.signatures.keys import PublicKey
+from odfbuild.repositories.signatures.signing import (
+    SigningKey,
+    attest_push,
+    delegate,
+    sign_move,
+    withdraw,
+)
+from odfbuild.repositories.signatures.statement import HEAD_TYPE, parse_statement
+from odfbuild.repositories.smart.client import SmartDataset
+from odfbuild.repositories.smart.refusals import RemoteFailureError
+from odfbuild.state.chain.attestations import DELEGATIONS
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.workspace import Workspace
+from tests.repositories.signatures.signing import START, STRANGER, public
+from tests.serve.copies import content, grow, made, update_of
+from tests.support.servers.datasets import DatasetServer, serving_datasets
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
+    options = ("--accept-signed", "open.*", "--anonymous-read")
+    with serving_datasets(tmp_path_factory.mktemp("server"), *options) as found:
+        yield found
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
+
+
+@pytest.fixture
+def anybody(server: DatasetServer, request: pytest.FixtureRequest) -> Iterator[SmartDataset]:
+    name = f"open.n{abs(hash(request.node.name))}"
+    server.token("read")  # there is one, which is not used
+    client = SmartDataset(server.of(name))
+    yield client
+    client.close()
+
+
+def signature(here: Workspace, dataset: Dataset, there: Multihash | None) -> bytes | None:
+    return attest_push(dataset, here.keys, there, START)
+
+
+def push(
+    client: SmartDataset,
+    dataset: Dataset,
+    attestation: bytes | None,
+    *,
+    expected: Multihash | None = None,
+    delegations: bytes | None = None,
+) -> None:
+    """Push a dataset from a head that is there on, which nobody may look at."""
+    update = update_of(dataset, client, attestation=attestation)
+    blocks = tuple(hash for hash, _ in dataset.blocks(expected))
+    client.push(
+        replace(update, expected=expected, blocks=blocks, delegations=delegations), lambda _: None
+    )
+
+
+def there(server: DatasetServer, client: SmartDataset) -> Dataset | None:
+    return server.workspace.open(DatasetAlias.parse(client.url.rstrip("/").rpartition("/")[2]))
+
+
+@pytest.mark.holds("serving-writers")
+def test_who_has_the_key_of_a_dataset_pushes_it_without_a_token(
+    server: DatasetServer, here: Workspace, anybody: SmartDataset
+) -> None:
+    dataset = made(here, "open.rates", 2)
+    push(anybody, dataset, signature(here, dataset, None))
+    first = dataset.head()
+    grow(here, dataset, 1)
+    push(anybody, dataset, signature(here, dataset, first), expected=first)
+    kept = there(server, anybody)
+    assert kept is not None
+    assert content(kept) == content(dataset)
+    head = dataset.head()
+    assert head is not None
+    assert kept.stores.attestations.get(head) == signature(here, dataset, first)
+
+
+@pytest.mark.holds("serving-writers")
+def test_what_the_owner_did_not_sign_is_not_taken(
+    server: DatasetServer, here: Workspace, anybody: SmartDataset
+) -> None:
+    dataset = made(here, "open.rates", 1)
+    own = signature(here, dataset, None)
+    other = made(here, "open.other", 1)
+    stranger = signature(here, other, None)
+    assert own is not None
+    for wrong, code in (
+        (None, "unsigned-head"),
+        (b"{}", "bad-signature"),
+        (stranger, "bad-signature"),
+        (own.replace(b"sig", b"gis"), "bad-signature"),
+    ):
+        with pytest.raises(RemoteFailureError, match=code):
+            push(anybody, dataset, wrong)
+        assert there(server, anybody) is None
+    push(anybody, dataset, own)
+
+
+@pytest.mark.holds("serving-writers")
+def test_an_old_signature_does_not_set_a_dataset_back(
+    server: DatasetServer, here: Workspace, anybody: SmartDataset
+) -> None:
+    dataset = made(here, "open.rates", 1)
+    first, signed_first = dataset.head(), signature(here, dataset, None)
+    push(anybody, dataset, signed_first)
+    grow(here, dataset, 1)
+    second, signed_second = dataset.head(), signature(here, dataset, first)
+    push(anybody, dataset, signed_second, expected=first)
+    grow(here, dataset, 1)
+    unsigned = replace(update_of(dataset, anybody, attestation=signed_second), expected=second)
+    with pytest.raises(RemoteFailureError, match="bad-signature"):
+        anybody.push(unsigned, lambda _: None)
+    kept = there(server, anybody)
+    assert kept is not None
+    assert kept.head() == second
+
+
+@pytest.mark.holds("serving-writers")
+def test_blocks_are_given_up_only_if_the_owner_signed_that(
+    server: DatasetServer, here: Workspace, anybody: SmartDataset
+) -> None:
+    dataset = made(here, "open.rates", 1)
+    push(anybody, dataset, signature(here, dataset, None))
+    base = dataset.head()
+    grow(here, dataset, 1)
+    gone = dataset.head()
+    assert base is not None
+    assert gone is not None
+    push(anybody, dataset, signature(here, dataset, base), expected=base)
+    dataset.set_head(base, gone)
+    grow(here, dataset, 2, rows=2)
+    blocks = tuple(hash for hash, _ in dataset.blocks(base))
+    update = replace(update_of(dataset, anybody, force=True), expected=gone, blocks=blocks)
+    signed = signature(here, dataset, gone)
+    assert signed is not None
+    statement = parse_statement(parse_envelope(signed, HEAD_TYPE, "it").payload)
+    assert statement.undoes == gone
+    key = here.keys.load(dataset.id)
+    for undoes in (None, base):
+        silent = replace(statement, undoes=undoes).to_bytes()
+        wrong = envelope_of_payload(HEAD_TYPE, silent, str(dataset.id), key).to_bytes()
+        with pytest.raises(RemoteFailureError, match="unsigned-undo"):
+            anybody.push(replace(update, attestation=wrong), lambda _: None)
+        kept = there(server, anybody)
+        assert kept is not None
+        assert kept.head() == gone
+    anybody.push(replace(update, attestation=signed), lambda _: None)
+    kept = there(server, anybody)
+    assert kept is not None
+    assert content(kept) == content(dataset)
+
+
+@pytest.mark.holds("serving-writers")
+def test_a_working_key_pushes_until_it_is_withdrawn(
+    server: DatasetServer, here: Workspace, anybody: SmartDataset
+) -> None:
+    dataset = made(here, "open.rates", 1)
+    owner = here.keys.load(dataset.id)
+    worker = STRANGER
+    leave = delegate(dataset, owner, public(worker), 90, START)
+    key = SigningKey(dataset.id, worker, leave.signed(owner))
+    lists = dataset.stores.attestations.get(DELEGATIONS)
+    push(anybody, dataset, sign_move(dataset, key, START, None), delegations=lists)
+    kept = there(server, anybody)
+    assert kept is not None
+    assert kept.stores.attestations.get(DELEGATIONS) == lists
+    first = dataset.head()
+    grow(here, dataset, 1)
+    signed = sign_move(dataset, key, START, first)
+    withdraw(dataset, owner, PublicKey.of(worker.dataset), START)
+    withdrawn = dataset.stores.attestations.get(DELEGATIONS)
+    with pytest.raises(RemoteFailureError, match="untrusted-key"):
+        push(anybody, dataset, signed, expected=first, delegations=withdrawn)
+    push(anybody, dataset, signed, expected=first)  # it does not know better
+
+
+def test_other_names_need_a_token(server: DatasetServer, here: Workspace) -> None:
+    dataset = made(here, "closed", 1)
+    client = SmartDataset(server.of("closed"))
+    with pytest.raises(RefusedByRepositoryError, match="401"):
+        push(client, dataset, signature(here, dataset, None))
+    client.close()

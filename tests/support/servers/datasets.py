@@ -1,0 +1,102 @@
+"""`odfbuild serve` as a process of its own, on a free port of loopback."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["DatasetServer", "serving_datasets"]
+
+_PROGRAM = "from odfbuild.cli.main import program; program()"
+
+
+@dataclass(frozen=True)
+class DatasetServer:
+    """A running server: its process, its address, its workspace and where its tokens are."""
+
+    process: "subprocess.Popen[str]"
+    url: str
+    folder: Path
+    tokens: Path
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(self.folder)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rstrip("/").rpartition(":")[2])
+
+    def of(self, name: str) -> str:
+        """Return the address of a dataset."""
+        return f"odf+{self.url}{DatasetAlias.parse(name)}/"
+
+    def token(self, *scopes: str, datasets: str = "*", account: str | None = None) -> str:
+        """Make a token for this server."""
+        options = [each for scope in scopes for each in ("--scope", scope)]
+        if account is not None:
+            options += ["--account", account]
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c", _PROGRAM, "token", "new", "test", "--dataset", datasets),
+                *options,
+                *("--workspace", str(self.folder), "--tokens", str(self.tokens)),
+            ],
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        return done.stdout.strip()
+
+    def kept_tokens(self) -> list[dict[str, object]]:
+        """Return what is kept of tokens."""
+        found: list[dict[str, object]] = json.loads(self.tokens.read_text())["tokens"]
+        return found
+
+    def stop(self) -> int:
+        """End it in order; return its exit code."""
+        self.process.terminate()
+        return self.process.wait(30)
+
+
+@contextmanager
+def serving_datasets(
+    folder: Path, *options: str, log: Path | None = None
+) -> Iterator[DatasetServer]:
+    """Serve the workspace `folder/workspace`, which is made; its log goes to a file."""
+    workspace = folder / "workspace"
+    workspace.mkdir(parents=True, exist_ok=True)
+    tokens = folder / "state" / "tokens.json"
+    with (folder / "log").open("a") as said:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", _PROGRAM, "serve", "--port", "0"),
+                *("--workspace", str(workspace), "--tokens", str(tokens)),
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert " at http" in line, (folder / "log").read_text()
+            url = line.split(" at ")[1].split(" ")[0]
+            yield DatasetServer(process, url, workspace, tokens)
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(40)
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()

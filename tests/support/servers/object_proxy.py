@@ -1,0 +1,107 @@
+"""A proxy in front of a real object store that loses answers, breaks off, or drops conditions."""
+
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import obstore
+from obstore.store import S3Store
+
+__all__ = ["ObjectProxy", "proxying"]
+
+_CONDITIONS = frozenset({"if-match", "if-none-match"})
+
+
+@dataclass
+class ObjectProxy:
+    """What passes, and what does not.
+
+    `loses` tells of which requests, by method and path, the answer is lost once they were carried
+    out; `lies` is the store to which conditional requests go without conditions; `cut` after how
+    many bytes of a body a download breaks off, once.
+    """
+
+    port: int = 0
+    loses: list[tuple[str, str]] = field(default_factory=list)
+    lies: S3Store | None = None
+    cut: int | None = None
+    asked: list[tuple[str, str, str | None]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_lost(self, method: str, path: str) -> bool:
+        with self.lock:
+            for each in self.loses:
+                if each[0] == method and each[1] in path:
+                    self.loses.remove(each)
+                    return True
+        return False
+
+
+@contextmanager
+def proxying(target: int) -> Iterator[ObjectProxy]:
+    """Run a proxy to a port of this machine for the length of a block."""
+    proxy = ObjectProxy()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, target))
+    server.daemon_threads = True
+    proxy.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            with proxy.lock:
+                proxy.asked.append((self.command, self.path, self.headers.get("range")))
+            headers = dict(self.headers.items())
+            if proxy.lies is not None and _CONDITIONS & {name.lower() for name in headers}:
+                self._put_anyway(body)
+                return
+            far = http.client.HTTPConnection("127.0.0.1", target, timeout=30)
+            far.request(self.command, self.path, body=body, headers=headers)
+            answer = far.getresponse()
+            data = answer.read()
+            far.close()
+            if proxy.is_lost(self.command, self.path):
+                self.close_connection = True
+                return
+            self.send_response_only(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                    self.send_header(name, value)
+            length = answer.getheader("content-length") if self.command == "HEAD" else len(data)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            if proxy.cut is not None and self.command == "GET" and len(data) > proxy.cut:
+                data, proxy.cut = data[: proxy.cut], None
+                self.close_connection = True
+            if self.command != "HEAD":
+                self.wfile.write(data)
+
+        def _put_anyway(self, body: bytes) -> None:
+            key = self.path.partition("?")[0].split("/", 2)[2]
+            assert proxy.lies is not None
+            found = obstore.put(proxy.lies, key, body)
+            self.send_response_only(200)
+            self.send_header("ETag", str(found["e_tag"]))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _pass_on
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler

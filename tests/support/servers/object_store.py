@@ -1,0 +1,129 @@
+"""A real S3 server on loopback: SeaweedFS, one process a session of tests, a prefix a test."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import obstore
+from obstore.store import S3Store
+
+__all__ = ["BUCKET", "CREDENTIALS", "ObjectServer", "serving_objects"]
+
+BUCKET = "odf"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "reader-and-writer", "AWS_SECRET_ACCESS_KEY": "s3cr3t-of-tests"}
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class ObjectServer:
+    """A running server with one bucket."""
+
+    port: int
+
+    def url(self, prefix: str) -> str:
+        return f"s3+http://127.0.0.1:{self.port}/{BUCKET}/{prefix}/"
+
+    def store(self, prefix: str = "", port: int | None = None) -> S3Store:
+        options: Any = {"allow_http": True}
+        return S3Store(
+            BUCKET,
+            prefix=prefix or None,
+            endpoint=f"http://127.0.0.1:{port or self.port}",
+            region="us-east-1",
+            access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            client_options=options,
+        )
+
+    def files(self, prefix: str) -> dict[str, bytes]:
+        """Return all objects below a prefix, by path."""
+        store = self.store(prefix)
+        found = [each["path"] for page in obstore.list(store) for each in page]
+        return {path: bytes(obstore.get(store, path).bytes()) for path in found}
+
+
+@contextmanager
+def serving_objects() -> Iterator[ObjectServer]:
+    """Run a server for the length of a block."""
+    folder = Path(tempfile.mkdtemp(prefix="odf-s3-"))
+    master, volume, filer, s3 = _ports()
+    action = ["Admin", "Read", "Write", "List", "Tagging"]
+    keys = {
+        "accessKey": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        "secretKey": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    }
+    (folder / "s3.json").write_text(
+        json.dumps({"identities": [{"name": "t", "credentials": [keys], "actions": action}]})
+    )
+    (folder / "data").mkdir()
+    command = [
+        str(Path(sys.executable).parent / "weed"),
+        *("server", "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1", "-dir", str(folder / "data")),
+        *("-master.port", str(master), "-volume.port", str(volume), "-volume.max", "100"),
+        *("-master.volumeSizeLimitMB", "64", "-filer", "-filer.port", str(filer)),
+        *("-s3.port.iceberg", "0", "-s3.port.lance", "0", "-master.telemetry=false"),
+        *("-s3", "-s3.port", str(s3), "-s3.config", str(folder / "s3.json")),
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(folder)}, cwd=folder
+        )
+    try:
+        server = ObjectServer(s3)
+        _wait_for_writes(server, process, folder / "log")
+        yield server
+    finally:
+        process.kill()  # it takes ten seconds to end otherwise
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_writes(server: ObjectServer, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Return when a write succeeds: the port answers before."""
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text("utf-8", "replace")[-2000:]
+        with contextlib.suppress(Exception):
+            _make_bucket(server)
+            obstore.put(server.store("probe"), "x", b"x")
+            return
+        time.sleep(0.2)
+    raise AssertionError(log.read_text("utf-8", "replace")[-2000:])
+
+
+def _make_bucket(server: ObjectServer) -> None:
+    """Make the bucket, by a request that is signed for its address."""
+    url = obstore.sign(server.store(), "PUT", "", timedelta(minutes=1))
+    assert httpx.put(url, timeout=10).status_code == 200
+
+
+def _ports() -> list[int]:
+    """Return four free ports whose neighbours for gRPC, 10,000 above, are free too.
+
+    The system gives none of these to those who ask for any.
+    """
+    found: list[int] = []
+    while len(found) < 4:
+        port = random.randint(10_500, 22_000)
+        if port not in found and all(map(_is_free, (port, port + 10_000))):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
