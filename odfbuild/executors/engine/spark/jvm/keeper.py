@@ -154,7 +154,6 @@ def _connected(jvm: Jvm) -> Any:
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
         python_parameters=PythonParameters(port=0, eager_load=False),
     )
-    (jvm.folder / "connection").unlink(missing_ok=True)
     return gateway
 
 

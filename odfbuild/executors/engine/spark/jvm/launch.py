@@ -185,15 +185,19 @@ class Jvm:
         return True
 
     def stop(self, *, keep_log: bool = False) -> None:
-        """End the JVM and remove its files; the log stays if asked for."""
+        """End the JVM and remove its files; the log stays if asked for.
+
+        One that has not become ready holds nothing, and may never do: it is not waited for.
+        """
         written = self.folder / "connection"
-        if written.exists():
+        ready = written.exists()
+        if ready:
             forget_gateway(_connection(read_regular(written))[0], end=True)
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         try:
-            if hurries():
+            if hurries() or not ready:
                 self.process.kill()
             self.process.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:

@@ -1,6 +1,7 @@
 """Signals while Java starts: the run ends at once, in its own words, and leaves no Java."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.support.process.inside import lay_out
 from tests.support.projects import await_said, environment
 from tests.support.projects.texts import GOOD, root
@@ -31,6 +33,17 @@ def begun(project: Path, step: str) -> bool:
     return any(f'"step":"{step}"' in path.read_text() for path in found)
 
 
+def java_that_starts_for_ever(folder: Path) -> Path:
+    """Return a home of Java whose program is begun and never ready, however fast the machine is."""
+    home = folder / "java"
+    (home / "bin").mkdir(parents=True)
+    shutil.copy(find_java().home / "release", home)
+    program = home / "bin" / "java"
+    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+    program.chmod(0o755)
+    return home
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("times", [2, 3])
 def test_signals_while_java_starts_break_the_step_off(tmp_path: Path, times: int) -> None:
@@ -38,7 +51,7 @@ def test_signals_while_java_starts_break_the_step_off(tmp_path: Path, times: int
     process = subprocess.Popen(
         [str(Path(sys.executable).parent / "odfbuild"), "apply", "--yes"],
         cwd=project,
-        env=environment(),
+        env={**environment(), "JAVA_HOME": str(java_that_starts_for_ever(tmp_path))},
         stderr=subprocess.PIPE,
         text=True,
     )
