@@ -185,6 +185,12 @@ def entry_of(
     )
 
 
+def index_document(entries: Iterable[CatalogueEntry]) -> dict[str, Any]:
+    """Return an index in the form that it has as JSON, in the order of names."""
+    ordered = sorted(entries, key=lambda each: each.alias)
+    return {"version": 1, "datasets": [_form(each) for each in ordered]}
+
+
 def _seed_of(source: ChainSource) -> DatasetId | None:
     with suppress(ProtocolError, TransferError):
         head = source.head()
@@ -195,8 +201,7 @@ def _seed_of(source: ChainSource) -> DatasetId | None:
 
 
 def _write(repository: _Repository, found: Iterable[CatalogueEntry]) -> None:
-    forms = [_form(each) for each in sorted(found, key=lambda each: each.alias)]
-    text = json.dumps({"version": 1, "datasets": forms}, indent=1)
+    text = json.dumps(index_document(found), indent=1)
     repository.put(INDEX, f"{text}\n".encode())
 
 

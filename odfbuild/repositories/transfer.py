@@ -283,11 +283,11 @@ def push(
     *,
     mode: TransferMode = TransferMode(),
     listener: TransferListener | None = None,
-    signed: Callable[[Multihash, Multihash | None], bytes | None] | None = None,
+    signed: Callable[[Multihash | None], bytes | None] | None = None,
 ) -> Transferred:
     """Lead a dataset elsewhere on to the head that it has here, or make it there.
 
-    `signed` gives the attestation of the new head, after the one that was there; by default it is
+    `signed` gives the attestation of the new head, of the head that is there; by default it is
     what the dataset has.  Raises ChainsDivergedError, ForceNeededError, SeedOverwriteError,
     HeadMovedError if the other side moved meanwhile, and what the target raises.
     """
@@ -317,7 +317,7 @@ def push(
     if listener is not None:
         listener.begins(found.blocks, found.files, found.size)
     own = dataset.stores.attestations
-    attestation = own.get(head) if signed is None else signed(head, there)
+    attestation = own.get(head) if signed is None else signed(there)
     delegations, listed = own.get(DELEGATIONS), target.attestation(DELEGATIONS)
     withdrawn = withdrawn_of(delegations, dataset.id).union(withdrawn_of(listed, dataset.id))
     if not is_newer_list(delegations, listed, dataset.id):
@@ -327,7 +327,7 @@ def push(
     if there == head and delegations is None and attestation in (None, known):
         return found
     target.push(
-        _with_attestation(update, attestation, delegations),
+        replace(update, attestation=attestation, delegations=delegations),
         (lambda _: None) if listener is None else listener.moved,
     )
     return found
@@ -368,12 +368,6 @@ def _update(
         attestation=None,
         force=force,
     )
-
-
-def _with_attestation(
-    update: ChainUpdate, attestation: bytes | None, delegations: bytes | None
-) -> ChainUpdate:
-    return replace(update, attestation=attestation, delegations=delegations)
 
 
 # refusals

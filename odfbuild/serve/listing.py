@@ -1,8 +1,5 @@
 """The index of a server: its datasets, as `repositories.catalogue` reads them of any repository.
 
-    {"version": 1, "datasets": [{"id", "alias", "kind", "head", "sequenceNumber", "records", "size",
-     "time"}]}
-
 What a chain holds is counted once, and then only what came after.
 """
 
@@ -15,6 +12,7 @@ from typing import Any
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.repositories.catalogue import CatalogueEntry, index_document
 from odfbuild.repositories.protocol import files_of, records_of
 from odfbuild.state.chain.dataset import NotInChainError
 from odfbuild.state.workspace import Workspace
@@ -46,23 +44,23 @@ class ServerIndex:
             for alias, id in sorted(shown.items()):
                 with suppress(OdfBuildError, OSError):
                     listed.append(self._entry(alias, id))
-        return {"version": 1, "datasets": [each for each in listed if each is not None]}
+        return index_document(each for each in listed if each is not None)
 
-    def _entry(self, alias: DatasetAlias, id: DatasetId) -> dict[str, Any] | None:
+    def _entry(self, alias: DatasetAlias, id: DatasetId) -> CatalogueEntry | None:
         state = self._workspace.dataset(id).state()
         if state is None:
             return None
         counted = self._counted(id, state.head)
-        return {
-            "id": str(id),
-            "alias": str(alias),
-            "kind": state.kind.name.lower(),
-            "head": str(state.head),
-            "sequenceNumber": state.sequence,
-            "records": counted.records,
-            "size": counted.size,
-            "time": str(state.system_time),
-        }
+        return CatalogueEntry(
+            alias=alias,
+            id=id,
+            kind=state.kind,
+            head=state.head,
+            sequence=state.sequence,
+            records=counted.records,
+            size=counted.size,
+            time=state.system_time,
+        )
 
     def _counted(self, id: DatasetId, head: Multihash) -> CountedChain:
         known = self._known.get(id)

@@ -44,10 +44,10 @@ class InvalidTokenError(StateError):
     code = "invalid-token"
 
 
-class TokenFileError(StateError):
-    """The file of tokens cannot be used."""
+class ServerTokenFileError(StateError):
+    """The file with the tokens of a server cannot be used."""
 
-    code = "token-file"
+    code = "server-token-file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class TokenFile:
         self._tokens: tuple[KeptToken, ...] = ()
 
     def all(self) -> tuple[KeptToken, ...]:
-        """Return what is kept, in the order in which it was made.  Raises TokenFileError."""
+        """Return what is kept, in the order in which it was made.  Raises ServerTokenFileError."""
         try:
             found = self.path.lstat()
         except FileNotFoundError:
@@ -131,7 +131,7 @@ class TokenFile:
     ) -> tuple[str, KeptToken]:
         """Make a token; return it, which is kept nowhere, and what is kept of it.
 
-        Raises InvalidTokenError and TokenFileError.
+        Raises InvalidTokenError and ServerTokenFileError.
         """
         _check(label, patterns, account, created, expires)
         token = PREFIX + secrets.token_urlsafe(32)
@@ -188,7 +188,7 @@ class TokenFile:
 
     def _read(self, found: os.stat_result) -> tuple[KeptToken, ...]:
         if found.st_mode & 0o077 and stat.S_ISREG(found.st_mode):
-            raise TokenFileError(
+            raise ServerTokenFileError(
                 what=f"{self.path} has mode {found.st_mode & 0o777:04o}",
                 why="who may write to it could give themselves any right",
                 fix=f"look at it with odfbuild token list, then: chmod 600 {self.path}",
@@ -197,7 +197,7 @@ class TokenFile:
             form = parse_json(read_file(self.path) or b"")
             return tuple(_kept(each) for each in form.get("tokens", ()))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TokenFileError(
+            raise ServerTokenFileError(
                 what=f"{self.path} cannot be read: {error}",
                 why="it holds what each token of the server is good for",
                 fix="restore it from a copy, or delete it: all tokens are then taken back",

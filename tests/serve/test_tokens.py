@@ -10,8 +10,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.tokens import (
     InvalidTokenError,
     KeptToken,
+    ServerTokenFileError,
     TokenFile,
-    TokenFileError,
     TokenScope,
 )
 
@@ -62,7 +62,7 @@ def test_the_file_is_for_its_owner_alone(tokens: TokenFile) -> None:
     assert tokens.path.stat().st_mode & 0o777 == 0o600
     assert tokens.path.parent.stat().st_mode & 0o777 == 0o700
     tokens.path.chmod(0o640)
-    with pytest.raises(TokenFileError, match="0640"):
+    with pytest.raises(ServerTokenFileError, match="0640"):
         TokenFile(tokens.path).all()
 
 
@@ -72,7 +72,7 @@ def test_the_file_is_for_its_owner_alone(tokens: TokenFile) -> None:
 def test_a_file_that_is_damaged_lets_nobody_in(tokens: TokenFile, text: str) -> None:
     new(tokens)
     tokens.path.write_text(text)
-    with pytest.raises(TokenFileError):
+    with pytest.raises(ServerTokenFileError):
         TokenFile(tokens.path).find("odfb_x", NOW)
 
 
@@ -81,7 +81,7 @@ def test_a_link_in_the_place_of_the_file_is_refused(tokens: TokenFile, tmp_path:
     aside = tmp_path / "aside"
     tokens.path.rename(aside)
     tokens.path.symlink_to(aside)
-    with pytest.raises(TokenFileError):
+    with pytest.raises(ServerTokenFileError):
         TokenFile(tokens.path).all()
 
 

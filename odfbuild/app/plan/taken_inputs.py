@@ -30,6 +30,8 @@ def taken_inputs(
     """
     own = {each.alias for each in declared}
     outside = {state.dataset: state for alias, state in current.items() if alias not in own}
+    if not outside:
+        return {}
     known: dict[tuple[DatasetId, Multihash], ChainState | None] = {}
     found: dict[DatasetAlias, dict[DatasetId, ChainState]] = {}
     for each in declared:

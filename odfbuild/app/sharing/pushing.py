@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from time import time_ns
 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import Opened
 from odfbuild.repositories.catalogue import note_push as note_in_index
 from odfbuild.repositories.remotes import RemoteDataset, open_repository
-from odfbuild.repositories.signatures.acceptance import HeadAcceptance
+from odfbuild.repositories.signatures.acceptance import HeadAcceptance, current_time
 from odfbuild.repositories.signatures.signing import attest_push
 from odfbuild.repositories.signatures.trust import FoundHead, TrustError, TrustLevel, TrustPolicy
 from odfbuild.repositories.transfer import TransferListener, TransferMode, Transferred, push
@@ -38,10 +36,9 @@ def push_dataset(
     """
     workspace = project.workspace
     dataset = workspace.dataset(workspace.names()[alias])
-    now = Timestamp.from_millis(time_ns() // 1_000_000)
 
-    def signed(head: Multihash, there: Multihash | None) -> bytes | None:  # noqa: ARG001
-        return attest_push(dataset, workspace.keys, there, now, passphrase)
+    def signed(there: Multihash | None) -> bytes | None:
+        return attest_push(dataset, workspace.keys, there, current_time(), passphrase)
 
     with remote.writing() as target:
         found = push(dataset, target, mode=mode, listener=listener, signed=signed)

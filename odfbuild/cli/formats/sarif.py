@@ -77,7 +77,7 @@ def _help_page(rule: Rule) -> str:
     ways = "\n".join(f"- {way}" for way in _ways(rule))
     return (
         f"{rule.explanation}\n\nBefore\n\n```yaml\n{rule.before}\n```\n\n"
-        f"After\n\n```yaml\n{rule.after}\n```\n\nWays on\n\n{ways}\n"
+        f"After\n\n```yaml\n{rule.after}\n```\n\nWhat to do\n\n{ways}\n"
     )
 
 

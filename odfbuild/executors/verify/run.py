@@ -5,7 +5,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.engine.registry import spark_of
@@ -162,9 +161,9 @@ def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
     found = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
     if asked.signatures:
         from odfbuild.executors.verify.signatures import check_signatures
+        from odfbuild.repositories.signatures.acceptance import current_time
 
-        now = Timestamp.from_millis(time_ns() // 1_000_000)
-        report = check_signatures(project, head, now)
+        report = check_signatures(project, head, current_time())
         checked, found = replace(checked, signed=report.signed), (*found, *report.findings)
     if found:
         every = replace(checked.found, findings=(*checked.found.findings, *found))

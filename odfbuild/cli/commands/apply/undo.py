@@ -139,9 +139,7 @@ def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:
     asking = Asking(command=_command(undo), follows=undo.run, began=begun.append)
     take_back(project, undo, asking)
     out = sys.stderr if as_json else sys.stdout
-    word, again = (
-        ("taken back", "goes forth again") if undo.run else ("retired", "brings them back")
-    )
+    word, again = ("taken back", "restores it") if undo.run else ("retired", "brings them back")
     forth = f"; odfbuild undo {begun[0]} {again}, until gc" if begun else ""
     out.write(f"\nDone: {count(len(undo.steps), 'dataset')} {word}{forth}.\n")
     return exits.DONE

@@ -79,7 +79,7 @@ def _section(rule: Rule) -> str:
     ways = "\n".join(f"- {_way(way)}" for way in rule.ways)
     return (
         f"### {rule.code} {rule.name}\n\n{fill(rule.explanation, 100)}\n\n"
-        f"```yaml\n# before\n{rule.before}\n# after\n{rule.after}\n```\n\nWays on:\n\n{ways}\n"
+        f"```yaml\n# before\n{rule.before}\n# after\n{rule.after}\n```\n\nWhat to do:\n\n{ways}\n"
     )
 
 

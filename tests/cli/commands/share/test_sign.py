@@ -97,8 +97,10 @@ def test_a_statement_that_is_over_is_found(here: Within, monkeypatch: pytest.Mon
     from odfbuild.odf.timestamp import Timestamp
     from odfbuild.repositories.signatures import acceptance
 
-    monkeypatch.setattr(acceptance, "current_time", lambda: Timestamp.parse("2020-01-01T00:00:00Z"))
-    here.done("sign", "src", "--days", "30")
+    long_ago = Timestamp.parse("2020-01-01T00:00:00Z")
+    with monkeypatch.context() as then:
+        then.setattr(acceptance, "current_time", lambda: long_ago)
+        here.done("sign", "src", "--days", "30")
     out = failed(here, 7, "verify", "--signatures", "src")
     assert "expired at 2020-01-31T00:00:00Z (statement-expired)" in out
 

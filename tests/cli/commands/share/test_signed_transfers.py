@@ -31,13 +31,6 @@ class Team(Inside):
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Path:
-    folder = tmp_path / "hub"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def owner(
     market: Path, hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Team:

@@ -14,14 +14,6 @@ from tests.support.projects.market import append, dataset, workspace
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Path:
-    """Return the folder of a repository."""
-    folder = tmp_path / "hub"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def first(
     market: Path, hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Inside:

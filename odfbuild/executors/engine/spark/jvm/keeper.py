@@ -150,11 +150,10 @@ def _connected(jvm: Jvm) -> Any:
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
     port, secret = _waited(jvm.process, jvm.folder / "connection")
-    gateway = ClientServer(
+    return ClientServer(
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
         python_parameters=PythonParameters(port=0, eager_load=False),
     )
-    return gateway
 
 
 def _waited(process: "subprocess.Popen[bytes]", path: Path) -> tuple[int, str]:
