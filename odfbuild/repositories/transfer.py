@@ -283,13 +283,14 @@ def push(
     *,
     mode: TransferMode = TransferMode(),
     listener: TransferListener | None = None,
-    signed: Callable[[Multihash | None], bytes | None] | None = None,
+    signed: Callable[[Multihash | None, bytes | None], bytes | None] | None = None,
 ) -> Transferred:
     """Lead a dataset elsewhere on to the head that it has here, or make it there.
 
-    `signed` gives the attestation of the new head, of the head that is there; by default it is
-    what the dataset has.  Raises ChainsDivergedError, ForceNeededError, SeedOverwriteError,
-    HeadMovedError if the other side moved meanwhile, and what the target raises.
+    `signed` gives the attestation of the new head, of the head and the list of delegations that are
+    there; by default it is what the dataset has.  Raises ChainsDivergedError, ForceNeededError,
+    SeedOverwriteError, HeadMovedError if the other side moved meanwhile, and what the target
+    raises.
     """
     head = dataset.head()
     if head is None:
@@ -317,8 +318,8 @@ def push(
     if listener is not None:
         listener.begins(found.blocks, found.files, found.size)
     own = dataset.stores.attestations
-    attestation = own.get(head) if signed is None else signed(there)
     delegations, listed = own.get(DELEGATIONS), target.attestation(DELEGATIONS)
+    attestation = own.get(head) if signed is None else signed(there, listed)
     withdrawn = withdrawn_of(delegations, dataset.id).union(withdrawn_of(listed, dataset.id))
     if not is_newer_list(delegations, listed, dataset.id):
         delegations = None

@@ -18,12 +18,14 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.config.repositories import DEFAULT_TRUST, RepositorySettings, Trust
 from odfbuild.repositories.inputs import HeadView
+from odfbuild.repositories.protocol import ChainUpdate
 from odfbuild.repositories.signatures.attestation import better_attestation
 from odfbuild.repositories.signatures.delegation import Withdrawals
 from odfbuild.repositories.signatures.envelope import MOST_SIGNATURES
-from odfbuild.repositories.signatures.signing import find_signing_key, sign_here, witness
+from odfbuild.repositories.signatures.signing import delegate, find_signing_key, sign_here, witness
 from odfbuild.repositories.signatures.trust import HeadRolledBackError, UnprovenHeadError
 from odfbuild.repositories.transfer import TransferMode, pull, push
+from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.keys import KeyFolder
@@ -38,6 +40,7 @@ from tests.repositories.signatures.signing import (
     day,
     envelope,
     key,
+    public,
     statement,
 )
 from tests.support.data.histories import Added, History, QuickDisk, licensed
@@ -247,6 +250,33 @@ def test_of_one_statement_the_signatures_of_both_are_kept_and_no_more_than_are_r
     assert better(joined, two.to_bytes()) == joined
     many = envelope(stated, *(key(number) for number in range(20, 20 + MOST_SIGNATURES)))
     assert better(many.to_bytes(), one.to_bytes()) == many.to_bytes()
+
+
+def test_a_folder_takes_only_lists_of_delegations_that_are_newer(tmp_path: Path) -> None:
+    place = in_folder(tmp_path / "place")
+    team = Team(tmp_path, [place])
+    dataset, owner = team.made.dataset, team.keys.load(team.made.dataset.id)
+    head = dataset.head()
+    assert head is not None
+    push(dataset, place.target())
+    lists = []
+    for days in (1, 2):
+        delegate(dataset, owner, public(STRANGER), days, day(0))
+        lists.append(dataset.stores.attestations.get(DELEGATIONS))
+    update = ChainUpdate(
+        dataset=dataset.id,
+        expected=head,
+        head=head,
+        blocks=(),
+        block=dataset.stores.blocks.get,
+        files=(),
+        path=lambda file: tmp_path / str(file.hash),
+        records=0,
+        attestation=None,
+    )
+    for index, kept in ((0, 0), (1, 1), (0, 1), (1, 1)):
+        place.target().push(replace(update, delegations=lists[index]), lambda _: None)
+        assert place.files()["attestations/delegations"] == lists[kept]
 
 
 # heads that are pinned

@@ -9,6 +9,7 @@ from odfbuild.project.opened import Opened
 from odfbuild.repositories.catalogue import note_push as note_in_index
 from odfbuild.repositories.remotes import RemoteDataset, open_repository
 from odfbuild.repositories.signatures.acceptance import HeadAcceptance, current_time
+from odfbuild.repositories.signatures.delegation import valid_list
 from odfbuild.repositories.signatures.signing import attest_push
 from odfbuild.repositories.signatures.trust import FoundHead, TrustError, TrustLevel, TrustPolicy
 from odfbuild.repositories.transfer import TransferListener, TransferMode, Transferred, push
@@ -37,8 +38,18 @@ def push_dataset(
     workspace = project.workspace
     dataset = workspace.dataset(workspace.names()[alias])
 
-    def signed(there: Multihash | None) -> bytes | None:
-        return attest_push(dataset, workspace.keys, there, current_time(), passphrase)
+    acceptance = HeadAcceptance(TrustPolicy(TrustLevel.ANY), forced=True)
+
+    def signed(there: Multihash | None, listed: bytes | None) -> bytes | None:
+        return attest_push(
+            dataset,
+            workspace.keys,
+            there,
+            current_time(),
+            passphrase,
+            published=valid_list(listed, dataset.id),
+            withdrawn=acceptance.withdrawn(dataset.id, listed),
+        )
 
     with remote.writing() as target:
         found = push(dataset, target, mode=mode, listener=listener, signed=signed)
@@ -47,7 +58,7 @@ def push_dataset(
     note_push(workspace, dataset.id, text)
     if remote.alias is not None and remote.settings.name and not found.is_done:
         note_in_index(open_repository(remote.settings), remote.alias, dataset, found)
-    return replace(found, notes=tuple(_remembered(dataset, found, remote)))
+    return replace(found, notes=tuple(_remembered(dataset, found, remote, acceptance)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,9 @@ class _OwnAttestations:
         return self.dataset.stores.attestations.get(name)
 
 
-def _remembered(dataset: Dataset, found: Transferred, remote: RemoteDataset) -> list[str]:
+def _remembered(
+    dataset: Dataset, found: Transferred, remote: RemoteDataset, acceptance: HeadAcceptance
+) -> list[str]:
     """Remember the head that is there now, as if it had been pulled; say what readers will miss."""
     head = FoundHead(
         dataset=dataset.id,
@@ -69,7 +82,6 @@ def _remembered(dataset: Dataset, found: Transferred, remote: RemoteDataset) -> 
         ancestry=KnownBlocks(dataset, found.head),
         place=str(remote),
     )
-    acceptance = HeadAcceptance(TrustPolicy(TrustLevel.ANY), forced=True)
     try:
         acceptance.remember(acceptance.accept(head, _OwnAttestations(dataset)))
         if remote.settings.trust == "signed":

@@ -11,7 +11,11 @@ from typing import Protocol
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.repositories.signatures.delegation import Withdrawals, verified_list
+from odfbuild.repositories.signatures.delegation import (
+    Withdrawals,
+    verified_list,
+    withdrawn_of,
+)
 from odfbuild.repositories.signatures.envelope import BadSignatureError
 from odfbuild.repositories.signatures.memory import AcceptedHeads, DamagedMemoryError
 from odfbuild.repositories.signatures.trust import (
@@ -72,13 +76,16 @@ class HeadAcceptance:
         self._now = now
 
     def accept(self, found: FoundHead, source: AttestationSource) -> AcceptedArrival:
-        """Return the head as accepted, or refuse it; nothing is remembered yet.
+        """Return the head as accepted, or refuse it; it is not remembered yet.
+
+        What is shown to be withdrawn is remembered whatever becomes of the head.
 
         Of two heads that exclude each other the envelopes are kept.  Raises a TrustError,
         BadSignatureError or DamagedMemoryError, and what reading the source raises.
         """
         now, known = self._now(), self._known(found.dataset)
-        delegations, void = self._withdrawn(found, source.attestation(DELEGATIONS))
+        delegations = self._holding(found, source.attestation(DELEGATIONS))
+        void = self.withdrawn(found.dataset, delegations)
         before = None if known is None or known.head != found.head else known.envelope
         if known is not None and self._is_settled(known, found, void, now):
             shown = before
@@ -102,6 +109,17 @@ class HeadAcceptance:
         is_news = known is None or _is_news(known, judged.remembered)
         return AcceptedArrival(found.dataset, judged, judged.attestation, delegations, is_news)
 
+    def withdrawn(self, dataset: DatasetId, shown: bytes | None) -> Withdrawals:
+        """Return which delegations are withdrawn, by what is remembered and a list that is shown.
+
+        What that adds is remembered.  Raises DamagedMemoryError.
+        """
+        known, head = self._listed(dataset), self._known(dataset)
+        every = known.union(withdrawn_of(shown, dataset))
+        if shown is not None and every != known:
+            self.memory.put_withdrawn(dataset, shown)
+        return every if head is None else every.union(head.withdrawn)
+
     def remember(self, arrival: AcceptedArrival) -> None:
         """Remember a head that was taken; one that is remembered already stays as it is."""
         if arrival.is_news:
@@ -113,6 +131,15 @@ class HeadAcceptance:
         except DamagedMemoryError:
             if self._forced:
                 return None
+            raise
+
+    def _listed(self, dataset: DatasetId) -> Withdrawals:
+        try:
+            return self.memory.read_withdrawn(dataset)
+        except DamagedMemoryError:
+            if self._forced:
+                self.memory.forget_withdrawn(dataset)
+                return Withdrawals()
             raise
 
     def _is_settled(
@@ -127,16 +154,16 @@ class HeadAcceptance:
             return False
         return known.envelope is not None or self._policy.level is not TrustLevel.SIGNED
 
-    def _withdrawn(self, found: FoundHead, data: bytes | None) -> tuple[bytes | None, Withdrawals]:
-        """Read what a source shows of withdrawn delegations; keep no list that does not hold."""
-        if data is None:
-            return None, Withdrawals()
+    def _holding(self, found: FoundHead, data: bytes | None) -> bytes | None:
+        """Return the list of delegations that a source shows; one that does not hold is none."""
         try:
-            return data, verified_list(data, found.dataset).withdrawn
+            if data is not None:
+                verified_list(data, found.dataset)
         except BadSignatureError:
             if self._policy.level is TrustLevel.ANY:
-                return None, Withdrawals()
+                return None
             raise
+        return data
 
 
 def _is_news(known: AcceptedHead, found: AcceptedHead) -> bool:

@@ -159,17 +159,21 @@ def is_newer_list(shown: bytes | None, known: bytes | None, dataset: DatasetId) 
 
 def withdrawn_of(data: bytes | None, dataset: DatasetId) -> Withdrawals:
     """Return what a list of a dataset withdraws; none, or one that does not hold: nothing."""
+    found = valid_list(data, dataset)
+    return Withdrawals() if found is None else found.withdrawn
+
+
+def valid_list(data: bytes | None, dataset: DatasetId) -> DelegationList | None:
+    """Return the list of a dataset's delegations, None if there is none that holds."""
     try:
-        return Withdrawals() if data is None else verified_list(data, dataset).withdrawn
+        return None if data is None else verified_list(data, dataset)
     except BadSignatureError:
-        return Withdrawals()
+        return None
 
 
 def _serial(data: bytes | None, dataset: DatasetId) -> int:
-    try:
-        return -1 if data is None else verified_list(data, dataset).serial
-    except BadSignatureError:
-        return -1
+    found = valid_list(data, dataset)
+    return -1 if found is None else found.serial
 
 
 def _verify_own(envelope: Envelope, dataset: DatasetId, what: str) -> None:

@@ -2,6 +2,8 @@
 
     <state folder of the user>/odfbuild/remotes/fed01...     for each dataset, a checksum and a JSON
                                                              object, a line each
+    <state folder of the user>/odfbuild/withdrawn/fed01...   the last list of delegations that
+                                                             withdrew more, as it was shown
     <state folder of the user>/odfbuild/evidence/fed01...-<time>.json
                                                              two heads that exclude each other, and
                                                              the envelopes that vouch for them
@@ -23,7 +25,8 @@ from odfbuild.errors import ProtocolError, StateError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.repositories.signatures.delegation import Withdrawals
+from odfbuild.repositories.signatures.delegation import Withdrawals, verified_list
+from odfbuild.repositories.signatures.envelope import BadSignatureError
 from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.repositories.signatures.trust import AcceptedHead, UnprovenHeadError
 from odfbuild.state.chain.seen_heads import state_folder
@@ -32,13 +35,13 @@ from odfbuild.state.files.disk import Disk, pending, read_file
 
 
 class DamagedMemoryError(StateError):
-    """What is remembered of the head that was accepted last cannot be read."""
+    """What is remembered of a head that was accepted, or of delegations, cannot be read."""
 
     code = "damaged-accepted-head"
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            what=f"the head that was accepted last is not known: {path} {reason}",
+            what=f"what was accepted of the dataset before is not known: {path} {reason}",
             why="without it nobody can tell whether the dataset was set back elsewhere",
             fix="restore the file from a copy; or name the dataset, and take its head as it is: "
             "--force",
@@ -54,25 +57,34 @@ class AcceptedHeads:
 
     def read(self, id: DatasetId) -> AcceptedHead | None:
         """Return the head that was accepted last; None if none was.  Raises DamagedMemoryError."""
-        if self._folder is None:
-            self.problem = "there is no home folder, and XDG_STATE_HOME is not set"
-            return None
-        path = self._folder / "remotes" / id.multibase
+        data = self._read("remotes", id)
         try:
-            data = read_file(path)
             return None if data is None else _parsed(data, id)
-        except OSError as error:
-            if not os.path.lexists(path):  # what is wrong is the folder
-                self.problem = f"{path}: {error.strerror or error}"
-                return None
-            raise DamagedMemoryError(path, f"cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, OverflowError, ProtocolError) as error:
-            raise DamagedMemoryError(path, "is damaged") from error
+            raise self._damaged("remotes", id) from error
 
     def put(self, id: DatasetId, head: AcceptedHead) -> None:
         """Remember a head, whatever was remembered before."""
         text = with_check_sum(json.dumps(_form(head)) + "\n", id.multibase)
         self._write("remotes", id.multibase, text.encode())
+
+    def read_withdrawn(self, id: DatasetId) -> Withdrawals:
+        """Return what lists of delegations withdraw that were shown.  Raises DamagedMemoryError."""
+        data = self._read("withdrawn", id)
+        try:
+            return Withdrawals() if data is None else verified_list(data, id).withdrawn
+        except BadSignatureError as error:
+            raise self._damaged("withdrawn", id) from error
+
+    def put_withdrawn(self, id: DatasetId, shown: bytes) -> None:
+        """Remember a list of delegations that withdraws some, whatever was remembered before."""
+        self._write("withdrawn", id.multibase, shown)
+
+    def forget_withdrawn(self, id: DatasetId) -> None:
+        """Remember no list of delegations of a dataset."""
+        if self._folder is not None:
+            with suppress(OSError):
+                (self._folder / "withdrawn" / id.multibase).unlink()
 
     def keep_evidence(self, error: UnprovenHeadError) -> Path | None:
         """Keep both of two heads that exclude each other; return where, None if that fails."""
@@ -90,6 +102,23 @@ class AcceptedHeads:
         }
         name = f"{found.dataset.multibase}-{time_ns()}.json"
         return self._write("evidence", name, (json.dumps(form, indent=2) + "\n").encode())
+
+    def _read(self, kind: str, id: DatasetId) -> bytes | None:
+        if self._folder is None:
+            self.problem = "there is no home folder, and XDG_STATE_HOME is not set"
+            return None
+        path = self._folder / kind / id.multibase
+        try:
+            return read_file(path)
+        except OSError as error:
+            if not os.path.lexists(path):  # what is wrong is the folder
+                self.problem = f"{path}: {error.strerror or error}"
+                return None
+            raise DamagedMemoryError(path, f"cannot be read: {error.strerror or error}") from error
+
+    def _damaged(self, kind: str, id: DatasetId) -> DamagedMemoryError:
+        assert self._folder is not None  # noqa: S101 - something was read there
+        return DamagedMemoryError(self._folder / kind / id.multibase, "is damaged")
 
     def _write(self, kind: str, name: str, data: bytes) -> Path | None:
         if self._folder is None:

@@ -28,6 +28,7 @@ from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.keys import KeyFolder, PrivateKey
 
 DAY = 86_400 * 10**9  # nanoseconds
+NONE_WITHDRAWN = Withdrawals()
 LONGEST_DELEGATION = 3_660  # days
 _CLOCKS = 600 * 10**9  # nanoseconds by which clocks of two machines may differ
 
@@ -52,6 +53,20 @@ class NoSigningKeyError(StateError):
         super().__init__(what=f"nothing here can sign for {dataset}", why=because, fix=fix)
 
 
+class WithdrawnKeyError(StateError):
+    """The keys at hand may not sign for a dataset any more."""
+
+    code = "withdrawn-key"
+
+    def __init__(self, dataset: DatasetId, keys: Sequence[PublicKey]) -> None:
+        super().__init__(
+            what=f"the delegation of {dataset} to {', '.join(map(str, keys))} was withdrawn",
+            why="no reader believes what that key signs, and no other key here may sign",
+            fix="ask the owner for a delegation to another key (odfbuild key new makes one), which "
+            "odfbuild pull brings; or push where the dataset's key is",
+        )
+
+
 class UnknownDelegationError(StateError):
     """A delegation is to be withdrawn that the dataset's list does not have."""
 
@@ -73,16 +88,30 @@ class SigningKey:
 
 
 def find_signing_key(
-    keys: KeyFolder, dataset: Dataset, now: Timestamp, passphrase: Passphrase = lambda _: None
+    keys: KeyFolder,
+    dataset: Dataset,
+    now: Timestamp,
+    passphrase: Passphrase = lambda _: None,
+    *,
+    published: DelegationList | None = None,
+    withdrawn: Withdrawals = NONE_WITHDRAWN,
 ) -> SigningKey:
     """Return the key of a dataset, else a working key that it delegates to at this time.
 
-    Open keys go before sealed ones, of which `passphrase` is asked.  Raises NoSigningKeyError,
-    BadSignatureError of the list of delegations, and what loading a key raises.
+    Open keys go before sealed ones, of which `passphrase` is asked.  What the list that is
+    `published` delegates and withdraws counts as what the dataset's own does; `withdrawn` are more
+    delegations that are known to be.  Raises NoSigningKeyError, WithdrawnKeyError if delegations to
+    keys at hand were withdrawn, BadSignatureError of the list of delegations, and what loading a
+    key raises.
     """
+    lists = [each for each in (published, read_delegations(dataset)) if each is not None]
+    for each in lists:
+        withdrawn = withdrawn.union(each.withdrawn)
     candidates: list[tuple[DatasetId, Envelope | None]] = [(dataset.id, None)]
     candidates += [
-        (DatasetId(delegation.to.raw), envelope) for delegation, envelope in _in_force(dataset, now)
+        (DatasetId(delegation.to.raw), envelope)
+        for each in lists
+        for delegation, envelope in _in_force(each, withdrawn, now)
     ]
     sealed = {each.dataset for each in keys.kept() if each.sealed}
     usable = [each for each in candidates if keys.has(each[0])]
@@ -90,6 +119,9 @@ def find_signing_key(
         secret = passphrase(id) if id in sealed else None
         if id not in sealed or secret is not None:
             return SigningKey(dataset.id, keys.load(id, secret), delegation)
+    lost = sorted(each for each in withdrawn.serials if keys.has(DatasetId(each.raw)))
+    if lost and not usable:
+        raise WithdrawnKeyError(dataset.id, lost)
     raise NoSigningKeyError(dataset.id, [id for id, _ in usable])
 
 
@@ -144,22 +176,33 @@ def attest_push(
     there: Multihash | None,
     now: Timestamp,
     passphrase: Passphrase = lambda _: None,
+    *,
+    published: DelegationList | None = None,
+    withdrawn: Withdrawals = NONE_WITHDRAWN,
 ) -> bytes | None:
     """Return what signs the head of a dataset for a place whose head is `there`.
 
     What is signed already is taken if it was made for that move, else the head is signed anew; None
-    if no key is at hand and nothing is signed.  Raises what `find_signing_key` raises but for
-    NoSigningKeyError.
+    if no key is at hand and nothing is signed.  `published` is the list of delegations of that
+    place, `withdrawn` are more that are known to be.  Raises what `find_signing_key` raises but for
+    NoSigningKeyError, and WithdrawnKeyError if only a key signed the head that may not any more.
     """
     head = _head(dataset)
     known = read_attestation(dataset, head)
-    void = _withdrawals(dataset)
+    void = withdrawn
+    for each in (published, read_delegations(dataset)):
+        void = void if each is None else void.union(each.withdrawn)
     is_signed = known is not None and known.author(void) is not None
     if known is not None and is_signed and there in (head, known.statement.previous):
         return known.envelope.to_bytes()
     try:
-        key = find_signing_key(keys, dataset, now, passphrase)
-    except NoSigningKeyError:
+        key = find_signing_key(keys, dataset, now, passphrase, published=published, withdrawn=void)
+    except (NoSigningKeyError, WithdrawnKeyError) as error:
+        delegation = None if known is None or is_signed else known.delegation
+        if there != head and delegation is not None and void.include(delegation):
+            raise WithdrawnKeyError(dataset.id, [delegation.to]) from None
+        if there != head and known is None and isinstance(error, WithdrawnKeyError):
+            raise
         return None if known is None else known.envelope.to_bytes()
     expires = None if known is None else known.statement.expires
     previous = _previous(dataset, known) if there == head else there
@@ -249,23 +292,17 @@ def withdraw(dataset: Dataset, owner: PrivateKey, to: PublicKey, now: Timestamp)
     return made
 
 
-def _in_force(dataset: Dataset, now: Timestamp) -> list[tuple[Delegation, Envelope]]:
-    known = read_delegations(dataset)
-    if known is None:
-        return []
-    every = [(verified_delegation(each, dataset.id), each) for each in known.delegations]
+def _in_force(
+    known: DelegationList, withdrawn: Withdrawals, now: Timestamp
+) -> list[tuple[Delegation, Envelope]]:
+    every = [(verified_delegation(each, known.dataset), each) for each in known.delegations]
     return [
         (delegation, envelope)
         for delegation, envelope in every
-        if delegation.dataset == dataset.id
+        if delegation.dataset == known.dataset
         and delegation.covers(now)
-        and not known.withdrawn.include(delegation)
+        and not withdrawn.include(delegation)
     ]
-
-
-def _withdrawals(dataset: Dataset) -> Withdrawals:
-    known = read_delegations(dataset)
-    return Withdrawals() if known is None else known.withdrawn
 
 
 def _previous(dataset: Dataset, known: Attestation | None) -> Multihash | None:

@@ -23,6 +23,7 @@ from odfbuild.repositories.protocol import (
     Moved,
     ObjectFile,
 )
+from odfbuild.repositories.signatures.delegation import is_newer_list
 from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, parse_head
 from odfbuild.state.chain.objects import CorruptObjectError, check_bytes, hash_file
@@ -127,7 +128,8 @@ class SimpleTarget(SimpleSource):
         each_of(update.blocks, add, parallel=self._parallel)
         if update.attestation is not None:
             writer.replace(f"attestations/{update.head}", update.attestation)
-        if update.delegations is not None:
+        listed = None if update.delegations is None else self.attestation(DELEGATIONS)
+        if update.delegations and is_newer_list(update.delegations, listed, update.dataset):
             writer.replace(f"attestations/{DELEGATIONS}", update.delegations)
         writer.swap_head(update.expected, update.head)
 

@@ -19,6 +19,7 @@ from odfbuild.repositories.signatures.signing import (
     NoSigningKeyError,
     SigningKey,
     UnknownDelegationError,
+    WithdrawnKeyError,
     attest_push,
     delegate,
     find_signing_key,
@@ -259,7 +260,7 @@ def test_a_withdrawn_key_signs_no_more_and_what_it_signed_the_owner_signs(
     attest_push(dataset, worker, hashes(dataset)[0], day(1))
     before = signed(dataset).statement
     made = withdraw(dataset, owner, PublicKey.of(id), day(2))
-    with pytest.raises(NoSigningKeyError):
+    with pytest.raises(WithdrawnKeyError, match=str(PublicKey.of(id))):
         find_signing_key(worker, dataset, day(2))
     after = signed(dataset)
     author = after.author(made.withdrawn)
@@ -269,6 +270,32 @@ def test_a_withdrawn_key_signs_no_more_and_what_it_signed_the_owner_signs(
     again = delegate(dataset, owner, PublicKey.of(id), 90, day(3))
     assert not made.withdrawn.include(again)
     find_signing_key(worker, dataset, day(3))
+
+
+def test_a_key_that_the_place_of_a_push_withdraws_does_not_sign_and_another_does(
+    dataset: Dataset, keys: KeyFolder, worker: KeyFolder
+) -> None:
+    owner, lost = keys.load(dataset.id), PublicKey.of(worker.new_working_key())
+    delegate(dataset, owner, lost, 90, day(0))
+    older = dataset.stores.attestations.get(DELEGATIONS)
+    assert older is not None
+    before = attest_push(dataset, worker, None, day(1))
+    published = withdraw(dataset, owner, lost, day(2))
+    assert before is not None
+    dataset.stores.attestations.put(DELEGATIONS, older)
+    dataset.stores.attestations.put(head_of(dataset), before)
+    for there in (None, hashes(dataset)[0]):
+        with pytest.raises(WithdrawnKeyError, match=str(lost)):
+            attest_push(dataset, worker, there, day(3), published=published)
+        with pytest.raises(WithdrawnKeyError, match=str(lost)):
+            attest_push(dataset, worker, there, day(3), withdrawn=published.withdrawn)
+    assert attest_push(dataset, worker, head_of(dataset), day(3), published=published) == before
+    other = PublicKey.of(worker.new_working_key())
+    made = delegate(dataset, owner, other, 90, day(3))
+    renewed = read_delegations(dataset)
+    dataset.stores.attestations.put(DELEGATIONS, older)
+    attest_push(dataset, worker, None, day(4), published=renewed, withdrawn=published.withdrawn)
+    assert signed(dataset).delegation == made
 
 
 def test_only_what_was_delegated_can_be_withdrawn(dataset: Dataset, keys: KeyFolder) -> None:
@@ -497,6 +524,28 @@ def test_a_memory_that_is_damaged_stops_a_pull_until_that_is_forced(
         assert place.read_bytes() == wrong
     reader.pull(Place(dataset), forced=True)
     reader.pull(Place(dataset))
+
+
+def test_what_is_withdrawn_is_remembered_though_the_head_beside_it_is_refused(
+    reader: Reader, history: History, dataset: Dataset, keys: KeyFolder, worker: KeyFolder
+) -> None:
+    owner, lost = keys.load(dataset.id), PublicKey.of(worker.new_working_key())
+    delegate(dataset, owner, lost, 90, day(0))
+    attest_push(dataset, worker, None, day(0))
+    older = Place(dataset)
+    withdraw(dataset, owner, lost, day(0))
+    newer = Place(dataset)
+    newer.envelopes[head_of(dataset)] = older.envelopes[head_of(dataset)]
+    for place in (newer, older, older):
+        with pytest.raises(UntrustedKeyError, match="was withdrawn"):
+            reader.pull(place)
+    assert reader.memory.read(dataset.id) is None
+    kept = reader.state / "withdrawn" / dataset.id.multibase
+    kept.write_bytes(b"{}")
+    with pytest.raises(DamagedMemoryError, match="is damaged"):
+        reader.pull(older)
+    reader.pull(older, forced=True)
+    assert not kept.exists()
 
 
 def test_where_nothing_can_be_written_heads_are_judged_all_the_same(

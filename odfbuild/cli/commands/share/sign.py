@@ -88,8 +88,9 @@ def _owner(
     from odfbuild.repositories.signatures.memory import AcceptedHeads
     from odfbuild.repositories.signatures.signing import find_signing_key, sign_here
 
-    key = find_signing_key(project.workspace.keys, dataset, now, secret)
-    published = AcceptedHeads().read(dataset.id)
+    memory = AcceptedHeads()
+    void, published = memory.read_withdrawn(dataset.id), memory.read(dataset.id)
+    key = find_signing_key(project.workspace.keys, dataset, now, secret, withdrawn=void)
     expires = None if days is None else replace(now, nanos=now.nanos + days * _DAY)
     sign_here(dataset, key, now, None if published is None else published.head, expires)
     return key.key_id

@@ -163,10 +163,19 @@ def test_an_older_list_of_delegations_never_takes_the_place_of_a_newer_one(
     ok(reader, "pull", "src")
     ok(owner, "delegate", "src", "--withdraw", working)
     ok(owner, "push", "src")
-    newest = (hub / "src" / "attestations" / DELEGATIONS).read_bytes()
-    append(reader.project, "src", SetInfo(description="stolen"))
+    listed = hub / "src" / "attestations" / DELEGATIONS
+    newest = listed.read_bytes()
+    witness = ok(reader, "key new").strip()
+    ok(reader, "sign", "src", "--as", witness)
     ok(reader, "push", "src", "--to", "hub/src")
-    assert (hub / "src" / "attestations" / DELEGATIONS).read_bytes() == newest
+    assert listed.read_bytes() == newest
+    append(reader.project, "src", SetInfo(description="stolen"))
+    refused(reader, "withdrawn-key", "push", "src", "--to", "hub/src")
+    listed.unlink()
+    refused(reader, "withdrawn-key", "push", "src", "--to", "hub/src")
+    shutil.rmtree(reader.project.parent / "reader-state")
+    ok(reader, "push", "src", "--to", "hub/src")
+    listed.write_bytes(newest)
     refused(owner, "untrusted-key", "pull", "hub/src", "--as", "src")
     store = Workspace(owner.project / ".odfbuild").dataset(dataset(owner.project, "src").id).stores
     assert store.attestations.get(DELEGATIONS) == newest
