@@ -65,7 +65,8 @@ class Wanted:
     no longer hold the block that was read from them last, `disabled` the datasets whose sources are
     not used, `again` the files that a rule has read though their order passes them over, `at_rest`
     the derivatives whose next step is known to change nothing, `remote` the inputs that are
-    datasets of repositories, `taken` undeclared inputs whose definition changed, as they were when
+    datasets of repositories, `pulled` where undeclared datasets were pulled from, `taken`
+    undeclared inputs whose definition changed, as they were when
     their readers took of them.
     """
 
@@ -79,6 +80,7 @@ class Wanted:
     again: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
     remote: RemoteStates = field(default_factory=dict)
+    pulled: Mapping[DatasetAlias, str] = field(default_factory=dict)
     taken: TakenInputs = field(default_factory=dict)
 
 
@@ -196,6 +198,7 @@ def _assess(
         locked=wanted.locked,
         gate=judging.gate,
         remote=wanted.remote,
+        pulled=wanted.pulled,
         taken=wanted.taken,
         allowed=judging.allowed,
         protect=judging.protect,
@@ -262,7 +265,10 @@ def _plan(
         notes=(
             *notes,
             *diverged_notes(declared, steps),
-            *(_unmanaged(alias) for alias in sorted(set(moves.current) - told)),
+            *(
+                _unmanaged(alias, wanted.pulled.get(alias))
+                for alias in sorted(set(moves.current) - told)
+            ),
         ),
         verdict=verdict(assessed.assessments, wanted.judging.gate, assessed.notes),
         against=wanted.against,
@@ -307,7 +313,16 @@ def _retired(state: ChainState, assessment: Assessment) -> Planned:
     )
 
 
-def _unmanaged(alias: DatasetAlias) -> Diagnostic:
+def _unmanaged(alias: DatasetAlias, place: str | None) -> Diagnostic:
+    if place is not None:
+        return Diagnostic(
+            code="unmanaged",
+            what=f"{alias} is not declared: it was pulled from {place}",
+            why="it stays as the last pull left it, and what reads it takes that",
+            fix=f"odfbuild pull {alias} brings it up to date; a query that names `{place}` as its "
+            "input has plan and apply do so",
+            level=Level.NOTE,
+        )
     return Diagnostic(
         code="unmanaged",
         what=f"{alias} is in the workspace and no longer declared",

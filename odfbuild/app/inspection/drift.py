@@ -25,6 +25,7 @@ from odfbuild.planner.plan.policy import RenamedDataset
 from odfbuild.planner.staleness import diverged_fix
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.memory.applied import Applied, recall_applied
+from odfbuild.state.memory.origins import pulled_from
 from odfbuild.state.workspace import ReadOnlyWorkspace
 
 
@@ -49,6 +50,8 @@ def find_drift(
     known = {each.alias for each in declared}.union(untold)
     read = {given.id for each in declared for given in each.remote}
     known |= {alias for alias, id in looking.names.items() if id in read}
+    undeclared = {alias: id for alias, id in looking.names.items() if alias not in known}
+    known |= pulled_from(looking.workspace, undeclared).keys()
     for alias in sorted(set(looking.names) - known):
         if only is None or alias in only:
             found.append(_undeclared(alias))

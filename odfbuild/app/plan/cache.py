@@ -30,6 +30,7 @@ from odfbuild.state.disabled import disabled_folders
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
 from odfbuild.state.memory.looks import looks_file
+from odfbuild.state.memory.origins import origins_mark
 from odfbuild.state.memory.plan_rows import PlanRows, keep_rows
 from odfbuild.state.memory.plans import (
     CommandOutput,
@@ -197,6 +198,7 @@ def context(project: Opened) -> str:
         "watermarks": _watermarks(project),
         "env": [os.environ.get(name) for name in project.config.env],
         "repositories": {each.name: each.url for each in project.config.repositories.values()},
+        "origins": origins_mark(project.workspace),
         "disabled": sorted(disabled_folders(project.workspace.root)),
         "policy": policy_mark(os.environ, project.root),
     }

@@ -45,6 +45,7 @@ from odfbuild.project.git.revision import at_revision
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.head_table import HeadTable, head_stats
+from odfbuild.state.memory.origins import pulled_from
 
 _NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
 
@@ -326,6 +327,7 @@ def _planned(
             at_rest=() if against else at_rest(project, current),
             again=files_again(loaded.declared, passed),
             remote=remote,
+            pulled={} if against else _pulled(project, loaded, renamed),
             taken={}
             if against
             else taken_inputs(project.workspace, loaded.declared, _here(renamed, remote)),
@@ -345,6 +347,14 @@ def _planned(
         target=project.target,
         workspace=project.config.target(project.target).workspace,
     )
+
+
+def _pulled(
+    project: Opened, loaded: Project, current: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, str]:
+    own = {each.alias for each in loaded.declared}
+    names = {alias: state.dataset for alias, state in current.items() if alias not in own}
+    return pulled_from(project.workspace, names)
 
 
 def _here(

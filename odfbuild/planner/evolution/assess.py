@@ -79,6 +79,7 @@ def assess(
     considered: Collection[DatasetAlias] | None = None,
     full: bool = True,
     remote: RemoteStates = NONE_REMOTE,
+    pulled: Collection[DatasetAlias] = (),
     taken: TakenInputs = NONE_TAKEN,
 ) -> Assessed:
     """Return the assessment of every dataset that changes, or whose inputs do in a way that counts.
@@ -88,15 +89,15 @@ def assess(
     that an engine gave for the definitions as declared.  `against` says that `current` stands for
     another revision and not for chains.  `full` resolves the columns of new datasets, too, each of
     which takes a look at its query.  `remote` are inputs of repositories, which change as a pull
-    brings them up to date; `taken` are inputs that changed before, and whose readers did not take
-    of them since.
+    brings them up to date; `pulled` are undeclared datasets that were never the project's own;
+    `taken` are inputs that changed before, and whose readers did not take of them since.
     """
     here = {alias: each.here for alias, each in remote.items() if each.here is not None}
     current = {**current, **here}
     work = _Assessment(declared, current, changes, locked or {}, against=against, full=full)
     work.changed_before(taken, remote)
     found = {**work.pulled(remote), **work.assessments()}
-    own = {alias: state for alias, state in current.items() if alias not in remote}
+    own = {alias: state for alias, state in current.items() if alias not in {*remote, *pulled}}
     found |= retired_hits(declared, own, against=against)
     found = restating_hits(declared, current, changes, found, policy.gates.max_restated_rows)
     judge = PlanGate(policy, gate, tuple(allowed), protect)

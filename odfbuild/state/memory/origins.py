@@ -14,6 +14,7 @@ from typing import Final
 
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.files.checksum import checked_text, with_check_sum
 from odfbuild.state.files.disk import pending, read_file
 from odfbuild.state.workspace import Workspace
@@ -44,6 +45,21 @@ def origins(workspace: Workspace) -> Mapping[DatasetId, Origin]:
     """Return the origins of all datasets that have one."""
     found = {id: origin_of(workspace, id) for id in workspace.names().values()}
     return {id: each for id, each in found.items() if each != Origin()}
+
+
+def pulled_from(
+    workspace: Workspace, names: Mapping[DatasetAlias, DatasetId]
+) -> Mapping[DatasetAlias, str]:
+    """Return where those of some datasets were pulled from that were pulled."""
+    found = ((alias, origin_of(workspace, id).pull) for alias, id in names.items())
+    return {alias: place for alias, place in found if place is not None}
+
+
+def origins_mark(workspace: Workspace) -> int:
+    """Return what becomes another number when an origin is noted."""
+    with suppress(OSError):
+        return (workspace.root / "cache" / _FOLDER).stat().st_mtime_ns
+    return 0
 
 
 def note_pull(workspace: Workspace, id: DatasetId, place: str) -> None:

@@ -11,6 +11,7 @@ from odfbuild.state.workspace import Workspace
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, heads, lay_out
 from tests.support.projects.market import append, dataset, workspace
+from tests.support.projects.texts import derivative
 
 
 @pytest.fixture
@@ -55,6 +56,25 @@ def test_what_one_pushes_another_clones_and_pulls(first: Inside, second: Inside,
     assert second("pull", "src").out == "src  equal to hub/src, nothing to pull\n"
     assert first("push", "src").out == "src  equal to hub/src, nothing to push\n"
     assert second("verify").code == 0
+
+
+def test_what_was_pulled_and_is_not_declared_is_an_input_and_no_leftover(
+    first: Inside, second: Inside
+) -> None:
+    first("push", "src")
+    assert second("clone", "hub/src").code == 0
+    (second.project / "datasets" / "copy.yaml").write_text(
+        derivative("copy", "src")
+    )
+    for _ in range(2):
+        planned = second("plan")
+        assert planned.code in (0, 2), planned.err
+        assert "ODF115" not in planned.out
+        assert "retire" not in planned.out + planned.err
+        assert "src is not declared: it was pulled from hub/src" in planned.out + planned.err
+        assert second("apply", "--yes").code == 0
+    assert second("drift").code == 0
+    assert "src" in second("status").out
 
 
 def test_all_datasets_go_to_the_only_repository_with_their_accounts(
