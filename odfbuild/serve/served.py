@@ -11,7 +11,7 @@ from odfbuild.serve.listing import ServerIndex
 from odfbuild.serve.settings import ServerSettings
 from odfbuild.serve.uploads import Uploads
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.workspace import Workspace
+from odfbuild.state.workspace import UnusableNameError, Workspace
 
 
 class Served:
@@ -32,11 +32,13 @@ class Served:
         return DatasetAlias(account, name)
 
     def find(self, alias: DatasetAlias) -> Dataset | None:
-        """Return the dataset of a name; None if there is none.  Raises AccessError (500)."""
+        """Return the dataset of a name; None if there is none.  Raises AccessError (400, 500)."""
         try:
             return self.workspace.open(alias)
         except ProtocolError:
             return None
+        except UnusableNameError as error:
+            raise AccessError(400, f"{error.what}: {error.why}.") from error
         except OdfBuildError as error:
             raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
 

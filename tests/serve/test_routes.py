@@ -6,9 +6,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
+from urllib.parse import quote
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -443,3 +446,34 @@ def test_a_server_that_others_reach_without_tls_warns(
     with serving_datasets(tmp_path, "--host", host) as server:
         assert server.url.startswith("http")
     assert ("no-tls" in (tmp_path / "log").read_text()) == warns
+
+
+# names that come from outside
+
+_PARTS = st.one_of(
+    st.sampled_from(["..", ".", "", "refs", "head", "%2e%2e", "nul", "a" * 255]),
+    st.integers(1, 400).map(lambda length: "a" * length),
+    st.text("aB-./%~\\\0\n\x7fé", max_size=300),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(parts=st.lists(_PARTS, min_size=1, max_size=3), method=st.sampled_from(["GET", "PUT"]))
+def test_a_path_of_any_text_is_answered_and_is_no_fault_of_the_server(
+    server: DatasetServer, narrow: str, parts: list[str], method: str
+) -> None:
+    path = "/".join(quote(each, safe="") for each in parts)
+    hash = Multihash.parse("f1620" + 64 * "0")
+    with httpx.Client(base_url=server.url, headers={**bearer(narrow), **VERSION}) as client:
+        for end in ("", "refs/head", f"data/{hash}"):
+            found = client.request(method, f"{path}/{end}", content=b"x")
+            assert found.status_code < 500, found.text
+    for end in ("pull", "push"):  # of datasets that are not there, and cannot be made
+        headers = {**bearer(narrow), **VERSION, **UPGRADE}
+        found = httpx.get(f"{server.url}{path}/{end}", headers=headers)
+        assert 400 <= found.status_code < 500, found.text
+
+
+@pytest.fixture(scope="module")
+def narrow(server: DatasetServer) -> str:
+    return server.token("read", "write")

@@ -63,9 +63,7 @@ def test_what_was_pulled_and_is_not_declared_is_an_input_and_no_leftover(
 ) -> None:
     first("push", "src")
     assert second("clone", "hub/src").code == 0
-    (second.project / "datasets" / "copy.yaml").write_text(
-        derivative("copy", "src")
-    )
+    (second.project / "datasets" / "copy.yaml").write_text(derivative("copy", "src"))
     for _ in range(2):
         planned = second("plan")
         assert planned.code in (0, 2), planned.err
