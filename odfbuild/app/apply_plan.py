@@ -6,6 +6,7 @@ from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import PlanRequest, make_whole
 from odfbuild.app.plan.sources import planned_bytes
@@ -66,6 +67,7 @@ def apply(
     if wrong:
         raise ProjectErrors(wrong)
     check_heads(touched(plan), project.workspace.named_heads())
+    remember_accepted(project, plan)
     if files is not None:
         files.check(project)
     settings = settings or RunSettings()

@@ -329,6 +329,63 @@ def test_who_brought_a_change_does_not_matter_to_the_gate(
     assert code not in b.run("plan").out
 
 
+@pytest.mark.parametrize(
+    "query", ["select t, k, v from rates", "select * from rates"], ids=["named", "star"]
+)
+@pytest.mark.parametrize("rows", [(), ("2024-01-02,x,3",)], ids=["no rows", "rows"])
+def test_a_change_that_a_pull_brought_is_said_until_it_is_accepted_once(
+    teams: Teams, rows: tuple[str, ...], query: str
+) -> None:
+    a, b = teams
+    b.write("datasets/daily.yaml", DAILY.replace("select t, k, v from rates", query))
+    b.write("datasets/days.yaml", DAILY.replace("daily", "days").replace("t, k, v", "t"))
+    assert b.run("apply", "-y").code == 0
+    a.write("datasets/rates.yaml", RATES.replace("          - v BIGINT\n", ""))
+    if rows:
+        a.add("2.csv", *rows)
+    else:
+        assert a.run("apply", "-y", "--gate", "off").code == 0
+        a.publish("rates", "acme/rates")
+    code = "ODF307" if "*" in query else "ODF305"
+
+    def said(*command: str) -> tuple[bool, int]:
+        done = b.run(*command)
+        text = done.out + done.err
+        assert f"warning[{code}]: days" not in text
+        return f"warning[{code}]: daily: v " in text, done.code
+
+    assert said("pull", "--dry-run") == (False, 0)
+    for command in ("pull", "pull", "check", "status"):
+        assert said(command) == (True, 0), command
+    listed = {each["dataset"]: each for each in json.loads(b.run("status", "-o", "json").out)}
+    assert {one["code"] for one in listed["daily"]["changed_inputs"]} == {code}
+    assert listed["days"]["changed_inputs"] == []
+    assert b.run("apply", "-y").code == 3
+    assert said("status") == (True, 0)
+    assert b.run("apply", "-y", "--allow", code).code == 0
+    for command in ("pull", "check", "status"):
+        assert said(command) == (False, 0), command
+    assert b.run("apply", "-y").code == 0
+
+
+def test_a_change_that_is_accepted_is_judged_anew_when_another_comes(teams: Teams) -> None:
+    a, b = teams
+    wider = RATES.replace("          - v BIGINT\n", "          - v BIGINT\n          - w BIGINT\n")
+    a.write("datasets/rates.yaml", wider)
+    shutil.rmtree(a.folder / ".odfbuild")
+    a.add("1.csv", "2024-01-01,x,1,9", header="t,k,v,w")
+    b.write("datasets/daily.yaml", DAILY.replace("t, k, v", "t, k, v, w"))
+    assert (done := b.run("apply", "-y")).code == 0, done
+    for gone in ("          - v BIGINT\n", "          - w BIGINT\n"):
+        text = (a.folder / "datasets/rates.yaml").read_text("utf-8")
+        a.write("datasets/rates.yaml", text.replace(gone, ""))
+        assert a.run("apply", "-y", "--gate", "off").code == 0
+        a.publish("rates", "acme/rates")
+        assert b.run("apply", "-y").code == 3
+        assert b.run("apply", "-y", "--allow", "ODF305").code == 0
+        assert b.run("apply", "-y").code == 0
+
+
 def test_a_column_more_breaks_nobody(teams: Teams) -> None:
     a, b = teams
     assert b.run("apply", "-y").code == 0

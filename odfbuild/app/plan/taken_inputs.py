@@ -5,6 +5,7 @@ to bring it there, or a pull, a clone or an import has done so before.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.state import ChainState
@@ -13,6 +14,8 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.assess import TakenInputs
+from odfbuild.state.chain.dataset import holds
+from odfbuild.state.memory.accepted_inputs import accepted_inputs
 from odfbuild.state.workspace import Workspace
 
 _DEFINING = (AddPushSource, SetDataSchema, SetPollingSource, SetTransform)
@@ -36,10 +39,16 @@ def taken_inputs(
     found: dict[DatasetAlias, dict[DatasetId, ChainState]] = {}
     for each in declared:
         reader = current.get(each.alias)
-        for input, read in ({} if reader is None else reader.progress).items():
+        if reader is None:
+            continue
+        accepted: Mapping[DatasetId, Multihash] | None = None
+        for input, read in reader.progress.items():
             last = read.new_block_hash or read.prev_block_hash
             if last is None or input not in outside or outside[input].head == last:
                 continue
+            if accepted is None:
+                accepted = accepted_inputs(workspace, reader.dataset)
+            last = _later(workspace, outside[input], last, accepted.get(input))
             if (input, last) not in known:
                 known[input, last] = _taken(workspace, outside[input], last)
             state = known[input, last]
@@ -48,8 +57,24 @@ def taken_inputs(
     return found
 
 
+def _later(
+    workspace: Workspace, now: ChainState, last: Multihash, accepted: Multihash | None
+) -> Multihash:
+    """Return the block up to which changes need no judgement: taken in, or accepted after that."""
+    if accepted is None:
+        return last
+    dataset = workspace.dataset(now.dataset)
+    with suppress(OdfBuildError):  # of a history that was rewritten since
+        is_after = dataset.block(accepted).sequence_number > dataset.block(last).sequence_number
+        if is_after and holds(dataset, accepted, now.head):
+            return accepted
+    return last
+
+
 def _taken(workspace: Workspace, now: ChainState, last: Multihash) -> ChainState | None:
     dataset = workspace.dataset(now.dataset)
+    if now.head == last:
+        return None
     try:
         since = dataset.blocks(after=last, upto=now.head)
         if not any(isinstance(block.event, _DEFINING) for _, block in since):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from odfbuild import app
+from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
@@ -406,6 +407,7 @@ def _is_over(project: app.Opened, plan: Plan, options: ApplyOptions) -> bool:
         sys.stderr.write(text)
     over = not plan.steps or not plan.verdict.passed
     if over:
+        remember_accepted(project, plan)
         answer_idle(project, options, "", plan)
     return over
 

@@ -17,6 +17,7 @@ from odfbuild.app.check import (
     unused_inputs,
 )
 from odfbuild.app.load_project import granted_at, load
+from odfbuild.app.plan.changed_inputs import changed_inputs
 from odfbuild.app.plan.sources import name_findings
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
@@ -155,6 +156,7 @@ def _checked(
         problems = column_findings(loaded.declared, states, lock, wanted, broken=broken)
         found += [problem for _, problem in problems]
     found += name_findings(project, selected, states)
+    found += [p for alias, each in changed_inputs(project).items() if alias in wanted for p in each]
     found += _test_findings(project, loaded, wanted, everything=not selectors)
     outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
     return CheckReport(

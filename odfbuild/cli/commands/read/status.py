@@ -7,11 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odfbuild.app.plan.changed_inputs import changed_inputs
 from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection, TableFormat
 from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import is_damaged, read_code
 from odfbuild.planner.staleness import InputLag, Lag, lag_of
@@ -19,6 +21,7 @@ from odfbuild.state.memory.applied import Applied, recall_applied
 
 if TYPE_CHECKING:
     from odfbuild import app
+    from odfbuild.errors import Diagnostic
     from odfbuild.executors.ingest.fetch.late_files import PassedOver
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.odf.identity import DatasetId
@@ -53,11 +56,15 @@ def status(
     project = open_given(given)
     chosen, loaded = _chosen(project, selection or (), exclude or ())
     found = _standing(project, chosen)
+    changed = {a: each for a, each in changed_inputs(project).items() if a in chosen}
     if output == "json":
         names = project.workspace.aliases()
-        _print_json([_json(each, names) for each in found])
+        _print_json([_json(each, names, changed.get(each.alias, ())) for each in found])
     else:
         _print_table(found)
+        if changed:
+            every = [problem for each in changed.values() for problem in each]
+            sys.stderr.write(render_diagnostics(every) + "\n")
     damaged = is_damaged(project.workspace, chosen, all_of=not selection)
     return exits.ERROR if damaged else read_code(loaded)
 
@@ -144,7 +151,9 @@ def _result(applied: Applied | None) -> str | None:
     return "failed" if applied.failed else "ok"
 
 
-def _json(each: _Standing, names: Mapping[DatasetId, DatasetAlias]) -> dict[str, Any]:
+def _json(
+    each: _Standing, names: Mapping[DatasetId, DatasetAlias], changed: Sequence[Diagnostic]
+) -> dict[str, Any]:
     state, holder = each.state, each.holder
     return {
         "dataset": str(each.alias),
@@ -159,6 +168,7 @@ def _json(each: _Standing, names: Mapping[DatasetId, DatasetAlias]) -> dict[str,
         "last_result": _result(each.applied),
         "late_files": list(each.passed.late),
         "changed_files": list(each.passed.changed),
+        "changed_inputs": [{"code": one.code, "what": one.what} for one in changed],
         "locked_by": None
         if holder is None
         else {"pid": holder.pid, "host": holder.host, "since": holder.since},

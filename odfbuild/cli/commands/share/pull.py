@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from odfbuild import app
     from odfbuild.app.sharing.references import PullRequest
     from odfbuild.cli.commands.share.report import TransferProgress
+    from odfbuild.odf.refs import DatasetAlias
     from odfbuild.repositories.transfer import TransferMode, Transferred
 
 VerifyOption = Annotated[
@@ -143,7 +145,21 @@ def _pull_all(
         return transfer_all(project, wanted, options)
     with reserved(project, names, command=options.command, on_busy=on_busy) as mine:
         left = [each for each in requests if each.alias not in mine.busy]
-        return transfer_all(project, [_named(project, each, verify) for each in left], options)
+        code = transfer_all(project, [_named(project, each, verify) for each in left], options)
+        _warn_of_readers(project, [each.alias for each in left])
+        return code
+
+
+def _warn_of_readers(project: app.Opened, pulled: Sequence[DatasetAlias]) -> None:
+    """Say what the queries that read datasets lose by what was pulled."""
+    from odfbuild.app.plan.changed_inputs import changed_inputs
+    from odfbuild.cli.render.diagnostics import render_diagnostics
+
+    names = project.workspace.names()
+    found = changed_inputs(project, {names[each] for each in pulled if each in names})
+    if found:
+        every = [problem for each in found.values() for problem in each]
+        sys.stderr.write(render_diagnostics(every) + "\n")
 
 
 def _named(

@@ -85,6 +85,8 @@ RULES = (
     UPSTREAM_RETYPED,
     UPSTREAM_TYPE_USED,
 )
+PASSED_ON = frozenset(each.code for each in (*RULES, COLUMN_MADE_OPTIONAL, COLUMN_MADE_REQUIRED))
+"""The codes of what a reader can meet of a change of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
