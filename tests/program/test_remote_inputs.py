@@ -368,6 +368,49 @@ def test_a_change_that_a_pull_brought_is_said_until_it_is_accepted_once(
     assert b.run("apply", "-y").code == 0
 
 
+def test_a_run_pulls_what_an_apply_pulls_unless_it_is_offline(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("run").code == 0
+    assert b.workspace.open(DatasetAlias.parse("hub.acme/rates")) is None, "nothing reads it yet"
+    assert b.run("apply", "-y").code == 0
+    a.add("2.csv", "2024-01-02,x,3")
+    assert b.run("run", "--offline").code == 0
+    assert b.values("daily") == [1, 2]
+    assert b.run("run").code == 0
+    assert b.values("daily") == [1, 2, 3]
+    assert "Nothing to run" in b.run("run").out
+    a.add("3.csv", "2024-01-03,x,4")
+    b.write("datasets/other.yaml", DAILY.replace("daily", "other"))
+    assert b.run("run", "daily").code == 0
+    assert b.values("daily") == [1, 2, 3, 4]
+    shutil.rmtree(b.hub)
+    done = b.run("run")
+    assert done.code == 1
+    assert "no-remote-dataset" in done.err
+    assert b.run("run", "--offline").code == 0
+
+
+def test_a_run_leaves_out_whom_a_change_of_an_input_breaks(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    before = b.dataset("hub.acme/rates").head()
+    a.write("datasets/rates.yaml", RATES.replace("          - v BIGINT\n", ""))
+    a.add("2.csv", "2024-01-02,x,3")
+    done = b.run("run")
+    assert done.code == 1
+    assert "error[ODF305]: daily" in done.err
+    assert b.dataset("hub.acme/rates").head() == before
+    assert b.run("pull").code == 0
+    for offline in ((), ("--offline",)):
+        done = b.run("run", *offline)
+        assert done.code == 1
+        assert "error[ODF305]: daily" in done.err
+        assert len(b.rows("daily")) == 2
+    b.run("accept", "ODF305", "daily", "--column", "v")
+    assert b.run("run").code == 0
+    assert len(b.rows("daily")) == 3
+
+
 def test_a_change_that_is_accepted_is_judged_anew_when_another_comes(teams: Teams) -> None:
     a, b = teams
     wider = RATES.replace("          - v BIGINT\n", "          - v BIGINT\n          - w BIGINT\n")

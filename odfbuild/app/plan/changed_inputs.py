@@ -19,7 +19,8 @@ from odfbuild.state.memory.accepted_inputs import accepted_inputs, note_accepted
 if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState
 
-_STANDS = (Judged.REFUSED, Judged.EXPIRED, Judged.WARNED)
+_REFUSED = (Judged.REFUSED, Judged.EXPIRED)
+_STANDS = (*_REFUSED, Judged.WARNED)
 
 
 def changed_inputs(
@@ -49,8 +50,13 @@ def changed_inputs(
         plan = make_whole(project, asked).plan
     except OdfBuildError:
         return {}
-    found = {reader: tuple(_warnings(plan, reader)) for reader in wanted}
+    found = {reader: tuple(_found(plan, reader, _STANDS, Level.WARNING)) for reader in wanted}
     return {reader: each for reader, each in found.items() if each}
+
+
+def refused_changes(plan: Plan, reader: DatasetAlias) -> Iterator[Diagnostic]:
+    """Yield what the gate refuses of the changes of a reader's inputs."""
+    return _found(plan, reader, _REFUSED, Level.ERROR)
 
 
 def remember_accepted(project: Opened, plan: Plan) -> None:
@@ -99,14 +105,16 @@ def _is_accepted(plan: Plan, alias: DatasetAlias) -> bool:
     return any(each.judged in (Judged.ACCEPTED, Judged.WARNED) for each in _hits(plan, alias))
 
 
-def _warnings(plan: Plan, reader: DatasetAlias) -> Iterator[Diagnostic]:
+def _found(
+    plan: Plan, reader: DatasetAlias, judged: Collection[Judged], level: Level
+) -> Iterator[Diagnostic]:
     for each in _hits(plan, reader):
-        if each.judged in _STANDS:
+        if each.judged in judged:
             yield Diagnostic(
                 code=each.code,
                 what=f"{reader}: {each.message}",
                 why=each.why,
                 fix="; ".join(each.ways),
                 span=each.span,
-                level=Level.WARNING,
+                level=level,
             )

@@ -20,7 +20,12 @@ from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
 from odfbuild.app.plan.partial_inputs import partial_inputs
-from odfbuild.app.plan.remote_inputs import barred_readers, look_up_inputs, without_inputs
+from odfbuild.app.plan.remote_inputs import (
+    as_they_are,
+    barred_readers,
+    look_up_inputs,
+    without_inputs,
+)
 from odfbuild.app.plan.rows import rows_of
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
 from odfbuild.app.plan.taken_inputs import taken_inputs
@@ -322,7 +327,7 @@ def _planned(
             examined=examined(loaded.declared, current),
             rewritten={}
             if against
-            else rewritten_inputs(project.workspace, _here(current, remote)),
+            else rewritten_inputs(project.workspace, as_they_are(current, remote)),
             disabled=disabled,
             at_rest=() if against else at_rest(project, current),
             again=files_again(loaded.declared, passed),
@@ -330,7 +335,7 @@ def _planned(
             pulled={} if against else _pulled(project, loaded, renamed),
             taken={}
             if against
-            else taken_inputs(project.workspace, loaded.declared, _here(renamed, remote)),
+            else taken_inputs(project.workspace, loaded.declared, as_they_are(renamed, remote)),
         ),
     )
     return replace(
@@ -355,16 +360,6 @@ def _pulled(
     own = {each.alias for each in loaded.declared}
     names = {alias: state.dataset for alias, state in current.items() if alias not in own}
     return pulled_from(project.workspace, names)
-
-
-def _here(
-    current: Mapping[DatasetAlias, ChainState], remote: RemoteStates
-) -> Mapping[DatasetAlias, ChainState]:
-    """Return datasets as they are, of those as they will be once inputs are pulled."""
-    if not remote:
-        return current
-    found = {alias: state for alias, state in current.items() if alias not in remote}
-    return found | {alias: each.here for alias, each in remote.items() if each.here is not None}
 
 
 def _idle_moves(project: Opened, declared: Sequence[Declared]) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from odfbuild.odf.refs import DatasetAlias, parse_remote_ref
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Plan, Pull
 from odfbuild.planner.plan.at_rest import looked_at
-from odfbuild.planner.plan.remote import Looking, RemoteInput, reference_key
+from odfbuild.planner.plan.remote import Looking, RemoteInput, RemoteStates, reference_key
 from odfbuild.project.load import Project
 from odfbuild.project.lock import LOCK_FILE, Lock, LockedInput, read_lock, write_lock
 from odfbuild.project.opened import Opened
@@ -135,6 +135,16 @@ def without_inputs(
         for alias, state in current.items()
         if state.dataset not in ids and alias not in names
     }
+
+
+def as_they_are(
+    current: Mapping[DatasetAlias, ChainState], remote: RemoteStates
+) -> Mapping[DatasetAlias, ChainState]:
+    """Return datasets as they are, of those as they will be once inputs are pulled."""
+    if not remote:
+        return current
+    found = {alias: state for alias, state in current.items() if alias not in remote}
+    return found | {alias: each.here for alias, each in remote.items() if each.here is not None}
 
 
 def _problems(each: Declared, looked: "LookedUp") -> Iterator[Diagnostic]:

@@ -22,6 +22,7 @@ from odfbuild.cli.arguments.options import (
     Jobs,
     LockTimeout,
     NoProgress,
+    Offline,
     OnBusy,
     Pools,
     RunOutput,
@@ -66,6 +67,7 @@ class RunOptions:
     until_idle: bool = False
     slices: int | None = None
     watch: float | None = None
+    offline: bool = False
     apply: ApplyOptions = _AS_USUAL
 
 
@@ -100,6 +102,7 @@ def run(
     interval: Annotated[
         float, typer.Option("--interval", min=0.1, help="Seconds of the pause with --watch.")
     ] = 10.0,
+    offline: Offline = False,
     jobs: Jobs = 4,
     fail_fast: FailFast = False,
     pool: Pools = None,
@@ -125,6 +128,7 @@ def run(
         until_idle=until_idle,
         slices=max_slices,
         watch=interval if watch else None,
+        offline=offline,
         apply=ApplyOptions(
             jobs=jobs,
             progress=not no_progress,
@@ -220,7 +224,7 @@ def _planned(
 ) -> tuple[Data, Plan]:
     """Return what could be run, and what of it was asked for."""
     try:
-        data = data_plan(project)
+        data = data_plan(project, "offline" if options.offline else "look")
     except ProjectErrors as error:
         raise whole(given, error) from None
     return data, _chosen(project, data, options)
