@@ -11,7 +11,7 @@ by row, and a merge that compares with nothing, or with keys alone.  Each file s
 its own, in its own order.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -42,7 +42,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.partial_inputs import is_partial
-from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
+from odfbuild.planner.plan.policy import AS_USUAL, EmptyInputs, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.disabled import DisabledSourceError, disabled_folders, is_disabled
@@ -361,8 +361,6 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     name, found = fetched.name, list[Diagnostic]()
     steps = source.prepare or ()
     path = prepare(steps, fetched.path, staging, name=name, around=around, found=found)
-    if path.stat().st_size == 0:
-        found.append(_of_no_byte(source, name))
     frame, notes = read_columns(
         source.read,
         path,
@@ -371,6 +369,8 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
         options=receiver.options,
         state=receiver.state,
     )
+    if frame is None or not frame.rows:
+        found += _of_no_row(source, name, path.stat().st_size, receiver.options.empty)
     return Intake(
         name=fetched.name,
         frame=frame,
@@ -382,15 +382,36 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     )
 
 
-def _of_no_byte(source: SetPollingSource, name: str) -> Diagnostic:
-    """Return the warning of a file that is read as a table without rows, as in the reference."""
+class EmptyInputError(EngineError):
+    """A polled file has 0 bytes or not one row, and the project refuses that."""
+
+    code = EMPTY_INPUT
+
+
+def _of_no_row(
+    source: SetPollingSource, name: str, size: int, wanted: EmptyInputs
+) -> Iterator[Diagnostic]:
+    """Yield the warning of a file that is read as a table without rows, as in the reference.
+
+    Raises EmptyInputError if such files are refused.
+    """
+    if wanted is EmptyInputs.ACCEPT:
+        return
     snapshot = isinstance(source.merge, MergeStrategySnapshot)
     lost = ", which takes back all rows of this Snapshot" if snapshot else ""
-    return Diagnostic(
+    has = "it has not one byte" if size == 0 else "it has not one row"
+    if wanted is EmptyInputs.REFUSE:
+        raise EmptyInputError(
+            f"{name} is empty: {has}",
+            f"`empty: refuse` in the defaults of odfbuild.yaml refuses a table without rows{lost}",
+            "write it again, and odfbuild apply; `empty: accept` takes it as it is",
+        )
+    yield Diagnostic(
         code=EMPTY_INPUT,
-        what=f"{name} is empty: it has not one byte, and is read as a table without rows{lost}",
-        why="what was to write it may have failed; a table without rows has a header, or is []",
-        fix="write it again, and odfbuild apply; of rows that a Snapshot took back, odfbuild undo",
+        what=f"{name} is empty: {has}, and is read as a table without rows{lost}",
+        why="what was to write it may have failed",
+        fix="write it again, and odfbuild apply; of rows that a Snapshot took back, odfbuild undo; "
+        "if it is meant, `empty: accept` in the defaults of odfbuild.yaml",
         span=None,
         level=Level.WARNING,
     )

@@ -54,6 +54,14 @@ class ColumnsPolicy(Enum):
     UNION = "union"
 
 
+class EmptyInputs(Enum):
+    """What becomes of a polled file of 0 bytes, or without one row."""
+
+    ACCEPT = "accept"
+    WARN = "warn"
+    REFUSE = "refuse"
+
+
 class Reread(Enum):
     """What becomes of files of a FilesGlob that its order passes over.
 
@@ -85,6 +93,7 @@ class IngestOptions:
     repeated_keys: RepeatedKeys = RepeatedKeys.WARN
     reread: Reread | None = None
     columns: ColumnsPolicy | None = None
+    empty: EmptyInputs = EmptyInputs.WARN
 
 
 AS_USUAL = IngestOptions()

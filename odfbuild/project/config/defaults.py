@@ -25,6 +25,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import (
     BadRows,
     ColumnsPolicy,
+    EmptyInputs,
     IngestOptions,
     OnQueryChange,
     RepeatedKeys,
@@ -130,6 +131,7 @@ _KEYS = (
     "repeated_keys",
     "reread",
     "columns",
+    "empty",
 )
 
 _SAFE: Final = {Reread.CHANGED: ("UpsertStream", "Snapshot"), Reread.LATE: ("Ledger",)}
@@ -164,6 +166,7 @@ class Default:
     repeated_keys: RepeatedKeys | None = None
     reread: Reread | None = None
     columns: ColumnsPolicy | None = None
+    empty: EmptyInputs | None = None
     span: SourceSpan
 
 
@@ -190,6 +193,7 @@ def read_defaults(
         repeated = entry.choice("repeated_keys", [each.value for each in RepeatedKeys])
         reread = entry.choice("reread", [each.value for each in Reread])
         columns = entry.choice("columns", [each.value for each in ColumnsPolicy])
+        empty = entry.choice("empty", [each.value for each in EmptyInputs])
         default = Default(
             selector=selector,
             tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
@@ -202,6 +206,7 @@ def read_defaults(
             repeated_keys=None if repeated is None else RepeatedKeys(repeated),
             reread=None if reread is None else Reread(reread),
             columns=None if columns is None else ColumnsPolicy(columns),
+            empty=None if empty is None else EmptyInputs(empty),
             span=entry.span(),
         )
         if not wrong:  # else it would be told again when datasets are looked for
@@ -342,6 +347,7 @@ def _ingest(given: Sequence[Default], usual: IngestOptions) -> IngestOptions:
         repeated_keys=_last((each.repeated_keys for each in given), usual.repeated_keys),
         reread=_last((each.reread for each in given), usual.reread),
         columns=_last((each.columns for each in given), usual.columns),
+        empty=_last((each.empty for each in given), usual.empty),
     )
 
 

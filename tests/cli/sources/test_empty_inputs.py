@@ -6,6 +6,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.engines import FakeEngine
@@ -62,10 +64,33 @@ def test_a_file_of_no_byte_is_a_warning(
     assert (LOST in done.err) == (merge == SNAPSHOT)
 
 
-def test_a_header_alone_is_a_table_without_rows(run: Inside) -> None:
-    lay_out(run.project, {"datasets/src.yaml": root(merge=SNAPSHOT), "data/1.csv": "t,k,v\n"})
+def parquet() -> bytes:
+    out = io.BytesIO()
+    names = {"t": pa.timestamp("ms", "UTC"), "k": pa.string(), "v": pa.int32()}
+    pq.write_table(pa.schema(names).empty_table(), out)
+    return out.getvalue()
+
+
+WITHOUT_ROWS = {"Csv": b"t,k,v\n", "NdJson": b"\n", "Json": b"[]", "Parquet": parquet()}
+
+
+@pytest.mark.parametrize("policy", ["", "accept", "warn", "refuse"])
+@pytest.mark.parametrize("kind", WITHOUT_ROWS)
+def test_a_table_without_rows_is_what_the_defaults_say(run: Inside, kind: str, policy: str) -> None:
+    text = root(merge=SNAPSHOT).replace("kind: Csv", f"kind: {kind}")
+    if kind != "Csv":
+        text = text.replace("header: true, ", "")
+    lay_out(run.project, {"datasets/src.yaml": text})
+    chosen = f"defaults: {{src: {{empty: {policy}}}}}\n" if policy else ""
+    lay_out(run.project, {"odfbuild.yaml": f"odfbuild: 1\nname: shop\n{chosen}"})
+    put(run, "1.csv", WITHOUT_ROWS[kind])
     done = run("apply", "--yes")
-    assert (done.code, "empty-input" in done.err) == (0, False)
+    said = "data/1.csv is empty: it has not one row"
+    if policy == "refuse":
+        assert (done.code != 0, f"error[empty-input]: src: {said}" in done.err) == (True, True)
+    else:
+        assert done.code == 0, done.err
+        assert (f"warning[empty-input]: {said}" in done.err) == (policy != "accept")
 
 
 def test_a_push_that_is_empty_once_unpacked_is_refused(run: Inside) -> None:
