@@ -261,9 +261,11 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
     for wrong in () if made.query is None else made.query.wrong_constants:
         at = None if wrong.place is None else _query_place(wrong.step, wrong.place)
         yield Diagnostic(
-            code="wrong-constant",
+            code="wrong-type" if wrong.typed else "wrong-constant",
             what=wrong.what,
-            why="a step would fail over rows, and nothing would come out",
+            why="the engine has no such form for values of these types"
+            if wrong.typed
+            else "a step would fail over rows, and nothing would come out",
             fix=wrong.fix,
             span=place_in_query(each, path, at),
         )

@@ -20,10 +20,11 @@ from odfbuild.sql.text.shape import Expr, Literal, Operation
 
 @dataclass(frozen=True, slots=True)
 class ConstantFailure:
-    """What fails, and the way forward."""
+    """What fails, and the way forward; `typed` says that a type does."""
 
     what: str
     fix: str
+    typed: bool = False
 
 
 _FIND: Final = {"rlike", "regexp", "regexp_like", "regexp_count", "regexp_instr", "regexp_substr"}

@@ -9,8 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
+from odfbuild.sql.columns.argument_types import cast_to, compared, mismatch
 from odfbuild.sql.columns.constants import (
     ConstantFailure,
     cast_failure,
@@ -53,6 +55,7 @@ from odfbuild.sql.text.shape import (
     TextPlace,
     Unknown,
     WindowShape,
+    walk,
 )
 from odfbuild.sql.text.types import BOOLEAN, STRING, unwrapped
 
@@ -87,12 +90,16 @@ class UnknownFunction:
 
 @dataclass(frozen=True, slots=True)
 class WrongConstant:
-    """A constant with which the engine fails over the first row: what fails, and how to fix it."""
+    """A constant with which the engine fails over the first row: what fails, and how to fix it.
+
+    With `typed` it is a value of a type that the engine does not take there, whatever the row.
+    """
 
     what: str
     fix: str
     step: int
     place: TextPlace | None
+    typed: bool = False
 
 
 class ExpressionReader(ABC):
@@ -126,6 +133,13 @@ class ExpressionReader(ABC):
             self.value(expr, scope)
         self.into = before
 
+    def condition(self, expr: Expr, scope: NameScope) -> None:
+        """Read a condition, which decides on rows."""
+        before, self.into = self.into, self.shaping
+        value = self.value(expr, scope)
+        self.into = before
+        self.note_types("condition", [expr], [value], None)
+
     def value(self, expr: Expr, scope: NameScope) -> Value:
         return _READERS[type(expr)](self, expr, scope)
 
@@ -152,8 +166,15 @@ class ExpressionReader(ABC):
     def note_failure(self, failure: ConstantFailure | None, place: TextPlace | None) -> None:
         """Take note of a constant with which the engine fails."""
         if failure is not None:
-            found = WrongConstant(failure.what, failure.fix, self.step, place)
+            found = WrongConstant(failure.what, failure.fix, self.step, place, failure.typed)
             self.wrong_constants.append(found)
+
+    def note_types(
+        self, name: str, exprs: Sequence[Expr], values: Sequence[Value], place: TextPlace | None
+    ) -> None:
+        """Take note of a value of a type that a function or an operator does not take."""
+        places = (e.place for each in exprs for e in walk(each) if isinstance(e, Column | Call))
+        self.note_failure(mismatch(name, exprs, values), place or next(places, None))
 
     def placed(self, place: TextPlace | None) -> tuple[int, TextPlace] | None:
         """Return a place with the number of the step that it is in."""
@@ -216,28 +237,40 @@ class ExpressionReader(ABC):
             return Value(expr.type, False)
         if not expr.safe:
             self.note_failure(cast_failure(expr.value, expr.type), None)
+        self.note_types(cast_to(expr.type), [expr.value], [value], None)
         return cast(value, expr.type, safe=expr.safe)
 
     def field(self, expr: Field, scope: NameScope) -> Value:
-        return field_of(self.value(expr.value, scope), expr.name) or UNKNOWN
+        value = self.value(expr.value, scope)
+        self.note_types("field", [expr.value], [value], None)
+        return field_of(value, expr.name) or UNKNOWN
 
     def element(self, expr: Element, scope: NameScope) -> Value:
-        self.value(expr.index, scope)
+        index = self.value(expr.index, scope)
         inner = self.value(expr.value, scope)
+        self.note_types("element", [expr.value, expr.index], [inner, index], None)
         if isinstance(inner.kind, DataTypeStruct) and isinstance(expr.index, Literal):
             return field_of(inner, expr.index.text) or UNKNOWN
         return item_of(inner)
 
     def case(self, expr: Case, scope: NameScope) -> Value:
-        if expr.operand is not None:
-            self.value(expr.operand, scope)
+        operand = None if expr.operand is None else self.value(expr.operand, scope)
         results = []
         for condition, result in expr.branches:
-            self.value(condition, scope)
+            given = self.value(condition, scope)
+            if expr.operand is None or operand is None:
+                self.note_types("condition", [condition], [given], None)
+            else:
+                self.note_types("=", [expr.operand, condition], [operand, given], None)
             results.append(self.value(result, scope))
-        if expr.default is None:
-            return common(results).or_null()
-        return common([*results, self.value(expr.default, scope)])
+        values = [result for _, result in expr.branches]
+        if expr.default is not None:
+            values.append(expr.default)
+            results.append(self.value(expr.default, scope))
+        for one, other in combinations(range(len(values)), 2):
+            pair = (one, other)
+            self.note_types("case", [values[n] for n in pair], [results[n] for n in pair], None)
+        return common(results) if expr.default is not None else common(results).or_null()
 
     def operation(self, expr: Operation, scope: NameScope) -> Value:
         op = expr.op
@@ -248,6 +281,8 @@ class ExpressionReader(ABC):
         args = self.values(expr.args, scope)
         place = next((each.place for each in expr.args if isinstance(each, Column)), None)
         self.note_failure(operator_failure(op, expr.args, args), place)
+        for name, of in compared(op, len(args)):
+            self.note_types(name, [expr.args[n] for n in of], [args[n] for n in of], None)
         if op in _ARITHMETIC:
             return arithmetic(op, args[0], args[1], [fit(each) for each in expr.args])
         if op == "||":
@@ -368,8 +403,9 @@ class Calls(ExpressionReader):
     def call(self, expr: Call, scope: NameScope) -> Value:
         if expr.name in _ORDERED_SETS:
             expr = replace(expr, args=(*expr.order, *expr.args), order=())
-        if expr.where is not None or expr.order:
-            self.shape([*expr.order, *([] if expr.where is None else [expr.where])], scope)
+        self.shape(expr.order, scope)
+        if expr.where is not None:
+            self.condition(expr.where, scope)
         if expr.over is not None:
             self.over(expr.over, scope)
         special = _SPECIAL.get(expr.name)
@@ -379,6 +415,11 @@ class Calls(ExpressionReader):
             return self.aggregate(expr, scope)
         args = self.values(expr.args, scope)
         self.note_failure(failure(expr.name, expr.args, args), expr.place)
+        if expr.name == "if" and len(args) == 3:
+            self.note_types("condition", expr.args[:1], args[:1], expr.place)
+            self.note_types("case", expr.args[1:], args[1:], expr.place)
+        else:
+            self.note_types(expr.name, expr.args, args, expr.place)
         rule = SCALARS.get(expr.name) or RANKINGS.get(expr.name)
         if rule is not None:
             return rule(args)
@@ -395,7 +436,10 @@ class Calls(ExpressionReader):
     def aggregate(self, expr: Call, scope: NameScope) -> Value:
         """Return what an aggregate gives; `count(*)` uses no column."""
         plain = [e for e in expr.args if not (isinstance(e, StarExpr) and not e.qualifier)]
-        return AGGREGATES[expr.name](self.values(plain, scope))
+        args = self.values(plain, scope)
+        if len(plain) == len(expr.args) and not expr.order:
+            self.note_types(expr.name, plain, args, expr.place)
+        return AGGREGATES[expr.name](args)
 
     def struct(self, expr: Call, scope: NameScope) -> Value:
         members: list[tuple[str, Value]] = []
@@ -430,6 +474,7 @@ class Calls(ExpressionReader):
 
     def round(self, expr: Call, scope: NameScope) -> Value:
         args = self.values(expr.args, scope)
+        self.note_types(expr.name, expr.args, args, expr.place)
         if len(args) == 1 and expr.name in SCALARS and expr.name != "bround":
             return SCALARS[expr.name](args)
         to = 0 if len(args) == 1 else integer(expr.args[1])
@@ -442,6 +487,7 @@ class Calls(ExpressionReader):
         if len(args) != 2:
             return UNKNOWN
         self.note_failure(failure(expr.name, expr.args, args), expr.place)
+        self.note_types(expr.name, expr.args, args, expr.place)
         return arithmetic("%", args[0], args[1], [fit(each) for each in expr.args])
 
     def higher(self, expr: Call, scope: NameScope) -> Value:
@@ -449,6 +495,7 @@ class Calls(ExpressionReader):
         functions = [arg for arg in expr.args if isinstance(arg, Lambda)]
         args = self.values([a for a in expr.args if not isinstance(a, Lambda)], scope)
         kind = args[0].kind if args else None
+        self.note_types(expr.name, expr.args[:1], args[:1], expr.place)
         item = UNKNOWN
         if isinstance(kind, DataTypeList):
             item = Value(*unwrapped(kind.item_type))

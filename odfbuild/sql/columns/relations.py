@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from odfbuild.sql.columns.argument_types import mismatch
 from odfbuild.sql.columns.constants import ConstantFailure
 from odfbuild.sql.columns.expressions import Calls, output_name
 from odfbuild.sql.columns.functions import AGGREGATES
@@ -88,7 +89,7 @@ class Relations(Calls):
         rows = RelationColumns([]) if select.source is None else self._from(select.source, outer)
         scope = NameScope(rows, outer)
         if select.where is not None:
-            self.shape([select.where], scope)
+            self.condition(select.where, scope)
         if select.group is not None:
             self._windows_of(select.group, scope)
         for _, over in select.windows:
@@ -149,6 +150,7 @@ class Relations(Calls):
         """Return what a generator gives; its arguments decide on rows too."""
         before, self.into = self.into, set()
         args = self.values(call.args, scope)
+        self.note_types(call.name, call.args, args, call.place)
         sources, self.into = frozenset(self.into), before
         self.shaping |= sources
         columns = generated(call, args, names, outer=outer)
@@ -279,7 +281,7 @@ class Relations(Calls):
         if isinstance(join.source, NamedTable) and join.source.time is not None:
             self.shape([join.source.time], NameScope(left, outer))
         if join.on is not None:
-            self.shape([join.on], NameScope(left.beside(right), outer))
+            self.condition(join.on, NameScope(left.beside(right), outer))
         if join.natural and (left.open or right.open):
             return unknown_rows(left.inputs | right.inputs)
         if keys:
@@ -337,10 +339,13 @@ class Relations(Calls):
             return unknown_rows(left.inputs | right.inputs)
         pairs = list(zip(left.columns, theirs, strict=True))
         for mine, other in pairs:
-            if are_unlike(mine.value.kind, other.value.kind):
+            if are_unlike(mine.value.kind, other.value.kind) or mismatch(
+                "case", [Column(()), Column(())], [mine.value, other.value]
+            ):
                 failure = ConstantFailure(
                     f"the two sides of {query.kind.upper()} have no common type for '{mine.name}'",
                     "cast one of them to the type of the other",
+                    typed=True,
                 )
                 self.note_failure(failure, None if other.place is None else other.place[1])
         return RelationColumns([_both(query.kind, mine, other) for mine, other in pairs])

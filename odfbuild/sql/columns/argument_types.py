@@ -1,0 +1,131 @@
+"""Values of types that a function or an operator does not take.  Pure.
+
+Only what is certain is said: a type that is not known, and NULL, are taken everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from odfbuild.odf.events import (
+    DataType,
+    DataTypeDecimal,
+    DataTypeList,
+    DataTypeMap,
+    DataTypeStruct,
+)
+from odfbuild.sql.argument_types import NAMES, refused, taken
+from odfbuild.sql.columns.constants import ConstantFailure
+from odfbuild.sql.columns.types import Value
+from odfbuild.sql.text import types
+from odfbuild.sql.text.shape import Column, Expr, Lambda, Literal, StarExpr, Unknown, walk
+
+_LETTERS = {
+    types.BOOLEAN: "b",
+    types.BYTE: "y",
+    types.SHORT: "s",
+    types.INT: "i",
+    types.BIGINT: "l",
+    types.FLOAT: "f",
+    types.DOUBLE: "d",
+    types.BINARY: "x",
+    types.DATE: "D",
+    types.TIMESTAMP: "T",
+    types.LOCAL_TIME: "N",
+}
+_NESTED: dict[type, str] = {
+    DataTypeDecimal: "c",
+    DataTypeList: "A",
+    DataTypeMap: "M",
+    DataTypeStruct: "S",
+}
+_ALIKE = frozenset({"coalesce", "greatest", "least", "array", "case"})
+"""Forms of any number of values that have a common type."""
+_OPERATORS = frozenset(
+    ["+", "-", "*", "/", "%", "div", "&", "|", "^", "||", "<=>", "like", "rlike"]
+)
+_ORDERED = {"=": "=", "<>": "=", "<": "<", "<=": "<", ">": "<", ">=": "<"}
+_WORDS = frozenset(["in", "and", "or", "not", "div", "like", "rlike"])
+_UNARY = frozenset(["neg", "~", "not"])
+_ITEMS = ("transform", "filter", "exists", "forall", "aggregate", "reduce", "zip_with")
+_PARTS = {
+    "field": "AMS",
+    **dict.fromkeys(_ITEMS, "A"),
+    **dict.fromkeys(("transform_keys", "transform_values", "map_filter", "map_zip_with"), "M"),
+}
+"""The kinds of values that have parts, by what takes them apart."""
+_SENTENCES = {
+    "field": "a part of a value, value.name",
+    "case": "the values of a CASE",
+    "condition": "a condition",
+    "element": "a part of a value, value[...]",
+    "neg": "the operator -",
+}
+
+
+def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
+    """Return why a call or an operator does not take values; None if that is not certain."""
+    if any(isinstance(e, StarExpr | Lambda | Unknown) for e in exprs):
+        return None
+    letters = [_letter(*each) for each in zip(exprs, values, strict=True)]
+    if name in _PARTS and letters and letters[0] not in {None, *_PARTS[name]}:
+        kinds = " or ".join(NAMES[each] for each in _PARTS[name])
+        what = f"{_sentence(name)} cannot be of {NAMES[letters[0] or 'q']}"
+        return ConstantFailure(what, f"give it {kinds}", typed=True)
+    if name in _ALIKE and len(letters) > 2:
+        found = (pair for pair in combinations(letters, 2) if refused(name, pair) is not None)
+        letters = list(next(found, (None, None)))
+    at = refused(name, letters)
+    if at is None:
+        return None
+    given = " and ".join(NAMES[each] for each in letters if each is not None)
+    fitting = " or ".join(taken(name, letters, at))
+    beside = f" beside {NAMES[before]}" if at and (before := letters[at - 1]) is not None else ""
+    return ConstantFailure(
+        f"{_sentence(name)} cannot be of {given}",
+        f"give it {fitting}{beside}, with CAST(... AS ...) if need be" if fitting else "cast it",
+        typed=True,
+    )
+
+
+def _sentence(name: str) -> str:
+    if name.startswith("cast:"):
+        return f"a cast to {NAMES[name[-1]]}"
+    plain = name.replace("_", "").isalnum() and name not in _WORDS
+    return _SENTENCES.get(name) or (f"{name}()" if plain else f"the operator {name}")
+
+
+def _letter(expr: Expr, value: Value) -> str | None:
+    """Return the letter of a type; None if it is not known, or a text that may be a constant."""
+    kind = value.kind
+    if kind == types.STRING:
+        if isinstance(expr, Literal):
+            return "q"
+        return "t" if any(isinstance(each, Column) for each in walk(expr)) else None
+    if kind is None or isinstance(kind, types.Interval):
+        return None
+    return _LETTERS.get(kind) or _NESTED.get(type(kind))
+
+
+def cast_to(kind: DataType | None) -> str:
+    """Return the name in the table of a cast to a type."""
+    letter = None if kind is None else _letter(Literal("", ""), Value(kind))
+    return f"cast:{'t' if letter == 'q' else letter}"
+
+
+def compared(op: str, count: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the operators of the table that an operator is made of, and of which operands each."""
+    if op in _UNARY and count == 1:
+        yield op, (0,)
+    elif op in _OPERATORS and count == 2:
+        yield op, (0, 1)
+    elif op in _ORDERED and count == 2:
+        yield _ORDERED[op], (0, 1)
+    elif op == "between" and count == 3:
+        yield from (("<", (0, 1)), ("<", (0, 2)))
+    elif op == "in":
+        yield from (("in", (0, other)) for other in range(1, count))
+    elif op in {"and", "or"} and count > 1:
+        yield op, (0, 1)
+        yield from (("not", (other,)) for other in range(2, count))
