@@ -114,12 +114,15 @@ class Analyser:
 
     def refusal(self, query: str) -> str:
         """Return the condition with which Spark refuses a query, empty if it takes it."""
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         try:
             self._sql(query)
         except PySparkException as error:
             return str(error.getCondition())
+        except Py4JJavaError as error:  # of some types that are not enabled
+            return str(error.java_exception.getClass().getName())
         return ""
 
     def mismatches(self, exprs: Sequence[str]) -> list[bool]:
