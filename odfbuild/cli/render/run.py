@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,7 +11,14 @@ from odfbuild import app
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
-from odfbuild.executors.engine.context import OF_INPUTS, Drifted, InputNotes, Round
+from odfbuild.executors.engine.context import (
+    EMPTY_INPUT,
+    OF_INPUTS,
+    OTHER_ENTRIES,
+    Drifted,
+    InputNotes,
+    Round,
+)
 from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.odf.events import AddPushSource, SetPollingSource
 from odfbuild.planner.saved.forms import diagnostic_json
@@ -53,21 +60,29 @@ def notes_json(notes: InputNotes) -> dict[str, Any]:
     }
 
 
+_PARTS: Final = {EMPTY_INPUT: "fetch", OTHER_ENTRIES: "prepare"}
+"""The part of a source that a warning of an input is about, by its code."""
+
+
 def diagnostics_of_notes(
     alias: DatasetAlias,
     inputs: Sequence[Input],
     dataset: SourceSpan | None,
-    schema: SourceSpan | None,
+    places: Mapping[str, SourceSpan],
 ) -> Iterator[Diagnostic]:
-    """Yield the warnings for one dataset, which is declared here, and its read schema there."""
+    """Yield the warnings for one dataset, which is declared here, and parts of its source there."""
     bad = [each for each in inputs if each[1].bad_rows]
     if bad:
-        yield _bad_rows(alias, bad, dataset)
+        yield _bad_rows(alias, bad, places.get("read", dataset))
     drifted = [(name, notes.drifted) for name, notes in inputs if notes.drifted is not None]
     if drifted:
-        yield _drift(alias, drifted, schema or dataset)
+        yield _drift(alias, drifted, places.get("schema", dataset))
+    own = {code: places.get(part, dataset) for code, part in _PARTS.items()}
     placed = [
-        replace(notes, checks=tuple(replace(e, span=e.span or dataset) for e in notes.checks))
+        replace(
+            notes,
+            checks=tuple(replace(e, span=e.span or own.get(e.code, dataset)) for e in notes.checks),
+        )
         for _, notes in inputs
     ]
     found = [each for notes in placed for each in notes.checks]
@@ -262,21 +277,31 @@ def notes_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[Dia
         notes = [(each.source, each.notes) for each in _rounds(outcome) if each.notes]
         if notes:
             found.setdefault(step.target, []).extend(notes)
-    drifted = any(notes.drifted for each in found.values() for _, notes in each)
-    declared = _declared(project) if drifted else {}
+    placed = any(map(_has_place, (notes for each in found.values() for _, notes in each)))
+    declared = _declared(project) if placed else {}
     for alias, inputs in found.items():
-        schema = schema_place(declared[alias]) if alias in declared else None
-        yield from diagnostics_of_notes(alias, inputs, plan.datasets[alias].place, schema)
+        places = source_places(declared[alias]) if alias in declared else {}
+        yield from diagnostics_of_notes(alias, inputs, plan.datasets[alias].place, places)
 
 
-def schema_place(declared: Declared) -> SourceSpan | None:
-    """Return where the read schema of a dataset is written; None if it has none."""
+def _has_place(notes: InputNotes) -> bool:
+    """Tell whether notes are about a part of a source, not about the dataset."""
+    found = notes.drifted is not None or notes.bad_rows > 0
+    return found or any(each.code in _PARTS for each in notes.checks)
+
+
+def source_places(declared: Declared) -> Mapping[str, SourceSpan]:
+    """Return where the parts of the source of a dataset are written, `schema` among them."""
     for at, event in enumerate(declared.written.metadata):
         if isinstance(event, SetPollingSource | AddPushSource):
-            read = ("metadata", at, "read")
-            spans = [declared.key_span((*read, key)) for key in ("schema", "ddlSchema")]
-            return next((span for span in spans if span != declared.key_span(read)), None)
-    return None
+            source = ("metadata", at)
+            of = {key: (*source, key) for key in ("fetch", "prepare", "read")}
+            of |= {key: (*source, "read", key) for key in ("ddlSchema", "schema")}
+            spans = {key: declared.key_span(path) for key, path in of.items()}
+            found = {k: v for k, v in spans.items() if v != declared.key_span(of[k][:-1])}
+            schema = found.get("schema") or found.get("ddlSchema")
+            return found if schema is None else {**found, "schema": schema}
+    return {}
 
 
 def _declared(project: app.Opened) -> dict[DatasetAlias, Declared]:

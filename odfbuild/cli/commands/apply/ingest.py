@@ -150,7 +150,7 @@ def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> 
         else:
             results = _push_all(project, name, options, event_time)
     told = [(r.pushed.name, r.pushed.told) for r in results if r.pushed is not None]
-    notes = list(diagnostics_of_notes(alias, told, None, None))
+    notes = list(diagnostics_of_notes(alias, told, None, {}))
     if notes:
         sys.stderr.write(render_diagnostics(notes) + "\n")
     if options.json:
