@@ -295,7 +295,9 @@ def source_places(declared: Declared) -> Mapping[str, SourceSpan]:
     for at, event in enumerate(declared.written.metadata):
         if isinstance(event, SetPollingSource | AddPushSource):
             source = ("metadata", at)
-            of = {key: (*source, key) for key in ("fetch", "prepare", "read")}
+            of: dict[str, tuple[str | int, ...]] = {
+                key: (*source, key) for key in ("fetch", "prepare", "read")
+            }
             of |= {key: (*source, "read", key) for key in ("ddlSchema", "schema")}
             spans = {key: declared.key_span(path) for key, path in of.items()}
             found = {k: v for k, v in spans.items() if v != declared.key_span(of[k][:-1])}
