@@ -45,10 +45,11 @@ from odfbuild.project.opened import Opened
 from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.analysis.row_by_row import is_aggregate
 from odfbuild.sql.analysis.spark_refusals import misuses
-from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction
+from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, integer
 from odfbuild.sql.findings import QueryFinding, words
 from odfbuild.sql.text.parse import read, skeleton
 from odfbuild.sql.text.shape import Call, Literal, Select, TextPlace, walk
+from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.state.memory.engine_answers import Answers
 
 if TYPE_CHECKING:
@@ -374,6 +375,8 @@ def _misnamed(
                 fix="leave it out, rename it with AS, or rename the system column by SetVocab",
                 span=place_in_query(each, path, at),
             )
+    if source is None:
+        yield from _constant_operation(each, path, made, op)
     if isinstance(getattr(source, "merge", None), MergeStrategyChangelogStream):
         yield from _without_operation(each, path, made, vocab.operation_type_column)
     time = made.column(vocab.event_time_column)
@@ -386,6 +389,29 @@ def _misnamed(
             fix=f"cast it, to_timestamp(...) AS {time.name}",
             span=place_in_query(each, path, at),
         )
+
+
+def _constant_operation(
+    each: Declared, path: tuple[str | int, ...], made: DerivedColumns, column: str
+) -> Iterator[Diagnostic]:
+    """Yield that every row of a derivative would take back another one, or stand for one."""
+    try:
+        shape = made.steps[-1].statement.shape if made.steps else None
+    except SqlTextError:
+        return
+    for output in shape.outputs if isinstance(shape, Select) else ():
+        number = integer(output.value)
+        if column in output.aliases and number not in {None, 0}:
+            at = None if output.place is None else _query_place(len(made.steps) - 1, output.place)
+            yield Diagnostic(
+                code="invalid-changelog",
+                what=f"the query gives {number} as {column} in every row",
+                why="a retraction or correction repeats a row that is there, and the first row "
+                "finds none",
+                fix=f"pass {column} of the input through as it is, or leave it out: corrections "
+                "are then carried by themselves",
+                span=place_in_query(each, path, at),
+            )
 
 
 def _without_operation(
