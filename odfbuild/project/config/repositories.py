@@ -161,7 +161,11 @@ def _gateway(section: Section) -> str | None:
     if gateway is None:
         return None
     parts = _parts(gateway)
-    if parts is None or parts.scheme not in ("http", "https") or "@" in parts.netloc:
+    if _holds_secret(gateway, parts):
+        what, why, fix = _secret("'gateway'")
+        section.reading.refuse(section.at("gateway"), what, why, fix, code="secret", hidden=True)
+        return None
+    if parts is None or parts.scheme not in ("http", "https"):
         section.wrong(
             "gateway",
             "'gateway' is not the address of a server",
@@ -180,18 +184,28 @@ def with_slash(url: str) -> str:
 def url_problem(url: str) -> tuple[str, str, str, bool] | None:
     """Say what is wrong with the URL of a repository: what, why, fix, and if a secret is in it."""
     parts = _parts(url)
+    if _holds_secret(url, parts):
+        return (*_secret("the URL of a repository"), True)
     if parts is None or _SPACE.search(url) or not parts.scheme:
         what, why = "the address of a repository is not a URL", "its scheme says how to speak to it"
         return what, why, f"write it like {_EXAMPLES}", False
-    if "@" in parts.netloc or parts.query:
-        return (
-            "the URL of a repository holds a user, a password or a token",
-            "it is read by everybody, printed, and kept in the history of git",
-            "take it out, and keep it where only you can read it: docs/sharing.md, Credentials",
-            True,
-        )
     found = _wrong_place(parts)
     return None if found is None else (*found, f"write it like {_EXAMPLES}", False)
+
+
+def _holds_secret(url: str, parts: SplitResult | None) -> bool:
+    """Say whether a user, a password or a token may stand in a URL, or in what shall be one."""
+    if parts is None or not parts.netloc:
+        return "@" in url and (parts is None or parts.scheme != "file")
+    return "@" in parts.netloc or bool(parts.query) or "=" in parts.fragment
+
+
+def _secret(what: str) -> tuple[str, str, str]:
+    return (
+        f"{what} holds a user, a password or a token",
+        "it is read by everybody, printed, and kept in the history of git",
+        "take it out, and keep it where only you can read it: docs/sharing.md, Credentials",
+    )
 
 
 def _wrong_place(parts: SplitResult) -> tuple[str, str] | None:

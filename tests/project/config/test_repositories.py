@@ -70,9 +70,19 @@ def test_names_of_repositories_are_one_without_regard_to_case() -> None:
 
 @pytest.mark.holds("server-token")
 def test_a_credential_in_a_url_is_not_shown() -> None:
-    for url in ("https://ada:lovelace@hub.example.org", "https://hub.example.org?key=lovelace"):
+    schemes = ("https://", "https:/", "https:", "s3+https://", "ftp://", "")
+    users = ("lovelace@", "ada:lovelace@", "ada:love/lovelace@", "ada:x lovelace@", ":lovelace@")
+    hosts = ("hub.example.org", "hub.example.org/odf", "hub.example.org:port/", "[::1/")
+    urls = [scheme + user + host for scheme in schemes for user in users for host in hosts]
+    urls += [
+        f"https://hub.example.org{end}=lovelace" for end in ("?key", "/?key", "#key", "/x#key")
+    ]
+    keys = ("url: '{}'", "url: 'ipfs://cid', gateway: '{}'")
+    for text in (key.format(url) for url in urls for key in keys):
         with pytest.raises(ProjectErrors) as caught:
-            read(f"odfbuild: 1\nrepositories: {{hub: {{url: '{url}'}}}}\n")
+            read(f"odfbuild: 1\nrepositories: {{hub: {{{text}}}}}\n")
         (found,) = caught.value.found
-        assert found.code == "secret"
+        assert found.code == "secret", text
         assert "lovelace" not in f"{found.what}{found.why}{found.fix}{found.span}"
+    for url in ("https://hub.example.org/@ana/odf", "file:///srv/a@b:c", "s3://bucket/a@b"):
+        assert read(f"odfbuild: 1\nrepositories: {{hub: {{url: '{url}'}}}}\n").repositories
