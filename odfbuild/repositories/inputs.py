@@ -94,8 +94,26 @@ class RemoteDivergedError(StateError):
         super().__init__(
             what=f"{ref}: the history at {place} does not hold {known.short()}, which {by}",
             why="history only grows: it was reset or made anew there, or somebody forged it",
-            fix=f"ask its owner; if it was meant: odfbuild pull {ref} --force, then odfbuild "
-            "rebuild what reads it; or go on with what is here: --offline",
+            fix=f"ask its owner; if it was meant: odfbuild pull {ref} --force, odfbuild lock "
+            f"--repin {ref}, then odfbuild rebuild what reads it; or go on with what is here: "
+            "--offline",
+        )
+
+
+class HistoryGivenUpError(StateError):
+    """The owner of a dataset signed that history is given up which is here."""
+
+    code = "history-given-up"
+
+    def __init__(
+        self, ref: RemoteRef, place: str, known: Multihash, found: Multihash, number: int
+    ) -> None:
+        super().__init__(
+            what=f"{ref}: the owner signed at {place} that {known.short()}, which is in the "
+            f"workspace, is given up for block {number:,}, {found.short()}",
+            why="what reads it was made of blocks that are no longer in its history",
+            fix=f"follow the owner: odfbuild pull {ref}, odfbuild lock --repin {ref}, then "
+            "odfbuild rebuild what reads it; or go on with what is here: --offline",
         )
 
 
@@ -260,8 +278,13 @@ class _Looking:
             arrival = self._received(ref, pin, source, head, Path(folder))
             here = self._here(arrival.dataset)
             dataset = None if here is None else self.project.workspace.dataset(here.dataset)
-            self._check(ref, pin, arrival, dataset, source.place)
-            self.judge(found.settings).accept(arrival, source, dataset)
+            judge = self.judge(found.settings)
+            try:
+                self._check(ref, pin, arrival, dataset, source.place)
+            except (RemoteBehindError, RemoteDivergedError):
+                self._refuse_given_up(ref, arrival, dataset, source, judge)
+                raise
+            judge.accept(arrival, source, dataset)
         look = Look(
             id=arrival.dataset,
             head=arrival.state.head,
@@ -308,6 +331,25 @@ class _Looking:
             return
         if here is None or arrival.before is None or not holds(here, oldest, arrival.before):
             raise RemoteDivergedError(ref, place, oldest, "odfbuild.lock pins")
+
+    def _refuse_given_up(
+        self,
+        ref: RemoteRef,
+        arrival: Arrival,
+        here: Dataset | None,
+        source: ChainSource,
+        judge: HeadJudge,
+    ) -> None:
+        """Refuse a head that is signed by what that says: that its owner gave up what is here.
+
+        Of one that may not be believed the judge says why.
+        """
+        head, before = arrival.state.head, arrival.before
+        if before is None or source.attestation(head) is None:
+            return
+        if judge.follows(judge.accept(arrival, source, here), before):
+            number = arrival.state.sequence
+            raise HistoryGivenUpError(ref, source.place, before, head, number) from None
 
     def _here(self, id: DatasetId) -> ChainState | None:
         return next((each for each in self.current.values() if each.dataset == id), None)

@@ -66,7 +66,8 @@ class NoRemoteDatasetError(TransferError):
         super().__init__(
             what=f"there is no dataset at {place}",
             why="it has no refs/head, which ends a chain; or it is hidden from you",
-            fix="look what there is: odfbuild search --repo REPOSITORY; or push it there first",
+            fix="look what there is: odfbuild search --repo REPOSITORY; or ask its owner to "
+            "push it there",
         )
 
 
@@ -395,13 +396,15 @@ def _refuse_loss(comparison: Comparison, place: str, *, pushing: bool, force: bo
             raise ForceNeededError(
                 what=f"{place} is ahead: {_words(missing)} only there",
                 why="a push would take away what others may have read",
-                fix="bring them here: odfbuild pull; to take them away there: push --force",
+                fix="bring them here: odfbuild pull REPOSITORY/NAME; to take them away there: "
+                "push --force",
             )
         case Ahead(more=more) if not pushing:
             raise ForceNeededError(
                 what=f"the dataset here is ahead of {place}: {_words(more)} only here",
                 why="there is nothing new to pull, and what is here is not thrown away",
-                fix="bring them there: odfbuild push; to throw them away here: pull --force",
+                fix="bring them there, if you may: odfbuild push NAME --to PLACE; to throw them "
+                "away here: pull NAME --force",
             )
         case _:
             return

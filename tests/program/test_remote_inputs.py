@@ -17,6 +17,7 @@ from odfbuild.odf.events import AddData
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.lock import read_lock
 from odfbuild.repositories.inputs import (
+    HistoryGivenUpError,
     OtherDatasetError,
     RemoteBehindError,
     RemoteDivergedError,
@@ -27,7 +28,7 @@ from odfbuild.state.workspace import Workspace
 from tests.repositories.places import served
 from tests.support.engines import FakeEngine
 from tests.support.process.within import Within
-from tests.support.projects import odfbuild
+from tests.support.projects import Done, odfbuild
 
 RATES = """\
 kind: DatasetSnapshot
@@ -511,6 +512,46 @@ def test_a_repository_with_another_history_is_refused(teams: Teams) -> None:
     done = b.run("apply", "-y")
     assert done.code == 1
     assert f"error[{RemoteDivergedError.code}]" in done.err
+    for command in ("pull hub/acme/rates --force", "lock --repin hub/acme/rates"):
+        assert command in done.err
+        answer = ["-y"] if "--force" in command else []
+        assert (made := b.run(*command.split(), *answer)).code == 0, made
+    assert (made := b.run("rebuild", "daily", "-y")).code == 0, made
+    assert b.values("daily")[:2] == [1, 2]
+    assert b.run("apply", "-y").out.startswith("No changes.")
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["undone", "undone and went on"])
+def test_history_that_its_owner_signed_away_is_said_and_followed_as_advised(
+    teams: Teams, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, goes_on: bool
+) -> None:
+    a, b = teams
+
+    def run(team: Team, *command: str) -> Done:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"state-{team.folder.name}"))
+        return team.run(*command)
+
+    a.add("2.csv", "2024-01-02,x,3")
+    shutil.rmtree(a.hub)
+    assert run(a, "push", "rates", "--to", "hub/acme/rates").code == 0
+    assert run(b, "apply", "-y").code == 0
+    assert run(a, "reset", "rates", "--sequence", "4", "-y").code == 0
+    if goes_on:
+        (a.folder / "data/2.csv").unlink()
+        for number in (3, 4):
+            a.write(f"data/{number}.csv", f"t,k,v\n2024-01-0{number},x,{number}\n")
+            assert run(a, "apply", "-y").code == 0
+    assert run(a, "push", "rates", "--force", "-y").code == 0
+    done = run(b, "apply", "-y")
+    assert done.code == 1
+    assert f"error[{HistoryGivenUpError.code}]: daily: hub/acme/rates: the owner signed" in done.err
+    for command in ("pull hub/acme/rates", "lock --repin hub/acme/rates"):
+        assert command in done.err
+        assert (made := run(b, *command.split())).code == 0, made
+    assert b.dataset("hub.acme/rates").head() == a.dataset("rates").head()
+    assert (made := run(b, "rebuild", "daily", "-y")).code == 0, made
+    assert b.values("daily") == ([1, 2, 3, 4] if goes_on else [1, 2])
+    assert run(b, "apply", "-y").out.startswith("No changes.")
 
 
 def test_a_dataset_that_a_repository_lacks_bars_its_readers_alone(teams: Teams) -> None:

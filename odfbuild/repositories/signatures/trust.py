@@ -386,7 +386,7 @@ def _expiry(
         raise StatementExpiredError(
             what=what,
             why="its owner signs anew before that; so a newer head may be withheld here",
-            fix="look whether the owner published elsewhere; who owns it: odfbuild sign --expires "
-            "and push",
+            fix="look whether the owner published elsewhere; who owns it: odfbuild "
+            "sign NAME --days N, and push",
         )
     yield f"{what}: a newer head may be withheld"
