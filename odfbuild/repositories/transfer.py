@@ -53,7 +53,7 @@ from odfbuild.state.files.lock import locked
 from odfbuild.state.workspace import Workspace
 
 PARALLEL: Final = 8
-_ELSEWHERE: Final = "clone it in another project: odfbuild clone -C FOLDER"
+_ELSEWHERE: Final = "clone it in another project: odfbuild clone REPOSITORY/NAME -C FOLDER"
 _LOCK_SECONDS: Final = 10.0
 
 

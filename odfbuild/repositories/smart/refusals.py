@@ -100,8 +100,8 @@ def refusal(
                 what=f"{place} has no blocks that lead from {failure.tail} to {failure.head}",
                 why="the chain there does not go on from the one here: it is older, or went "
                 "another way",
-                fix="to compare the two, clone that one in another project: odfbuild clone -C "
-                "FOLDER; --force takes the one that is there",
+                fix="to compare the two, clone that one in another project: odfbuild clone "
+                "REPOSITORY/NAME -C FOLDER; --force takes the one that is there",
             )
         case SeedBlockOverwriteRestricted() if dataset is not None:
             return SeedOverwriteError(place, None, dataset)
@@ -126,8 +126,8 @@ def refusal(
             return DivergedIntervalError(
                 what=f"{place} has blocks that this chain has not",
                 why="what was pushed does not go on from the head there",
-                fix="to compare the two, clone that one in another project: odfbuild clone -C "
-                "FOLDER; push --force gives up those there",
+                fix="to compare the two, clone that one in another project: odfbuild clone "
+                "REPOSITORY/NAME -C FOLDER; push --force gives up those there",
             )
         case TransferFailed():
             return RemoteFailureError(place, excerpt(failure.error_message, LONGEST), failure.phase)

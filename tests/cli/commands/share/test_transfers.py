@@ -306,7 +306,7 @@ def test_what_a_refusal_of_two_ways_says_is_done_and_shows_both(
     for command in ("pull", "push"):
         done = second(command, "src")
         assert "error[chains-diverged]" in done.err
-        assert "clone it in another project: odfbuild clone -C FOLDER" in done.err
+        assert "clone it in another project: odfbuild clone REPOSITORY/NAME -C FOLDER" in done.err
     other = lay_out(
         tmp_path / "other", {"odfbuild.yaml": (second.project / "odfbuild.yaml").read_bytes()}
     )
