@@ -5,18 +5,16 @@ be shown again after the dataset went on.  Where that gives up blocks, it has to
 """
 
 from odfbuild.repositories.signatures.attestation import verified_attestation
-from odfbuild.repositories.signatures.trust import TrustError, UnsignedHeadError, UntrustedKeyError
+from odfbuild.repositories.signatures.trust import (
+    UnsignedHeadError,
+    UnsignedUndoError,
+    UntrustedKeyError,
+)
 from odfbuild.serve.delegations import withdrawn_by
 from odfbuild.serve.smart_push import PushedHead
 from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD, HeadMovedError
-
-
-class UnsignedUndoError(TrustError):
-    """A head is to give up blocks of the one before, and its owner did not sign that."""
-
-    code = "unsigned-undo"
 
 
 class SignedPushes:

@@ -29,6 +29,7 @@ from odfbuild.repositories.protocol import (
     TransferError,
 )
 from odfbuild.repositories.signatures.attestation import verified_attestation
+from odfbuild.repositories.signatures.trust import UnsignedUndoError
 from odfbuild.repositories.smart.archive import UnsafeArchiveError, unpack
 from odfbuild.repositories.smart.messages import (
     ENCODING,
@@ -74,6 +75,9 @@ from odfbuild.state.workspace import AliasTakenError, Workspace
 
 _PAUSE = 0.02  # seconds
 _ROUNDS = 1_000  # questions for addresses in one push
+_NOT_SIGNED = (
+    "not-signed: the owner of the dataset did not sign the step to this head from the one here"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +178,7 @@ class SmartPush:
     def _check_request(self, request: PushRequest) -> None:
         dataset = self._workspace.open(self._alias)
         head = None if dataset is None else dataset.head()
-        if head != request.current_head:
+        if not self._is_blind(dataset) and head != request.current_head:
             raise _Refused(InvalidHead(request.current_head, head))
         plan, most = request.transfer_plan, self._limits.archive
         if not 0 < plan.num_blocks <= most.entries or plan.bytes_in_raw_blocks > most.bytes:
@@ -182,6 +186,16 @@ class SmartPush:
                 self._failed(f"{plan.num_blocks:,} blocks; at most {most.entries:,} may be pushed")
             )
         self._visibility = request.visibility_for_created_dataset
+
+    def _is_blind(self, dataset: Dataset | None) -> bool:
+        """Say whether the client hears nothing of what is here, not even whether anything is.
+
+        So it is with one that may not read a dataset, until its owner's signature was seen.
+        """
+        access, caller = self._served.access, self._push.caller
+        return caller.token is None and not (
+            access.sees(caller, self._alias, None if dataset is None else dataset.id)
+        )
 
     def _judged(self, request: PushRequest, sent: PushBlocks, folder: Path) -> Arrival:
         """Hold the blocks to all rules."""
@@ -196,10 +210,15 @@ class SmartPush:
                     raise UnsafeArchiveError("what signs it is too large")
             arrival = self._received(batch.payload, batch.num_blocks, folder)
             self._check_signed(arrival, sent)
-        except SeedOverwriteError:
-            raise _Refused(SeedBlockOverwriteRestricted()) from None
-        except (ProtocolError, TransferError) as error:  # of what was sent
-            raise _Refused(self._failed(f"{error.code}: {error.what}")) from None
+        except OdfBuildError as error:
+            is_of_owner = isinstance(error, HeadMovedError | UnsignedUndoError)
+            if not is_of_owner and self._is_blind(self._workspace.open(self._alias)):
+                raise _Refused(self._failed(_NOT_SIGNED)) from None
+            if isinstance(error, SeedOverwriteError):
+                raise _Refused(SeedBlockOverwriteRestricted()) from None
+            if isinstance(error, ProtocolError | TransferError):  # of what was sent
+                raise _Refused(self._failed(f"{error.code}: {error.what}")) from None
+            raise
         if arrival.before != request.current_head:
             raise _Refused(InvalidHead(request.current_head, arrival.before))
         if not (arrival.leads_on or request.force_update_if_diverged):

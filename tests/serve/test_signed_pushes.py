@@ -1,6 +1,7 @@
 """A push by signature alone: its dataset's owner signed the move, or it is not taken."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,20 +98,54 @@ def test_what_the_owner_did_not_sign_is_not_taken(
     server: DatasetServer, here: Workspace, anybody: SmartDataset
 ) -> None:
     dataset = made(here, "open.rates", 1)
-    own = signature(here, dataset, None)
+    own, first = signature(here, dataset, None), dataset.head()
     other = made(here, "open.other", 1)
     stranger = signature(here, other, None)
     assert own is not None
-    for wrong, code in (
-        (None, "unsigned-head"),
-        (b"{}", "bad-signature"),
-        (stranger, "bad-signature"),
-        (own.replace(b"sig", b"gis"), "bad-signature"),
-    ):
-        with pytest.raises(RemoteFailureError, match=code):
+    all_wrong = (None, b"{}", stranger, own.replace(b"sig", b"gis"))
+    for wrong in all_wrong:
+        with pytest.raises(RemoteFailureError, match="not-signed"):
             push(anybody, dataset, wrong)
         assert there(server, anybody) is None
     push(anybody, dataset, own)
+    grow(here, dataset, 1)
+    for wrong in all_wrong:
+        with pytest.raises(RemoteFailureError, match="not-signed"):
+            push(anybody, dataset, wrong, expected=first)
+        kept = there(server, anybody)
+        assert kept is not None
+        assert kept.head() == first
+
+
+@pytest.mark.holds("serving-readers")
+def test_who_may_not_read_a_dataset_does_not_learn_of_it_by_pushing(
+    here: Workspace, tmp_path: Path
+) -> None:
+    options = ("--accept-signed", "*", "--anonymous-read")
+    with serving_datasets(tmp_path / "closed", *options) as server:
+        kept = made(here, "kept", 3)
+        with closing(SmartDataset(server.of("kept"))) as client:
+            push(client, kept, signature(here, kept, None))  # as a private one
+        grow(here, own := made(here, "own", 1), 1)
+        heads = [None, *(hash for hash, _ in kept.blocks()), own.head()]
+        of_own = [hash for hash, _ in own.blocks()]
+        of_kept = [hash for hash, _ in kept.blocks()]
+        stranger = signature(here, made(here, "other", 1), None)
+        heard = {"kept": set[str](), "none": set[str]()}
+        for name, said in heard.items():
+            with closing(SmartDataset(server.of(name))) as client:
+                for expected in heads:
+                    for dataset, blocks in ((own, of_own), (own, of_own[1:]), (kept, of_kept[2:])):
+                        if expected == dataset.head():
+                            continue  # then nothing but a signature is sent
+                        for signed in (None, b"{}", stranger):
+                            update = update_of(dataset, client, attestation=signed)
+                            update = replace(update, expected=expected, blocks=tuple(blocks))
+                            with pytest.raises(RemoteFailureError) as refused:
+                                client.push(update, lambda _: None)
+                            said.add(refused.value.what.replace(name, "NAME"))
+        assert heard["kept"] == heard["none"]
+        assert len(heard["kept"]) == 1
 
 
 @pytest.mark.holds("serving-writers")
@@ -125,7 +160,7 @@ def test_an_old_signature_does_not_set_a_dataset_back(
     push(anybody, dataset, signed_second, expected=first)
     grow(here, dataset, 1)
     unsigned = replace(update_of(dataset, anybody, attestation=signed_second), expected=second)
-    with pytest.raises(RemoteFailureError, match="bad-signature"):
+    with pytest.raises(RemoteFailureError, match="not-signed"):
         anybody.push(unsigned, lambda _: None)
     kept = there(server, anybody)
     assert kept is not None
@@ -186,7 +221,7 @@ def test_a_working_key_pushes_until_it_is_withdrawn(
     signed = sign_move(dataset, key, START, first)
     withdraw(dataset, owner, PublicKey.of(worker.dataset), START)
     withdrawn = dataset.stores.attestations.get(DELEGATIONS)
-    with pytest.raises(RemoteFailureError, match="untrusted-key"):
+    with pytest.raises(RemoteFailureError, match="not-signed"):
         push(anybody, dataset, signed, expected=first, delegations=withdrawn)
     push(anybody, dataset, signed, expected=first)  # it does not know better
 

@@ -114,6 +114,12 @@ class UnsignedHeadError(TrustError):
     code = "unsigned-head"
 
 
+class UnsignedUndoError(TrustError):
+    """A head is to give up blocks of the one before, and its owner did not sign that."""
+
+    code = "unsigned-undo"
+
+
 class UntrustedKeyError(TrustError):
     """A head is signed by keys that may not sign it."""
 
