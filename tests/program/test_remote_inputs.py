@@ -399,13 +399,13 @@ def test_a_run_leaves_out_whom_a_change_of_an_input_breaks(teams: Teams) -> None
     a.add("2.csv", "2024-01-02,x,3")
     done = b.run("run")
     assert done.code == 1
-    assert "error[ODF305]: daily" in done.err
+    assert "error[ODF305]: daily: v is no longer" in done.err
     assert b.dataset("hub.acme/rates").head() == before
     assert b.run("pull").code == 0
     for offline in ((), ("--offline",)):
         done = b.run("run", *offline)
         assert done.code == 1
-        assert "error[ODF305]: daily" in done.err
+        assert "error[ODF305]: daily: v is no longer" in done.err
         assert len(b.rows("daily")) == 2
     b.run("accept", "ODF305", "daily", "--column", "v")
     assert b.run("run").code == 0

@@ -55,7 +55,7 @@ def changed_inputs(
 
 
 def refused_changes(plan: Plan, reader: DatasetAlias) -> Iterator[Diagnostic]:
-    """Yield what the gate refuses of the changes of a reader's inputs."""
+    """Yield what the gate refuses of the changes of a reader's inputs; the reader is not named."""
     return _found(plan, reader, _REFUSED, Level.ERROR)
 
 
@@ -112,7 +112,7 @@ def _found(
         if each.judged in judged:
             yield Diagnostic(
                 code=each.code,
-                what=f"{reader}: {each.message}",
+                what=each.message if level is Level.ERROR else f"{reader}: {each.message}",
                 why=each.why,
                 fix="; ".join(each.ways),
                 span=each.span,
