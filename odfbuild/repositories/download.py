@@ -49,30 +49,57 @@ def download(
         (folder / kind).mkdir(parents=True, exist_ok=True)
     _check_room(files, folder)
     source.expect(files)
-    each_of(files, lambda each: download_file(source, each, folder, moved), parallel=parallel)
+    ended = Event()
+
+    def counted(size: int) -> None:
+        if ended.is_set():
+            raise _EndedError
+        moved(size)
+
+    each_of(
+        files,
+        lambda each: download_file(source, each, folder, counted),
+        parallel=parallel,
+        ended=ended,
+    )
 
 
-def each_of(items: Sequence[T], work: Callable[[T], None], *, parallel: int) -> None:
-    """Do a work for each item, some at a time; after the first failure no other one is begun."""
+class _EndedError(Exception):
+    """Another file failed, or the user ended the transfer: what was read is kept."""
+
+
+def each_of(
+    items: Sequence[T],
+    work: Callable[[T], None],
+    *,
+    parallel: int,
+    ended: Event | None = None,
+) -> None:
+    """Do a work for each item, some at a time; after the first failure no other one is begun.
+
+    That failure is raised, once the works that were begun are over; `ended` is set before, for
+    those that can break off.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     if len(items) < 2 or parallel < 2:
         for item in items:
             work(item)
         return
-    left, failed = iter(items), Event()
+    left, over = iter(items), Event() if ended is None else ended
+    failures: list[BaseException] = []
 
     def go_through(_: int) -> None:
-        while not failed.is_set():
+        while not over.is_set():
             with lock:
                 item = next(left, None)
             if item is None:
                 return
             try:
                 work(item)
-            except BaseException:
-                failed.set()
-                raise
+            except BaseException as error:
+                failures.append(error)
+                over.set()
 
     lock = Lock()
     count = min(len(items), parallel)
@@ -80,9 +107,10 @@ def each_of(items: Sequence[T], work: Callable[[T], None], *, parallel: int) -> 
         try:
             for _ in threads.map(go_through, range(count)):
                 pass
-        except BaseException:  # an interrupt comes to this thread only
-            failed.set()
-            raise
+        finally:  # an interrupt comes to this thread only
+            over.set()
+    if failures:
+        raise failures[0]
 
 
 def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: Moved) -> None:
