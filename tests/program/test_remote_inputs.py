@@ -430,6 +430,20 @@ def test_a_change_that_is_accepted_is_judged_anew_when_another_comes(teams: Team
         assert b.run("apply", "-y").code == 0
 
 
+def test_a_plan_that_was_refused_passes_once_the_change_is_accepted(teams: Teams) -> None:
+    a, b = teams
+    assert b.run("apply", "-y").code == 0
+    a.write("datasets/rates.yaml", RATES.replace("          - v BIGINT\n", ""))
+    assert a.run("apply", "-y", "--gate", "off").code == 0
+    a.publish("rates", "acme/rates")
+    assert b.run("pull").code == 0
+    for _ in range(2):
+        assert b.run("plan").code == 3
+    assert b.run("apply", "-y", "--allow", "ODF305").code == 0
+    for _ in range(2):
+        assert b.run("plan").code == 0
+
+
 def test_a_column_more_breaks_nobody(teams: Teams) -> None:
     a, b = teams
     assert b.run("apply", "-y").code == 0

@@ -28,9 +28,10 @@ from odfbuild.project.opened import Opened
 from odfbuild.state.chain.head_table import HeadTable, head_stats, lacks_a_block
 from odfbuild.state.disabled import disabled_folders
 from odfbuild.state.files.folder import make_workspace_folder
+from odfbuild.state.memory.accepted_inputs import ACCEPTED_INPUTS
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
 from odfbuild.state.memory.looks import looks_file
-from odfbuild.state.memory.origins import origins_mark
+from odfbuild.state.memory.origins import ORIGINS
 from odfbuild.state.memory.plan_rows import PlanRows, keep_rows
 from odfbuild.state.memory.plans import (
     CommandOutput,
@@ -198,7 +199,6 @@ def context(project: Opened) -> str:
         "watermarks": _watermarks(project),
         "env": [os.environ.get(name) for name in project.config.env],
         "repositories": {each.name: each.url for each in project.config.repositories.values()},
-        "origins": origins_mark(project.workspace),
         "disabled": sorted(disabled_folders(project.workspace.root)),
         "policy": policy_mark(os.environ, project.root),
     }
@@ -213,9 +213,10 @@ def _watermarks(project: Opened) -> list[str]:
 
 
 def sources_mark(project: Opened) -> str:
-    """Return what becomes another text when something is remembered of reads or steps."""
+    """Return what becomes another text when something is remembered of reads, steps or inputs."""
     root = project.workspace.root
-    remembered = (root / FOLDER, root / "cache" / EMPTY_STEPS, looks_file(cache(project)))
+    kept = (root / "cache" / each for each in (EMPTY_STEPS, ORIGINS, ACCEPTED_INPUTS))
+    remembered = (root / FOLDER, *kept, looks_file(cache(project)))
     return "".join(f"\0{_changed(each)}" for each in remembered)
 
 

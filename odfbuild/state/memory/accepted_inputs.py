@@ -19,13 +19,13 @@ from odfbuild.state.files.disk import pending, read_file
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.workspace import Workspace
 
-_FOLDER: Final = ("cache", "accepted-inputs")
+ACCEPTED_INPUTS: Final = "accepted-inputs"
 
 
 def accepted_inputs(workspace: Workspace, reader: DatasetId) -> Mapping[DatasetId, Multihash]:
     """Return up to which heads the changes of a reader's inputs were let pass."""
     with suppress(OSError, ValueError, AttributeError, ProtocolError):
-        data = read_file(workspace.root.joinpath(*_FOLDER, reader.multibase))
+        data = read_file(workspace.root / "cache" / ACCEPTED_INPUTS / reader.multibase)
         text = None if data is None else checked_text(data, reader.multibase)
         if text is not None:
             return {
@@ -38,7 +38,7 @@ def note_accepted(
     workspace: Workspace, reader: DatasetId, heads: Mapping[DatasetId, Multihash]
 ) -> None:
     """Remember that the changes of a reader's inputs up to these heads were let pass."""
-    folder = workspace.root.joinpath(*_FOLDER)
+    folder = workspace.root / "cache" / ACCEPTED_INPUTS
     form = {str(id): str(head) for id, head in heads.items()}
     with suppress(OSError):
         make_workspace_folder(workspace.root, folder)

@@ -19,7 +19,7 @@ from odfbuild.state.files.checksum import checked_text, with_check_sum
 from odfbuild.state.files.disk import pending, read_file
 from odfbuild.state.workspace import Workspace
 
-_FOLDER: Final = "origins"
+ORIGINS: Final = "origins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Origin:
 def origin_of(workspace: Workspace, id: DatasetId) -> Origin:
     """Return where a dataset came from and goes to, as far as it is known."""
     with suppress(OSError, ValueError, TypeError, LookupError):
-        data = read_file(workspace.root / "cache" / _FOLDER / id.multibase)
+        data = read_file(workspace.root / "cache" / ORIGINS / id.multibase)
         text = None if data is None else checked_text(data, id.multibase)
         if text is not None:
             form = parse_json(text)
@@ -55,13 +55,6 @@ def pulled_from(
     return {alias: place for alias, place in found if place is not None}
 
 
-def origins_mark(workspace: Workspace) -> int:
-    """Return what becomes another number when an origin is noted."""
-    with suppress(OSError):
-        return (workspace.root / "cache" / _FOLDER).stat().st_mtime_ns
-    return 0
-
-
 def note_pull(workspace: Workspace, id: DatasetId, place: str) -> None:
     """Remember where a dataset was pulled from."""
     _put(workspace, id, replace(origin_of(workspace, id), pull=place))
@@ -76,7 +69,7 @@ def _put(workspace: Workspace, id: DatasetId, origin: Origin) -> None:
     if origin == origin_of(workspace, id):
         return
     with suppress(OSError):
-        folder = workspace.cache / _FOLDER
+        folder = workspace.cache / ORIGINS
         folder.mkdir(exist_ok=True)
         near = pending(folder)
         text = json.dumps({"pull": origin.pull, "push": origin.push}) + "\n"
