@@ -62,9 +62,11 @@ QUERIES = {
     "a function of too many arguments": query(
         "select upper(k, v) as x from input", "upper", "takes 1", code="function-arguments"
     ),
-    "a function of another type": query("select year(v) as x from input", "year", ""),
+    "a function of another type": query(
+        "select year(v) as x from input", "year() cannot be of INT", "CAST(", code="wrong-type"
+    ),
     "a comparison of what does not compare": query(
-        "select k = array(v) as x from input", "", ""
+        "select k = array(v) as x from input", "the operator =", "CAST(", code="wrong-type"
     ),
     "a group that lacks a column": query(
         "select k, v, count(*) as n from input group by k", "v", "max(v)", code="ungrouped-column"

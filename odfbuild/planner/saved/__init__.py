@@ -303,6 +303,9 @@ def _read_housekeeping(document: object) -> HousekeepingPlan:
     steps = read_at(top, "steps", each(Form(of.write, lambda step: _possible(of.read(step)))))
     if not steps:
         raise UnfitValueError("there are none", "steps")
+    require(top, "project", "target", "stranded")  # which say of all steps what each step says
+    require(top["target"], "name", "workspace")
+    read_at(top, "stranded", each(published().of(Stranded)))
     return HousekeepingPlan(steps)
 
 

@@ -53,7 +53,7 @@ def test_bad_rows_are_put_aside_and_told_of(run: Inside) -> None:
     assert "ingest:src: 2 blocks, 2 rows, 2 bad rows put aside" in done.err
     assert done.out.splitlines()[-1].endswith("2 rows, 2 bad rows put aside.")
     (side,) = kept(run)
-    assert "datasets/src.yaml:4:9: warning[rows-put-aside]: src: 2 bad rows put aside" in done.err
+    assert "datasets/src.yaml:9:5: warning[rows-put-aside]: src: 2 bad rows put aside" in done.err
     assert f"data/1.csv: 2 rows, kept in {side}" in done.err
     told = [json.loads(line) for line in side.read_text("utf-8").splitlines()]
     assert [(each["file"], each["line"], each["text"]) for each in told] == [

@@ -10,7 +10,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from typing import Any
 
 import pytest
@@ -171,16 +171,19 @@ def questions(url: str) -> Iterator[Callable[[], object]]:
     """Yield all that is asked of a repository at a URL and of a dataset in it."""
     repository = open_repository(RepositorySettings(name="srv", url=url))
     dataset = repository.dataset(DatasetAlias.parse("acme/x"))
-    if isinstance(dataset, SmartDataset):
-        dataset = SmartDataset(dataset.url, patience=TransferPatience(connection=2, message=2))
-    yield lambda: entries(repository)
-    yield lambda: find_alias(repository, DatasetId(HASH.digest))
-    yield dataset.head
-    yield dataset.head
-    yield lambda: list(itertools.islice(dataset.blocks(HASH, None), 3))
-    yield lambda: dataset.attestation(HASH)
-    for start in (0, 3):
-        yield lambda start=start: _read(dataset, start)  # type: ignore[misc]
+    with ExitStack() as opened:
+        if isinstance(dataset, SmartDataset):
+            dataset.close()
+            dataset = SmartDataset(dataset.url, patience=TransferPatience(connection=2, message=2))
+        opened.callback(getattr(dataset, "close", lambda: None))
+        yield lambda: entries(repository)
+        yield lambda: find_alias(repository, DatasetId(HASH.digest))
+        yield dataset.head
+        yield dataset.head
+        yield lambda: list(itertools.islice(dataset.blocks(HASH, None), 3))
+        yield lambda: dataset.attestation(HASH)
+        for start in (0, 3):
+            yield lambda start=start: _read(dataset, start)  # type: ignore[misc]
 
 
 def _read(dataset: Any, start: int) -> None:
