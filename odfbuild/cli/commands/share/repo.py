@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -140,11 +141,23 @@ def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
                 found["push"] = "refused"
                 refuse_unsafe(repository.probed(), repository.place)
                 found["push"] = "yes"
-        elif scheme == "file" and not os.access(repository.place, os.W_OK):
-            found |= {"push": "no", "said": "the folder cannot be written to"}
+        elif scheme == "file":
+            found |= _folder_checked(Path(repository.place))
     except OdfBuildError as error:
         found |= {"said": error.what, "code": error.code}
     return found
+
+
+def _folder_checked(folder: Path) -> dict[str, str]:
+    """Return what is to be said of a folder: that it is not there yet, or is for reading only."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        if there == folder:
+            return {"push": "no", "said": "the folder cannot be written to"}
+        return {"read": "no", "push": "no", "said": f"it is not there, nor can {there} have it"}
+    if there != folder:
+        return {"read": "no", "said": "the folder is not there; a push makes it"}
+    return {}
 
 
 def _has_token(settings: RepositorySettings, token_for: Any) -> bool:

@@ -283,6 +283,20 @@ def test_repositories_are_listed_added_and_checked(
     assert "lovelace" not in secret.err
 
 
+def test_a_folder_that_is_not_there_is_no_repository_yet(first: Inside, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name, path in (("soon", tmp_path / "a/b"), ("never", tmp_path / "file/b")):
+        assert first("repo add", name, path.as_uri()).code == 0
+    checked = first("repo check", "soon", "never", "-o", "json")
+    assert checked.code != 0
+    soon, never = json.loads(checked.out)
+    assert (soon["read"], soon["push"]) == ("no", "yes")
+    assert "a push makes it" in soon["said"]
+    assert (never["read"], never["push"]) == ("no", "no")
+    assert first("push", "src", "--to", "soon").code == 0
+    assert first("repo check", "soon").code == 0
+
+
 def test_comments_of_the_project_file_stay_when_a_repository_is_added(
     first: Inside, hub: Path
 ) -> None:
