@@ -51,6 +51,7 @@ class Command:
         said = DATA / "work"
         said.unlink(missing_ok=True)
         environment = {**os.environ, **self.settings, WORK: str(said)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is compiled
         with (DATA / "bench.log").open("ab") as log:
             started = time.perf_counter()
             process = subprocess.Popen(

@@ -2,8 +2,8 @@
 
 python -m bench.sharing [--blocks 10000] [--megabytes 1000] [--datasets 100]
 
-The store is a real one on loopback; the plain copy lists the objects and gets each by obstore, as
-many at a time as a clone does, without hashing.
+The store is a real one on loopback, the server `odfbuild serve`; the plain copy gets the same
+objects from the same place by obstore, as many at a time as a clone does, without hashing.
 """
 
 import argparse
@@ -11,19 +11,25 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
+from obstore.store import HTTPStore, ObjectStore
 
 from odfbuild.odf.events import AddData, DatasetKind, DataSlice, OffsetInterval, SetLicense
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.repositories.protocol import ChainSource
+from odfbuild.repositories.smart.client import SmartDataset
+from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER
 from odfbuild.repositories.transfer import TransferMode, pull, push
 from odfbuild.repositories.transports import folder, object_store
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
@@ -32,6 +38,7 @@ from odfbuild.state.chain.objects import hash_file
 from odfbuild.state.workspace import Workspace
 from tests.repositories.places import Believing
 from tests.support.data.chains import SCHEMA
+from tests.support.servers.datasets import serving_datasets
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 START = Timestamp.parse("2024-01-01T00:00:00Z")
@@ -50,33 +57,61 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as room, serving_objects() as server:
         place = Path(room)
         os.environ["XDG_STATE_HOME"] = str(place / "state")
-        _clone(place, server, given.blocks, given.megabytes)
+        made = _made(Workspace(place / "workspace"), given.blocks, given.megabytes, place)
+        print(f"{given.blocks:,} blocks and {given.megabytes:,} MB of slices, on loopback")
+        _from_store(place, server, made)
+        _from_server(place, made)
         _idle(place, given.datasets)
 
 
-def _clone(place: Path, server: ObjectServer, blocks: int, megabytes: int) -> None:
-    made = _made(Workspace(place / "made"), blocks, megabytes, place)
-    target = object_store.dataset_at(server.url("bench"))
-    sent = _timed(lambda: push(made, target))
-    plain, cloned = [], []
-    for number in range(3):  # in turns, so that both meet the same machine
-        plain.append(_timed(partial(_copied, server, place / f"copy-{number}")))
-        cloned.append(_timed(partial(_cloned, server, place / f"clone-{number}")))
-        shutil.rmtree(place / f"copy-{number}")
-        shutil.rmtree(place / f"clone-{number}")
-    print(f"{blocks:,} blocks and {megabytes:,} MB of slices, S3 on loopback")
-    print(f"push {sent:.1f} s; plain copy {min(plain):.1f} s; clone {min(cloned):.1f} s")
-    print(f"clone / plain copy = {min(cloned) / min(plain):.2f}")
-
-
-def _cloned(server: ObjectServer, target: Path) -> None:
-    source = object_store.dataset_at(server.url("bench"))
-    mode = TransferMode(parallel=object_store.PARALLEL)
-    pull(Workspace(target), source, NAME, judge=Believing(), mode=mode)
-
-
-def _copied(server: ObjectServer, target: Path) -> None:
+def _from_store(place: Path, server: ObjectServer, made: Dataset) -> None:
+    url = server.url("bench")
+    sent = _timed(lambda: push(made, object_store.dataset_at(url)))
+    print(f"S3: push {sent:.1f} s")
     store = server.store("bench")
+    paths = [each["path"] for page in obstore.list(store) for each in page]
+    _compared("S3", place, store, paths, lambda: object_store.dataset_at(url))
+
+
+def _from_server(place: Path, made: Dataset) -> None:
+    folder = place / "workspace" / "datasets" / made.id.multibase
+    paths = [str(each.relative_to(folder)) for each in folder.glob("[bcdr]*/*")]
+    with serving_datasets(place) as server:
+        token = server.token("read")
+        headers = {"authorization": f"Bearer {token}", VERSION_HEADER: VERSION}
+        options: Any = {"allow_http": True, "default_headers": headers}
+        store = HTTPStore.from_url(f"{server.url}{NAME}", client_options=options)
+        with closing(
+            SmartDataset(server.of(str(NAME)), token=token, parallel=object_store.PARALLEL)
+        ) as dataset:
+            _compared("smart protocol", place, store, paths, lambda: dataset)
+
+
+def _compared(
+    what: str,
+    place: Path,
+    store: ObjectStore,
+    paths: Sequence[str],
+    source: Callable[[], ChainSource],
+) -> None:
+    """Copy and clone in turns, so that both meet the same machine."""
+    plain, cloned = [], []
+    for number in range(3):
+        copy, clone = place / f"copy-{number}", place / f"clone-{number}"
+        plain.append(_timed(partial(_copied, store, paths, copy)))
+        cloned.append(_timed(partial(_cloned, source, clone)))
+        shutil.rmtree(copy)
+        shutil.rmtree(clone)
+    print(f"{what}: plain copy {min(plain):.1f} s; clone {min(cloned):.1f} s")
+    print(f"{what}: clone / plain copy = {min(cloned) / min(plain):.2f}")
+
+
+def _cloned(source: Callable[[], ChainSource], target: Path) -> None:
+    mode = TransferMode(parallel=object_store.PARALLEL)
+    pull(Workspace(target), source(), NAME, judge=Believing(), mode=mode)
+
+
+def _copied(store: ObjectStore, paths: Sequence[str], target: Path) -> None:
     for part in ("refs", "blocks", "data", "checkpoints"):
         (target / part).mkdir(parents=True)
 
@@ -85,7 +120,6 @@ def _copied(server: ObjectServer, target: Path) -> None:
             for piece in obstore.get(store, path).stream(min_chunk_size=1 << 20):
                 file.write(piece)
 
-    paths = [each["path"] for page in obstore.list(store) for each in page]
     with ThreadPoolExecutor(object_store.PARALLEL) as threads:
         list(threads.map(copy, paths))
     os.sync()

@@ -41,13 +41,12 @@ def pages() -> dict[Path, str]:
 
 def main() -> int:
     """Write the pages, or check them."""
-    stale = [
-        path for path, text in pages().items() if not path.exists() or path.read_text() != text
-    ]
+    texts = pages()
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         print(f"{'stale' if '--check' in sys.argv else 'written'}: {path.name}")
         if "--check" not in sys.argv:
-            path.write_text(pages()[path], "utf-8")
+            path.write_text(texts[path], "utf-8")
     return 1 if stale and "--check" in sys.argv else 0
 
 

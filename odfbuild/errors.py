@@ -1,4 +1,4 @@
-"""The errors that every layer raises: what went wrong, where, why, and the way out.
+"""Errors that every layer raises: what went wrong, where, why, and the remedy.
 
 A problem in the user's files carries a SourceSpan, so that it can be shown with the line it is
 about.  Problems of one project are collected as Diagnostics and raised together.

@@ -10,10 +10,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.support.servers.object_store import ObjectServer
 
 _COMMON = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -170,6 +173,25 @@ def _java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Non
         yield start
 
 
+@pytest.fixture(scope="session")
+def running_store() -> "Iterator[ObjectServer]":
+    """Run a real object store while there are tests that need one."""
+    from tests.support.servers.object_store import serving_objects
+
+    with serving_objects() as server:
+        yield server
+
+
+@pytest.fixture
+def store(running_store: "ObjectServer", monkeypatch: pytest.MonkeyPatch) -> "ObjectServer":
+    """Return a running object store, with its credentials in the environment."""
+    from tests.support.servers.object_store import CREDENTIALS
+
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    return running_store
+
+
 @pytest.fixture(autouse=True)
 def _running_java(request: pytest.FixtureRequest) -> None:
     """Have the JVM of this process run while there are tests that need one."""
@@ -206,7 +228,8 @@ def _trust_test_projects(home: Path) -> None:
     """Say what a user says who wrote the projects: tests of the policy have one of their own."""
     settings = home / ".config" / "odfbuild"
     settings.mkdir(parents=True)
-    policy = 'odfbuild_policy: 1\npython: true\nenv: ["*"]\nmasters: ["*"]\nliteral_secrets: true\n'
+    policy = 'odfbuild_policy: 1\npython: true\nenv: ["*"]\nmasters: ["*"]\nstores: ["*"]\n'
+    policy += "literal_secrets: true\n"
     (settings / "policy.yaml").write_text(policy, "ascii")
 
 

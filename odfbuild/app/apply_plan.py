@@ -1,4 +1,4 @@
-"""Execute plans."""
+"""Execution of plans."""
 
 import os
 from contextlib import suppress
@@ -12,7 +12,7 @@ from odfbuild.app.plan.make_plan import PlanRequest, make_whole
 from odfbuild.app.plan.sources import planned_bytes
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import spark_of
-from odfbuild.executors.runs.openlineage.listener import telling
+from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
@@ -52,9 +52,11 @@ def apply(
     `settle` remembers that nothing is left to do, for which the project's files are read again.
     The run is recorded as one that was asked for as `asking` says.  `events` is a file for events
     of the run, beside where the settings send them.  `files` are those that the plan was made of,
-    None for a plan that was saved.  The engine is asked about new queries of `declared` datasets
-    before the first block is written.  Raises, with nothing done, StalePlanError when a dataset is
-    not where the plan found it, ProjectChangedError, and EngineFailedError; and InterruptedRun.
+    None for a plan that was saved.  The engine is asked about new queries before the first block is
+    written: of `declared` datasets, or of those of the plan where no definitions were read.
+
+    Raises, with nothing done, StalePlanError when a dataset is not where the plan found it,
+    ProjectChangedError, and EngineFailedError; and InterruptedRun.
     """
     from odfbuild.executors.engine.interrupt import interruptible
     from odfbuild.executors.runs.options import RunSettings
@@ -78,7 +80,7 @@ def apply(
             report = _recorded(
                 project,
                 plan,
-                declared or (),
+                declared,
                 jobs,
                 progress or Unwatched(),
                 settings,
@@ -105,7 +107,7 @@ def apply(
 def _recorded(
     project: Opened,
     plan: Plan,
-    declared: "Sequence[Declared]",
+    declared: "Sequence[Declared] | None",
     jobs: int,
     progress: "Progress",
     settings: "RunSettings",
@@ -130,11 +132,13 @@ def _recorded(
             engine.prepare(planned_bytes(project, plan))
         if any(isinstance(step.work, Append) for step in plan.steps):
             from odfbuild.app.plan.column_errors import refused_by_engine
+            from odfbuild.app.plan.planned_definitions import planned_definitions
 
             states = project.workspace.states()
-            refused = refused_by_engine(project, declared, plan, engine, states)
+            asked = planned_definitions(plan, states) if declared is None else declared
+            refused = refused_by_engine(project, asked, plan, engine, states)
             settings = replace(settings, refused=refused)
-        with telling(project, recording, events) as told:
+        with openlineage_events(project, recording, events) as told:
             report = run(plan, site, jobs=jobs, progress=told.progress, settings=settings)
         report = replace(report, notes=told.notes)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The questions of `odfbuild check`: to the texts of definitions, and to an engine."""
+"""Checks of `odfbuild check`: of the texts of definitions, and of their queries by an engine."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -9,13 +9,13 @@ from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import spark_of
 from odfbuild.odf.events import DataSchema, SetTransform
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.ddl import plain_schema
 from odfbuild.odf.schema.types import inner, type_name
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
 from odfbuild.planner.queries import Examined, check_queries, question
 from odfbuild.project.checks.queries import examined
 from odfbuild.project.config.project_file import Config
-from odfbuild.project.lock.columns import plain_schema
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
 from odfbuild.sql.analysis.facts import examine_alike

@@ -1,4 +1,4 @@
-"""Sources that came with an imported chain, and are not used until their user says so."""
+"""Sources of imported chains, which are not used until their user enables them."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -8,14 +8,14 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
 from odfbuild.project.opened import Opened
-from odfbuild.state.disabled import disabled_folders, is_disabled
+from odfbuild.state.disabled import is_disabled
 
 
 def disabled_sources(
     project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
 ) -> Collection[DatasetAlias]:
     """Return the declared datasets whose sources are those that were disabled."""
-    marks = disabled_folders(project.workspace.root)
+    marks = project.workspace.disabled()
     if not marks:
         return ()
     moved = {each.new: each.old for each in project.policy.moved}

@@ -1,4 +1,4 @@
-"""Take an existing chain into the workspace: copied, verified, then put in its place at once.
+"""Import of an existing chain into the workspace: copied, verified, then visible at once.
 
 The chain is there whole or not at all; its name comes after it, and its definition, which another
 layer writes, comes last.  Doing the same again goes on from where it was interrupted.

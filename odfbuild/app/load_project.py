@@ -1,4 +1,4 @@
-"""Load the definitions of an opened project, as they are or as they were in a revision."""
+"""Loading of the definitions of an opened project, as they are or were in a revision."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -149,11 +149,12 @@ def unsure_of(
 ) -> frozenset[DatasetAlias]:
     """Return those of the datasets that are `there` of which a definition without a name may be.
 
-    `moved` has the last names by old ones.
+    `moved` has the last names by old ones.  Inputs from repositories have no definitions here.
     """
     if not loaded.unread:
         return frozenset()
     known = {*loaded.wrong, *(each.alias for each in loaded.declared)}
+    known |= {given.alias for each in loaded.declared for given in each.remote}
     return frozenset(each for each in there if moved.get(each, each) not in known)
 
 

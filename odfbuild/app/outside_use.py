@@ -1,4 +1,4 @@
-"""What a project asks for that lies outside of it, from its settings and its definitions."""
+"""Resources outside of a project that its settings and definitions ask for."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -112,10 +112,10 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
             yield "host", _host_of_git(each.git or "")
         elif (each.path or each.git or "").lower().startswith(("..", "/", "file://")):
             yield "path", each.path or each.git or ""
-    if config.telling.url:
-        yield "host", _host(config.telling.url)
-    if config.telling.token_env:
-        yield "env", config.telling.token_env
+    if config.openlineage.url:
+        yield "host", _host(config.openlineage.url)
+    if config.openlineage.token_env:
+        yield "env", config.openlineage.token_env
 
 
 def uses_of_source(source: SetPollingSource, root: Path) -> Iterator[tuple[str, str]]:

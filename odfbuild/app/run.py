@@ -1,4 +1,4 @@
-"""Take in what sources have and derive what follows, by the definitions that are in force."""
+"""Runs without planning: sources and derivatives by the definitions that are in force."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Test the datasets of a project: fixtures for its queries, checks on the rows that there are."""
+"""Tests of a project's datasets: fixtures for its queries, checks on existing rows."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Undoing: runs that are taken back, and datasets that are no longer declared."""
+"""Undo: runs that are taken back, and datasets that are no longer declared."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from odfbuild.executors.runs.resume import (
     is_its_own,
     is_moved,
     last_head,
-    told_of,
+    recorded_progress,
 )
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
@@ -290,7 +290,7 @@ def _taken_back(step: Back) -> _Moved:
 
 
 def _by_plan(project: Opened, run: RunSummary, plan: Plan) -> Iterator[_Moved]:
-    told = told_of(project, run)
+    told = recorded_progress(project, run)
     names, heads = project.workspace.names(), project.workspace.heads()
     now = {alias: heads[id] for alias, id in names.items() if id in heads}
     for alias in dict.fromkeys(step.target for step in plan.steps):

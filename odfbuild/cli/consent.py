@@ -1,4 +1,4 @@
-"""Consent of a person before anything is changed, targets that are protected, plans that fit."""
+"""Consent: confirmation before a change, protected targets, saved plans that fit."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _tell_damage(said: str | None) -> None:
     damage = sys.modules.get("odfbuild.cli.unreadable")
     if damage is not None:
         with suppress(OSError, ValueError):
-            damage.tell_damage(said)
+            damage.report_damage(said)
 
 
 def _run(arguments: list[str]) -> int:

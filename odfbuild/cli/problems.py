@@ -1,4 +1,4 @@
-"""All problems of a project, where a command met the first of them."""
+"""All problems of a project, collected when a command met the first of them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def all_problems(
     given: ProjectArguments, met: ProjectErrors, against: str | None = None
 ) -> tuple[Diagnostic, ...]:
     """Return the problems that a command met, and all others that the project's files show."""
+    from odfbuild.host.user_folders import config_folder
     from odfbuild.project.config.permissions import permissions_of
     from odfbuild.project.config.project_file import find_project
-    from odfbuild.project.config.targets import user_folder
     from odfbuild.project.survey import survey
 
     root = find_project(Path.cwd(), given.directory).absolute()
@@ -44,7 +44,7 @@ def all_problems(
         given=given.variables,
         vars_files=given.vars_files,
         env=os.environ,
-        user_folder=user_folder(os.environ),
+        user_folder=config_folder(os.environ),
         permissions=permissions_of(os.environ, root),
         granted=None if against is None else _granted(given, against),
         notes=met.found,

@@ -1,4 +1,4 @@
-"""What a command does while another run works on the same datasets: wait, skip or fail."""
+"""Reservation of datasets: a command waits, skips or fails while another run works on them."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def reserved(
         waits=on_busy == OnBusy.WAIT,
         told=told,
         pause=pause,
+        far=project.workspace.far_leases,
     )
     try:
         if on_busy == OnBusy.FAIL and busy:

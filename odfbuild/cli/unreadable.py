@@ -1,4 +1,4 @@
-"""Definitions and datasets that a command could not read: it goes on with the others."""
+"""Definitions and datasets that a command could not read, reported while it handles the others."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def is_damaged(workspace: Workspace, chosen: Collection[DatasetAlias], *, all_of
     return bool(found) if all_of else any(each in chosen for each in found)
 
 
-def told_damage() -> None:
-    """Say that the command tells itself what is damaged."""
+def damage_is_reported() -> None:
+    """Note that the command itself reports what is damaged."""
     _WATCHED.clear()
 
 
-def tell_damage(said: str | None = None) -> None:
+def report_damage(said: str | None = None) -> None:
     """Print what was found to be damaged; `said` is the error that the command ended with."""
     for workspace in _WATCHED:
         found = [

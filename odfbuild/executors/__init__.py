@@ -1,1 +1,1 @@
-"""What carries out plans: sources to blocks, inputs to blocks, checks of what was written."""
+"""Execution of plans: sources to blocks, inputs to blocks, checks of what was written."""

@@ -1,1 +1,1 @@
-"""What the machine is asked for with care: files, pipes, permissions of its user, JSON texts."""
+"""Services of the machine, used with care: files, pipes, permissions of its user, JSON texts."""

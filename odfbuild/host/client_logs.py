@@ -1,4 +1,4 @@
-"""Logs of the libraries that speak HTTP: they would name addresses and headers, which hold keys."""
+"""Logs of the libraries that speak HTTP: silenced, as they would name addresses and headers."""
 
 import logging
 from typing import Final

@@ -1,4 +1,4 @@
-"""Open files to read them: a FIFO would wait for a writer for ever, and a device may never end."""
+"""Opening of files to read: regular ones only, as a FIFO or a device may block for ever."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Parse JSON texts: one that is nested too deeply is a ValueError, as every other wrong one.
+"""JSON parsing: a text that is nested too deeply is a ValueError, as every other wrong one.
 
 `json` raises RecursionError there, which those who handle a damaged file do not think of.
 """

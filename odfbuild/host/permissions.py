@@ -1,4 +1,4 @@
-"""What a project may use of the machine that it is built on: said outside of it, by its user.
+"""Permissions of projects on this machine, granted outside of them by its user.
 
 A policy names the environment, folders, programs, images and clusters; without one there are the
 defaults, which are narrow where CI is set, as strangers' pull requests are planned there.
@@ -63,6 +63,12 @@ class MasterNotPermittedError(NotPermittedError):
     code = "master-not-permitted"
 
 
+class StoreNotPermittedError(NotPermittedError):
+    """A workspace is in an object store that the policy does not allow."""
+
+    code = "store-not-permitted"
+
+
 class NetworkNotPermittedError(NotPermittedError):
     """Planning would need the network, which the policy does not allow."""
 
@@ -76,7 +82,7 @@ class Permissions:
     `python` are folders of projects whose macros may be Python, `env` names that templates may
     read, `source_env` names that sources may be filled with, `pipe_env` names that programs get,
     `paths` folders that sources may read (* for all), `masters` clusters, `pipes` programs,
-    `containers` images.
+    `containers` images, `stores` object stores of workspaces.
     `network` is about planning, `literal_secrets` about credentials that go into chains,
     `confine` says whether programs run confined: auto, required or off.
     `file` is where a user may say otherwise, `because` names what the values come from.
@@ -90,6 +96,7 @@ class Permissions:
     masters: tuple[str, ...] = _LOCAL
     pipes: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
     network: bool = False
     literal_secrets: bool = False
     confine: str = "auto"
@@ -191,6 +198,17 @@ class Permissions:
                 fix=f"keep the workspace in the project; or {self.way_on('paths', real)}",
             )
 
+    def check_store(self, url: str) -> None:
+        """Raise StoreNotPermittedError of an object store that may not have a workspace."""
+        if not _fits(url, self.stores):
+            raise StoreNotPermittedError(
+                what=f"the workspace is {url}",
+                why=self.refusal(
+                    "a store is asked with your credentials, and gets every row that is made"
+                ),
+                fix=self.way_on("stores", url),
+            )
+
     def path_refusal(self, path: str, folder: str) -> PathNotPermittedError:
         """Return the refusal of a path; its text says nothing of whether there is such a file.
 
@@ -289,6 +307,7 @@ UNLIMITED = Permissions(
     masters=("*",),
     pipes=("*",),
     containers=("*",),
+    stores=("*",),
     network=True,
     literal_secrets=True,
     confine="off",
@@ -296,7 +315,13 @@ UNLIMITED = Permissions(
 """No limits: of what was checked before, or is given by the user."""
 
 DEFAULTS = Permissions(
-    env=_HARMLESS, source_env=("*",), paths=("/",), pipes=("*",), containers=("*",), network=True
+    env=_HARMLESS,
+    source_env=("*",),
+    paths=("/",),
+    pipes=("*",),
+    containers=("*",),
+    stores=("s3://*",),
+    network=True,
 )
 """On a machine of one's own: what a plan shows before an apply does it, and no code at a plan."""
 

@@ -1,4 +1,4 @@
-"""Where datasets come from and what was made of them: the lineage model and its store."""
+"""Lineage: where datasets come from and what was made of them; the model and its store."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Relations that metadata chains tell, and those of them that the store has.
+"""Relations recorded by metadata chains, and those of them that the store has.
 
 A relation begins when a transform names an input and lasts once records were read: rows that were
 made of an input stay, also when a later transform reads others.  Its classifier is the alias that

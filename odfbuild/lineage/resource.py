@@ -1,4 +1,4 @@
-"""What an index offers for lineage (Open Data Cube, EP-08): trees, merges and homes."""
+"""Lineage interface of an index (Open Data Cube, EP-08): trees, merges and homes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping

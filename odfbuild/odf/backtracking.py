@@ -1,4 +1,4 @@
-"""Bound the work of a regular expression that somebody else wrote, before it is used.
+"""Bounds on the backtracking of a foreign regular expression, checked before it is used.
 
 Python's `re` backtracks: `(a+)+$` takes 2^n steps for n letters.  An upper bound of the steps is
 computed from the parsed pattern, as a linear function of the steps that the rest of it takes: an

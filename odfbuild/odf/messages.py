@@ -1,4 +1,4 @@
-"""What coordinator and engine say to each other, as values.
+"""Messages between coordinator and engine, as values.
 
 Made by schemas/generate.py from schemas/odf.yaml: change that, not this.  It is one module
 because one schema makes it, whose types refer to each other.

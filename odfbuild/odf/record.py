@@ -1,4 +1,4 @@
-"""Record: what the generated value classes share; they act as frozen dataclasses with slots.
+"""Record: the base of generated value classes, which act as frozen dataclasses with slots.
 
 The dataclass decorator compiles half a dozen methods for every class, half a millisecond each; a
 hundred classes would cost the start of every command 50 ms.  So the generated text spells out slots

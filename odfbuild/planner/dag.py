@@ -1,4 +1,4 @@
-"""The graph of declared datasets: what each input is, and an order in which all can be made.  Pure.
+"""The graph of declared datasets: the meaning of each input, and a build order.  Pure.
 
 Inputs are declared, never discovered, so the whole graph is known before anything runs.
 """

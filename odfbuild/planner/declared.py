@@ -70,6 +70,17 @@ class Declared:
         """
         return self.places.value(("content", *(path or ("name",))))
 
+    def input_span(self, name: str) -> SourceSpan:
+        """Return where the input of a name or an id is named; the dataset's name if it is none."""
+        called = {str(each.id): str(each.alias) for each in self.remote}
+        for at, event in enumerate(self.snapshot.metadata):
+            if isinstance(event, SetTransform):
+                for number, each in enumerate(event.inputs):
+                    ref = str(each.dataset_ref)
+                    if name in {ref, called.get(ref)}:
+                        return self.span(("metadata", at, "inputs", number, "datasetRef"))
+        return self.span()
+
     def key_span(self, path: PathSteps) -> SourceSpan:
         """Return where the key of a value of the snapshot is written."""
         return self.places.key(("content", *path))

@@ -1,4 +1,4 @@
-"""Judge whether a chain is what this project made of it: what others changed is drift.  Pure.
+"""Classification of drift: changes of a chain that this project did not make.  Pure.
 
 Drift is not what `plan` shows.  A definition that was edited here and not applied yet is a change
 to come; drift is a chain that went elsewhere meanwhile.  Where the last apply left the chain (the

@@ -66,16 +66,15 @@ def plannable(
     found: dict[DatasetAlias | None, tuple[Diagnostic, ...]] = {}
     kept: list[Declared] = []
     for each in declared:
-        cause = because.get(each.alias) or next(
-            (because[i] for i in _inputs(each, current, ids, nameless) if i in because), None
-        )
+        lost = next((i for i in _inputs(each, current, ids, nameless) if i in because), None)
+        cause = because.get(each.alias) or (None if lost is None else because[lost])
         if cause is None:
             kept.append(each)
             continue
         because[each.alias] = cause
         span, error = each.span(()), wrong.get(each.alias)
         told = (
-            (_reads(each, cause, given.unsure),)
+            (_reads(each, cause, given.unsure, lost),)
             if error is None
             else _told(each.alias, error, span)
         )
@@ -114,12 +113,16 @@ def problems(
 
 def with_left_out(plan: Plan, left_out: LeftOut) -> Plan:
     """Return a plan that says what is not in it, and does not pass for that."""
+    return replace(counted(plan, left_out), notes=(*reasons(left_out), *plan.notes))
+
+
+def counted(plan: Plan, left_out: LeftOut) -> Plan:
+    """Return a plan whose verdict counts what is not in it."""
     if not left_out:
         return plan
-    found = reasons(left_out)
     left = len(left_out.keys() - {None})
-    verdict = replace(plan.verdict, errors=len(found), left_out=left)
-    return replace(plan, notes=(*found, *plan.notes), verdict=verdict)
+    verdict = replace(plan.verdict, errors=len(reasons(left_out)), left_out=left)
+    return replace(plan, verdict=verdict)
 
 
 def _inputs(
@@ -152,19 +155,25 @@ def _named(alias: DatasetAlias, found: Diagnostic, span: SourceSpan | None) -> D
     return replace(found, what=what, span=found.span or span)
 
 
-def _reads(each: Declared, cause: DatasetAlias, unsure: Collection[DatasetAlias]) -> Diagnostic:
+def _reads(
+    each: Declared,
+    cause: DatasetAlias,
+    unsure: Collection[DatasetAlias],
+    lost: DatasetAlias | None,
+) -> Diagnostic:
+    span = each.span() if lost is None else each.input_span(str(lost))
     if cause in unsure:
         return Diagnostic(
             code=LEFT_OUT,
             what=f"{each.alias} is left out: no readable definition is of {cause}, its input",
             why="a definition whose name cannot be read may be that of the input",
             fix=f"mend the definitions that cannot be read, or declare {cause}",
-            span=each.span(()),
+            span=span,
         )
     return Diagnostic(
         code=LEFT_OUT,
         what=f"{each.alias} is left out: it is made of {cause}",
         why=f"{cause} cannot be planned, and nothing is made of what is not certain",
         fix=f"mend {cause} first",
-        span=each.span(()),
+        span=span,
     )

@@ -1,4 +1,4 @@
-"""Turn pending blocks of the inputs into one step of a transform, or into none.
+"""Intervals of inputs: pending blocks as one step of a transform, or none.
 
 Binding happens when the step's turn comes, against the chains as they then stand.  It may narrow
 what was planned, or drop it; it never adds (ODF 0.34.1, "ExecuteTransform").  The batch of a

@@ -1,4 +1,4 @@
-"""Make the plan: desired snapshots against current chains.  Pure.
+"""Planning: desired snapshots against current chains.  Pure.
 
 For each dataset, in topological order: the events to append (diff), what their change means to
 others (assess), whether its source has news or has to be asked, whether its inputs moved on
@@ -12,11 +12,11 @@ from datetime import date
 
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import DataSchema
+from odfbuild.odf.events import DataSchema, SetVocab
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
+from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.planner.diff import EventChange, KindChangedError, VocabChangedError, diff
 from odfbuild.planner.diff.query_change import forward_problems, outdated_notes
 from odfbuild.planner.diff.restate import with_restating
@@ -106,9 +106,8 @@ def make_plan(
     moves = apply_moved(current, policy.moved, [each.alias for each in declared])
     compared = _compare(declared, moves.current, engines, wanted)
     assessed = _assess(declared, moves.current, compared.changes, wanted)
-    badly_moved = tuple(unfinished_moves(declared, policy.moved)) or moves.problems
-    if refused := (*badly_moved, *assessed.refusals):
-        raise ProjectErrors(refused)
+    if badly_moved := tuple(unfinished_moves(declared, policy.moved)) or moves.problems:
+        raise ProjectErrors(badly_moved)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
     going_on = () if wanted.against else forward_problems(declared, moves.current, compared.changes)
     found = tuple(going_on)
@@ -120,7 +119,7 @@ def make_plan(
     )
     plan = _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
     stopped = {alias: (each,) for alias, each in found if each.level is Level.ERROR}
-    return replace(plan, refused={**stopped, **compared.refused})
+    return replace(plan, refused={**stopped, **assessed.refusals, **compared.refused})
 
 
 def definition_text(each: Declared) -> str:
@@ -172,7 +171,7 @@ def _compare(
             changes = changes if state is None else with_restating(each, state, changes)
         except (KindChangedError, VocabChangedError) as error:
             if wanted.against is None:
-                compared.refused[each.alias] = error.diagnostics()
+                compared.refused[each.alias] = _placed(each, error)
             compared.changes[each.alias] = ()  # against a revision the rules say what it means
             continue
         if state is None or changes:
@@ -180,6 +179,16 @@ def _compare(
             if found := tuple(check_queries(each, changes, names, wanted.examined)):
                 compared.refused[each.alias] = found
     return compared
+
+
+def _placed(each: Declared, error: KindChangedError | VocabChangedError) -> tuple[Diagnostic, ...]:
+    """Return why a chain cannot take a definition, at the key that says so."""
+    events = enumerate(each.snapshot.metadata)
+    at = next((number for number, event in events if isinstance(event, SetVocab)), None)
+    path: PathSteps = ("kind",)
+    if isinstance(error, VocabChangedError):
+        path = () if at is None else ("metadata", at)
+    return tuple(replace(found, span=each.span(path)) for found in error.diagnostics())
 
 
 def _assess(

@@ -1,4 +1,4 @@
-"""The queries that a plan would put into chains, and what they keep as UUIDs.  Pure.
+"""Queries that a plan would put into chains, and the columns they keep as UUIDs.  Pure.
 
 Only what is about to be appended is looked at: a query in force was checked when it came.
 

@@ -1,4 +1,4 @@
-"""The reasons why a derivative dataset is out of date: what it has not taken in yet.  Pure.
+"""Staleness: the reasons why a derivative dataset is out of date.  Pure.
 
 A metadata chain is its own build trace: every ExecuteTransform block records how far into each
 input it read.  Up to date means that record equals where the inputs stand now (ODF 0.34.1,
@@ -98,7 +98,7 @@ def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> I
                 f"anew: odfbuild rebuild {each.alias}",
                 why=_WHY,
                 fix=diverged_fix(str(each.alias)),
-                span=each.span(()),
+                span=each.input_span(reason.alias),
                 level=Level.WARNING,
             )
 

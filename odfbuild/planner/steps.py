@@ -1,4 +1,4 @@
-"""The steps of a plan: what is appended, what runs, in which order, and why.  Pure."""
+"""Steps of a plan: what is appended, what runs, in which order, and why.  Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A cheap fingerprint of the project's files, so that nothing is read when nothing changed.
+"""Fingerprint of the project's files, so that nothing is read when nothing changed.
 
 Size, times and inode of every file stand for its content, as in git's index.  Git's trap is taken
 care of: a file written within one tick of the clock of the file system may change once more and

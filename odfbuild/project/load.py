@@ -1,4 +1,4 @@
-"""Load a project: its settings and all definitions, or everything that is wrong with them."""
+"""Loading of a project: its settings and all definitions, or everything that is wrong with them."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -273,10 +273,12 @@ def _package(root: Path, name: str, folder: Path) -> _Package:
         return _Package(name, bare, None)
     try:
         text = bare.read(PROJECT_FILE).text
-        config = parse_config(
-            text, default_name=name, is_folder=lambda inner: is_own_folder(folder, inner)
-        )
         listed = "datasets" in _top(text)
+        config = parse_config(
+            text,
+            default_name=name,
+            is_folder=lambda inner: not listed or is_own_folder(folder, inner),
+        )
     except UnreadableError:
         return _Package(name, bare, None)
     except ProjectErrors as errors:

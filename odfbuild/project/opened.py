@@ -9,13 +9,14 @@ from time import time_ns
 
 from odfbuild.errors import ProjectError, StateError
 from odfbuild.host.permissions import Permissions
+from odfbuild.host.user_folders import config_folder
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.project.config.permissions import permissions_of
 from odfbuild.project.config.project_file import Config, find_project, load_config
 from odfbuild.project.config.settings import parse_day
-from odfbuild.project.config.targets import SparkOptions, user_folder
+from odfbuild.project.config.targets import SparkOptions, is_store
 from odfbuild.project.config.variables import resolve_variables
 from odfbuild.project.fingerprint import watched
 from odfbuild.project.yaml import Value
@@ -82,16 +83,13 @@ def open_project(
 
     `variables` are values as K=V, `vars_files` YAML files with more; they count once they are
     needed.  Raises ProjectError when there is no project or its settings are wrong,
-    WorkspaceLinkError of a workspace with links in it, and PathNotPermittedError of one elsewhere
-    that the policy does not allow.
+    WorkspaceLinkError of a workspace with links in it, and PathNotPermittedError or
+    StoreNotPermittedError of one elsewhere that the policy does not allow.
     """
     root = find_project(Path.cwd(), directory).absolute()
-    config = load_config(root, user_folder=user_folder(os.environ))
+    config = load_config(root, user_folder=config_folder(os.environ))
     chosen = config.target(target)
-    workspace = Workspace(root / chosen.workspace, lock_timeout=lock_timeout)
-    check_links(workspace.root)
-    if not Path(os.path.realpath(workspace.root)).is_relative_to(os.path.realpath(root)):
-        permissions_of(os.environ, root).check_workspace(workspace.root, root)
+    workspace = _workspace(root, chosen.workspace, lock_timeout)
     today = _today()
     return Opened(
         root=root,
@@ -110,6 +108,20 @@ def open_project(
         given=tuple(variables),
         vars_files=tuple(vars_files),
     )
+
+
+def _workspace(root: Path, place: str, lock_timeout: float) -> Workspace:
+    """Open the workspace at a place: a folder, relative to the project, or an object store."""
+    if is_store(place):
+        permissions_of(os.environ, root).check_store(place)
+        from odfbuild.state.remote.workspace import BucketWorkspace
+
+        return BucketWorkspace(place, lock_timeout=lock_timeout)
+    workspace = Workspace(root / place, lock_timeout=lock_timeout)
+    check_links(workspace.root)
+    if not Path(os.path.realpath(workspace.root)).is_relative_to(os.path.realpath(root)):
+        permissions_of(os.environ, root).check_workspace(workspace.root, root)
+    return workspace
 
 
 def find_dataset(project: Opened, name: str) -> Dataset:

@@ -1,4 +1,4 @@
-"""Definitions of a project or package: plain files, templates, what generators make."""
+"""Definitions of a project or package: plain files, templates, results of generators."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Do one piece of work on two processors: the second half of it in a forked child.
+"""Work on two processors: its second half in a forked child.
 
 For work on values only, whose result is small beside its effort: the child's answer is pickled and
 read back.  Where there is no second processor, no safe fork or not enough to do, all of it is done

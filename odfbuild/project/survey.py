@@ -1,4 +1,4 @@
-"""Everything that is wrong with a project, also when some of it cannot be read.
+"""Survey: all problems of a project, also when some of it cannot be read.
 
 Commands stop at the first part of a project that is wrong: its settings, its variables, its
 packages, its definitions.  Who mends a project wants to know of all of them at once.
@@ -12,6 +12,7 @@ from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.checks.queries import query_problems
+from odfbuild.project.checks.remote_inputs import References
 from odfbuild.project.config.project_file import Config, Settings, load_settings
 from odfbuild.project.config.variables import resolve_variables
 from odfbuild.project.load import load_project
@@ -99,6 +100,11 @@ class _Survey:
                 doubtful=self.doubtful,
                 permissions=self.permissions,
                 granted=self.granted,
+                references=References(
+                    tuple(self.config.repositories),
+                    here=known.values,
+                    unsure="repositories" in self.doubtful,
+                ),
             )
             self.found += merged(each for _, each in query_problems(loaded.declared, ()))
         except ProjectErrors as errors:

@@ -1,4 +1,4 @@
-"""Addresses over HTTP: of repositories, of redirects, and of what else a server names.
+"""HTTP addresses of repositories, of redirects, and of other things that a server names.
 
 What others write is no address until it is found to be one: a port may be out of range, a host may
 be none that can be looked up, and brackets may be open.

@@ -1,4 +1,4 @@
-"""What a repository has: an index that it may publish, and what its folders are called.
+"""Catalogue of a repository: an index that it may publish, and the names of its folders.
 
     .odfbuild/index.json    {"version": 1, "datasets": [{"id", "alias", "kind", "head",
                              "sequenceNumber", "records", "size", "time"}]}
@@ -20,16 +20,11 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.repositories.comparison import Ahead
-from odfbuild.repositories.protocol import (
-    ChainSource,
-    TransferError,
-    UnreachableRepositoryError,
-    files_of,
-    records_of,
-)
+from odfbuild.repositories.protocol import ChainSource, files_of, records_of
 from odfbuild.repositories.transfer import Transferred
 from odfbuild.repositories.walk import newest_first, walk
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.errors import TransferError, UnreachableRepositoryError
 
 INDEX: Final = ".odfbuild/index.json"
 _LARGEST: Final = 64 << 20  # bytes

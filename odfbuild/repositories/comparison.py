@@ -1,4 +1,4 @@
-"""How a chain here and one elsewhere relate: equal, one ahead of the other, or both led on.
+"""Comparison of a chain here and one elsewhere: equal, one ahead, or diverged.
 
 Seen from here: `Ahead` says that the other one lacks blocks, `Behind` that this one does.
 """

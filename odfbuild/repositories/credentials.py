@@ -16,7 +16,7 @@ from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.host.files import read_regular
-from odfbuild.project.config.targets import user_folder
+from odfbuild.host.user_folders import config_folder
 from odfbuild.repositories.addresses import Origin, origin_of
 from odfbuild.texts.redaction import keep_hidden
 
@@ -78,7 +78,7 @@ def variable_of(repository: str) -> str:
 
 def token_file(env: Mapping[str, str] = os.environ) -> Path | None:
     """Return where the file of tokens is, be it there or not."""
-    folder = user_folder(env)
+    folder = config_folder(env)
     return None if folder is None else folder / FILE
 
 

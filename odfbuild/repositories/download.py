@@ -1,4 +1,4 @@
-"""Files of a chain from a source into a folder: hashed as they come, going on where they broke off.
+"""Downloads of a chain's files into a folder: hashed as they come, resumed where they broke off.
 
 A file under its name may be a part of one, of this attempt or an earlier one: what is there is
 hashed again, and only the rest is read.  What hashes to something else is deleted.
@@ -14,14 +14,9 @@ from typing import IO, TypeVar
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import Multicodec
-from odfbuild.repositories.protocol import (
-    BrokenSourceError,
-    ChainSource,
-    Moved,
-    ObjectFile,
-    RangeRefusedError,
-    UnreachableRepositoryError,
-)
+from odfbuild.repositories.protocol import ChainSource, ObjectFile, RangeRefusedError
+from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.errors import BrokenSourceError, UnreachableRepositoryError
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The one way of a chain from elsewhere into a workspace.
+"""Intake: the one way of a chain from elsewhere into a workspace.
 
 First its blocks are received in a folder of their own and held to all rules (`receive_blocks`),
 then the files that they speak of (`download`), and then all of it is put in its place
@@ -7,7 +7,7 @@ Whatever breaks off leaves the old head or the new one, and nothing of a chain i
 it was checked.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +28,7 @@ from odfbuild.repositories.comparison import (
     Extent,
     extent,
 )
-from odfbuild.repositories.protocol import (
-    BrokenSourceError,
-    ObjectFile,
-    SeedOverwriteError,
-    files_of,
-    records_of,
-)
+from odfbuild.repositories.protocol import ObjectFile, SeedOverwriteError, files_of, records_of
 from odfbuild.repositories.signatures.attestation import better_attestation
 from odfbuild.repositories.signatures.delegation import is_newer_list, withdrawn_of
 from odfbuild.repositories.walk import KnownBlocks, walk
@@ -42,10 +36,16 @@ from odfbuild.state.chain.attestations import DELEGATIONS, LocalAttestations
 from odfbuild.state.chain.commit_request import StagedFile
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, MemoryHeads
-from odfbuild.state.chain.objects import LocalObjects, MissingObjectError, ObjectStore
+from odfbuild.state.chain.objects import (
+    LocalObjects,
+    MissingObjectError,
+    ObjectEntry,
+    ObjectStore,
+)
 from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import have_on_disk
+from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.workspace import Workspace
 
 _KEPT_BYTES = 64 << 20  # of blocks that are not read a second time
@@ -217,6 +217,7 @@ class _Either:
     def __init__(self, received: ObjectStore, here: ObjectStore | None) -> None:
         self._received = received
         self._here = here or received
+        self.is_at_hand = self._here.is_at_hand
 
     def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
         self._received.put(objects)
@@ -227,11 +228,27 @@ class _Either:
     def has(self, hash: Multihash) -> bool:
         return self._of(hash).has(hash)
 
+    def size(self, hash: Multihash) -> int | None:
+        return self._of(hash).size(hash)
+
     def path(self, hash: Multihash) -> Path:
         return self._of(hash).path(hash)
 
+    def bring(self, hashes: Collection[Multihash]) -> None:
+        self._here.bring([each for each in hashes if not self._received.has(each)])
+
+    def renew(self, hash: Multihash) -> bool:
+        return self._of(hash).renew(hash)
+
     def list(self) -> Iterator[Multihash]:
         yield from {*self._received.list(), *self._here.list()}
+
+    def entries(self) -> Iterator[ObjectEntry]:
+        known = (*self._here.entries(), *self._received.entries())
+        yield from {each.hash: each for each in known}.values()
+
+    def remove(self, hashes: Sequence[Multihash]) -> None:
+        self._received.remove(hashes)
 
     def _of(self, hash: Multihash) -> ObjectStore:
         return self._received if self._received.has(hash) else self._here
@@ -267,10 +284,18 @@ def put_in_place(
         _take_in(workspace, arrival, attestation, disk or Disk())
     else:
         _lead_on(workspace.dataset(id), arrival, attestation, force=force)
-    if id not in workspace.names().values():
-        workspace.name(alias, id)
+    have_name(workspace, alias, id)
     workspace.index.put(arrival.state)
     return workspace.dataset(id)
+
+
+def have_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> None:
+    """Give a dataset its name if it has none: an intake that was cut off may have left it so.
+
+    Raises AliasTakenError.
+    """
+    if id not in workspace.aliases():
+        workspace.name(alias, id)
 
 
 def _take_in(workspace: Workspace, arrival: Arrival, attestation: bytes | None, disk: Disk) -> None:
@@ -303,6 +328,15 @@ def _tidy(arrival: Arrival) -> None:
 
 
 def _lead_on(dataset: Dataset, arrival: Arrival, attestation: bytes | None, *, force: bool) -> None:
+    def noted(state: ChainState) -> None:
+        if attestation is not None:
+            aside = LocalAttestations(arrival.folder / "attestations")
+            aside.put(state.head, attestation)
+        take_attestations(dataset, arrival)
+
+    if dataset.head() == arrival.state.head:  # an intake was cut off before the name
+        noted(arrival.state)
+        return
     if not (arrival.leads_on or force):
         raise HeadMovedError(arrival.base, arrival.before)
     staged = []
@@ -312,13 +346,6 @@ def _lead_on(dataset: Dataset, arrival: Arrival, attestation: bytes | None, *, f
             raise MissingObjectError(file.hash, str(path.parent))
         staged.append(StagedFile(path, file.hash, "data" if file.kind == "data" else "checkpoint"))
     blocks = {each: arrival.folder / "blocks" / str(each) for each in arrival.blocks}
-
-    def noted(state: ChainState) -> None:
-        if attestation is not None:
-            aside = LocalAttestations(arrival.folder / "attestations")
-            aside.put(state.head, attestation)
-        take_attestations(dataset, arrival)
-
     dataset.accept(
         blocks, staged, arrival.state, arrival.before, noted, rewrites=not arrival.leads_on
     )

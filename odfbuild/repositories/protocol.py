@@ -1,4 +1,4 @@
-"""What a transport offers, and what moves over it (ODF 0.34.1, "Simple Transfer Protocol").
+"""Protocol of a transport, and the values it moves (ODF 0.34.1, "Simple Transfer Protocol").
 
 Blocks travel as the bytes that they are stored as.  Names of files are made of hashes, never taken
 from the other side.  A transport checks no hash and no rule: `intake` and `download` do, for all.
@@ -10,43 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.attestations import AttestationName
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.errors import TransferError
 
 ObjectKind: TypeAlias = Literal["data", "checkpoints"]
-Moved: TypeAlias = Callable[[int], None]
-"""Is called with the number of bytes that were moved since it was called last."""
 
-LARGEST_BLOCK = 64 << 20  # bytes
 LARGEST_HEAD = 256
 LARGEST_ATTESTATION = 1 << 18
-
-
-class TransferError(StateError):
-    """A chain cannot be moved from one place to another."""
-
-    code = "transfer"
-
-
-class UnreachableRepositoryError(TransferError):
-    """A repository gave no answer, or one that is not of the protocol."""
-
-    code = "unreachable-repository"
-
-
-class RefusedByRepositoryError(TransferError):
-    """A repository does not let this user read or write."""
-
-    code = "refused-by-repository"
-
-
-class BrokenSourceError(TransferError):
-    """A repository lacks a block or file that its chain speaks of, or gives other bytes."""
-
-    code = "broken-source"
 
 
 class ReadOnlyRepositoryError(TransferError):

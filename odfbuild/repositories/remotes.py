@@ -1,4 +1,4 @@
-"""Which repository and dataset a reference means, and the way to it.
+"""Remotes: the repository and dataset that a reference means, and the transport to it.
 
     repo/name   repo/account/name   repo/did:odf:...   https://host/path   did:odf:...
 

@@ -1,4 +1,4 @@
-"""One dataset between a workspace and a repository: what there is to move, and the move.
+"""Transfer of one dataset between a workspace and a repository: its size, and the move.
 
 A pull receives blocks and files in a folder of the workspace's cache, where the next attempt finds
 what an interrupted one had, and becomes visible at once.  A push brings what the other side lacks,
@@ -28,6 +28,7 @@ from odfbuild.repositories.comparison import (
 from odfbuild.repositories.download import download
 from odfbuild.repositories.intake import (
     Arrival,
+    have_name,
     missing_files,
     put_in_place,
     receive_blocks,
@@ -37,10 +38,8 @@ from odfbuild.repositories.protocol import (
     ChainSource,
     ChainTarget,
     ChainUpdate,
-    Moved,
     ObjectFile,
     SeedOverwriteError,
-    TransferError,
     files_of,
     records_of,
 )
@@ -50,6 +49,8 @@ from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.lock import locked
+from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.errors import TransferError
 from odfbuild.state.workspace import Workspace
 
 PARALLEL: Final = 8
@@ -207,6 +208,7 @@ def pull(
             return found
         if isinstance(comparison, Equal) and here is not None:
             take_attestations(here, arrival)
+            have_name(workspace, alias, arrival.dataset)
         else:
             _bring(source, arrival, wanted, mode, listener)
             check(arrival, here)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.wire.blocks import decode_block, decode_link
-from odfbuild.repositories.protocol import BrokenSourceError
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import CorruptObjectError, check_bytes
+from odfbuild.state.remote.errors import BrokenSourceError
 
 
 class WalkedBlock(NamedTuple):

@@ -1,4 +1,4 @@
-"""Who is asking, and what they may do; a refusal is a status of HTTP."""
+"""Access control: the caller and what he may do; a refusal is a status of HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The routes of a server, and what each of them asks first: who is there, and may they?
+"""Routes of a server, with the access that each requires.
 
     /info    /accounts/me    /datasets/<id>    /.odfbuild/index.json
     [/<account>]/<name>/refs/<ref>

@@ -1,4 +1,4 @@
-"""What a server has open: the workspace, who may use it, files that were sent."""
+"""State of a running server: the workspace, who may use it, files that were sent."""
 
 from collections import Counter
 from collections.abc import Iterator

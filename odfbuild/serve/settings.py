@@ -1,4 +1,4 @@
-"""What a server serves, to whom, and within which limits."""
+"""Settings of a server: the datasets, their users, and the limits."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256

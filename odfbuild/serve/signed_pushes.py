@@ -1,4 +1,4 @@
-"""Pushes by signature alone: the head is signed by the dataset's key, or one that it delegates to.
+"""Pushes authorised by signature alone: of the dataset's key, or of one that it delegates to.
 
 The signature has to speak of the move: from the head that is there now, so that an old one cannot
 be shown again after the dataset went on.  Where that gives up blocks, it has to say so.

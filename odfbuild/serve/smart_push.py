@@ -23,11 +23,7 @@ from odfbuild.host.files import read_regular
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.intake import Arrival, missing_files, put_in_place, receive_blocks
-from odfbuild.repositories.protocol import (
-    LARGEST_ATTESTATION,
-    SeedOverwriteError,
-    TransferError,
-)
+from odfbuild.repositories.protocol import LARGEST_ATTESTATION, SeedOverwriteError
 from odfbuild.repositories.signatures.attestation import verified_attestation
 from odfbuild.repositories.signatures.trust import UnsignedUndoError
 from odfbuild.repositories.smart.archive import UnsafeArchiveError, unpack
@@ -71,6 +67,7 @@ from odfbuild.state.chain.attestations import LocalAttestations
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD, HeadMovedError
 from odfbuild.state.lease import BusyError, Worker, take_lease
+from odfbuild.state.remote.errors import TransferError
 from odfbuild.state.workspace import AliasTakenError, Workspace
 
 _PAUSE = 0.02  # seconds

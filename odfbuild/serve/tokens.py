@@ -1,4 +1,4 @@
-"""Tokens of a server: who has one may read, write or create the datasets that it names.
+"""Tokens of a server, which grant reading, writing or creating of the datasets that they name.
 
 Of a token only its hash is kept, with what it is good for, in a file that nobody but its owner may
 read.  A token is 32 random bytes, so a plain hash of it says nothing about it.

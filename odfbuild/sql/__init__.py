@@ -1,1 +1,1 @@
-"""What SQL texts say before any engine runs: shapes, columns, types, classes.  Pure."""
+"""Static analysis of SQL texts, before any engine runs: shapes, columns, types, classes.  Pure."""

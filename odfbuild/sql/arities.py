@@ -1,4 +1,4 @@
-"""How many arguments Spark's functions take, as its registry says.  A test compares.
+"""Numbers of arguments of Spark's functions, as its registry says.  A test compares.
 
 Functions that take any number are left out, and those whose forms have words for commas.
 """

@@ -1,4 +1,4 @@
-"""What may be wrong with a query text, and the words for it.  Pure."""
+"""Findings on a query text, and their messages.  Pure."""
 
 from __future__ import annotations
 

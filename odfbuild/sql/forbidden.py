@@ -1,4 +1,4 @@
-"""Functions that tell what a query is, and those that no query may call, by their names."""
+"""Functions that decide what a query is, and those that no query may call, by their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every function of Spark's registry, by what its result depends on: the one list of them.
+"""Registry of Spark's functions, by what their results depend on: the one list of them.
 
 The checks of texts and those of plans stand on it.  What is not listed is refused; a test compares
 it with the registry of the Spark that is installed.

@@ -1,4 +1,4 @@
-"""The query of a transform over its inputs: read once, and what it says worked out once.  Pure.
+"""The query of a transform over its inputs: parsed once, its analyses worked out once.  Pure.
 
 It is made where a transform is first held and goes along with the work of its step.  Who needs to
 know of it asks here: each answer is worked out when it is first asked for, and kept.  Answers are
@@ -136,6 +136,16 @@ class Query:
         from odfbuild.sql.analysis.keys.key_columns import step_key
 
         return step_key(self.steps, self.read_columns)
+
+    @cached_property
+    def replaced_by(self) -> tuple[str, ...]:
+        """Return the columns of the result by which a row that comes replaces one that goes.
+
+        They are unique ones, else those of the key by which a step works; none if there is none.
+        """
+        from odfbuild.sql.analysis.keys.unique import unique_columns
+
+        return unique_columns(self.steps) or (self.key and self.key.outputs) or ()
 
     @cached_property
     def spans(self) -> Mapping[str, str]:

@@ -1,1 +1,1 @@
-"""What is kept: objects, heads, keys, the index, and the only code that writes chains."""
+"""Storage: objects, heads, keys, the index, and the only code that writes chains."""

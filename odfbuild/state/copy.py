@@ -1,4 +1,4 @@
-"""Copy a chain out of a folder that nobody vouches for: bytes only, and only what heads reach.
+"""Copy of a chain out of an untrusted folder: bytes only, and only what heads reach.
 
 The folder has the layout of ODF 0.34.1, "Dataset Layout".  Names are made of hashes, never taken
 from it; nothing is followed that is a link, nothing is read that is no plain file, and no more than
@@ -21,7 +21,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.wire.blocks import decode_block, decode_link
 from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.heads import HEAD, parse_head
-from odfbuild.state.chain.objects import MissingObjectError, check_bytes
+from odfbuild.state.chain.objects import LARGEST_BLOCK, MissingObjectError, check_bytes
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import have_on_disk
 
@@ -29,7 +29,6 @@ _PARTS = ("refs", "blocks", "data", "checkpoints", "attestations", "info")
 _REF = re.compile(r"[a-z][a-z0-9-]{0,99}")
 _MOST_REFS = 1_000
 _HEAD_BYTES = 256
-_BLOCK_BYTES = 64 << 20
 _SPARE = 16 << 20  # bytes of a disk that a copy leaves free
 _CHUNK = 1 << 20
 _ATTESTATION_BYTES = 1 << 18
@@ -113,7 +112,7 @@ def peek(source: Path) -> ChainState | None:
         hashes = [hash for hash, _ in _back(folder, folder.heads()[HEAD], set())]
         state = None
         for hash in reversed(hashes):
-            data = folder.read("blocks", str(hash), _BLOCK_BYTES)
+            data = folder.read("blocks", str(hash), LARGEST_BLOCK)
             state = fold(state, decode_block(data), hash)
         return state
     return None
@@ -143,7 +142,7 @@ def _back(
     """Yield blocks from a head on, newest first, up to one that was seen."""
     at: Multihash | None = head
     while at is not None and at not in seen:
-        data = folder.read("blocks", str(at), _BLOCK_BYTES)
+        data = folder.read("blocks", str(at), LARGEST_BLOCK)
         check_bytes(at, data, str(folder.path / "blocks"))
         yield at, data
         at = decode_link(data)

@@ -1,4 +1,4 @@
-"""Sources that came with a chain from elsewhere, and are not used until their user says so.
+"""Sources of chains from elsewhere, which are not used until their user enables them.
 
     disabled/<folder of the dataset>      a mark of what the source reads and runs, in hex
 
@@ -46,9 +46,14 @@ def disable(workspace: Path, dataset: DatasetId, source: SetPollingSource | None
     folder = workspace / _FOLDER
     make_workspace_folder(workspace, folder)
     disk, near = Disk(), pending(folder)
-    near.write_text("all\n" if source is None else f"{mark_of(source)}\n", "ascii")
+    near.write_text(mark_text(source), "ascii")
     disk.sync(near)
     disk.rename(near, folder / dataset.multibase)
+
+
+def mark_text(source: SetPollingSource | None) -> str:
+    """Return what stands in a mark; None bars all sources of a dataset."""
+    return "all\n" if source is None else f"{mark_of(source)}\n"
 
 
 def enable(workspace: Path, dataset: DatasetId) -> bool:

@@ -30,9 +30,9 @@ from odfbuild.odf.events import AddData, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.objects import ObjectStore
+from odfbuild.state.chain.objects import ObjectEntry, ObjectStore
 from odfbuild.state.chain.refs import refs
-from odfbuild.state.files.disk import Disk
+from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.links import check_dataset_links, check_links
 from odfbuild.state.files.lock import LockedError, locked, open_locked
 from odfbuild.state.memory.read_files import FOLDER
@@ -42,15 +42,8 @@ _PENDING = re.compile(r"\.pending-[0-9a-f]{16}")
 _PROCESS = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}")
 _PARTS = ("refs", "blocks", "data", "checkpoints", "attestations")
 _KEPT_ATTESTATIONS = 256
-_BY_DATASET = (
-    "empty-steps",
-    "fetch",
-    "files",
-    "merge",
-    "drift",
-    "push",
-    "locks",
-)  # folders of the cache
+_WITH_FILES = ("names", "keys", "sources", "disabled", "runs", "cache")  # and folders with more
+_OF_SPARK = "spark"  # what is in there Spark alone makes
 
 
 class Kind(Enum):
@@ -200,8 +193,7 @@ def _remove_creation(root: Path, path: Path, before: float) -> bool:
 
 
 def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
-    caches = [root / "cache", *(root / "cache" / each for each in ("answers", "applied"))]
-    folders = [root / "names", root / "keys", root / FOLDER, *caches, *_entries(root / "runs")]
+    folders = [folder for name in _WITH_FILES for folder in _folders(root / name)]
     folders += [
         path / part
         for path in _entries(root / "datasets")
@@ -218,16 +210,12 @@ def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
 
 
 def _caches(root: Path, known: Collection[str], before: float) -> Iterator[Leftover]:
-    for name in _BY_DATASET:
-        for path in _entries(root / "cache" / name):
+    for folder in (*_entries(root / "cache"), root / FOLDER):
+        for path in _entries(folder):
             gone = path.name not in known and not _has_head(root / "datasets" / path.name)
             if gone and _DATASET.fullmatch(path.name) is not None and _newest(path) < before:
                 yield Leftover(Kind.CACHE, path, tree_bytes(path))
-    for path in _entries(root / FOLDER):
-        gone = path.name not in known and not _has_head(root / "datasets" / path.name)
-        if gone and _DATASET.fullmatch(path.name) is not None and _newest(path) < before:
-            yield Leftover(Kind.CACHE, path, tree_bytes(path))
-    for path in _entries(root / "cache" / "spark"):
+    for path in _entries(root / "cache" / _OF_SPARK):
         process = _PROCESS.fullmatch(path.name)
         if process is not None and not _runs(int(process[1])) and _newest(path) < before:
             yield Leftover(Kind.CACHE, path, tree_bytes(path))
@@ -263,6 +251,13 @@ def _entries(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _folders(top: Path) -> Iterator[Path]:
+    """Yield a folder and those in it."""
+    for folder, names, _ in os.walk(top):
+        names[:] = sorted(name for name in names if name != _OF_SPARK)
+        yield Path(folder)
 
 
 def _newest(path: Path) -> float:
@@ -355,7 +350,6 @@ def collect(
     *,
     before: float,
     dry_run: bool = False,
-    disk: Disk | None = None,
 ) -> Freed:
     """Delete what nobody needs of a dataset and was not touched since `before` (in seconds).
 
@@ -367,7 +361,7 @@ def collect(
         with nullcontext() if dry_run else heads.lock(timeout=0):
             found = _find(dataset, reach, read, before)
             if not dry_run:
-                _delete(found, disk or Disk())
+                _delete(found, dataset.stores)
     except LockedError as error:
         return Freed(dataset=dataset.id, problem=error.what)
     except (StateError, ProtocolError) as error:
@@ -375,7 +369,7 @@ def collect(
     return Freed(
         dataset=dataset.id,
         blocks=len(found.blocks),
-        files=len(found.files),
+        files=len(found.data) + len(found.checkpoints) + len(found.attestations),
         bytes=found.bytes,
         young=found.young,
     )
@@ -383,20 +377,14 @@ def collect(
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """Files to delete, in that order."""
+    """What to delete, in that order."""
 
-    blocks: Sequence[Path]
-    files: Sequence[Path]
+    blocks: Sequence[Multihash]
+    data: Sequence[Multihash]
+    checkpoints: Sequence[Multihash]
+    attestations: Sequence[Multihash]
     bytes: int
     young: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Object:
-    hash: Multihash
-    path: Path
-    size: int
-    touched: float
 
 
 def _reach_now(dataset: Dataset) -> _Reach:
@@ -413,43 +401,42 @@ def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: 
         _walked(reach, dataset, target)
     for hash in read:
         _walked_if_whole(reach, dataset, hash)
-    blocks, files = _beyond(stores.blocks, reach.blocks), _files_beyond(dataset, reach)
+    blocks = _beyond(stores.blocks, reach.blocks)
+    # none where a block that we do not understand may speak of them
+    data = [] if reach.unknown else _beyond(stores.data, reach.data)
+    checkpoints = [] if reach.unknown else _beyond(stores.checkpoints, reach.checkpoints)
     for each in blocks:
         if each.touched >= before:
             _walked_if_whole(reach, dataset, each.hash)
-    old = [each for each in blocks if each.touched < before and each.hash not in reach.blocks]
-    kept = reach.data | reach.checkpoints
-    old_files = [each for each in files if each.touched < before and each.hash not in kept]
-    gone = [] if reach.unknown else old_files
-    signed = [each for each in _attestations(dataset) if each.touched < before]
-    size = sum(each.size for each in (*old, *gone, *signed))
-    newest_first = sorted(old, key=lambda each: _number(dataset, each.hash), reverse=True)
+
+    def old(found: Sequence[ObjectEntry], kept: Collection[Multihash]) -> list[ObjectEntry]:
+        return [each for each in found if each.touched < before and each.hash not in kept]
+
+    old_blocks = old(blocks, reach.blocks)
+    old_data = [] if reach.unknown else old(data, reach.data)
+    old_checkpoints = [] if reach.unknown else old(checkpoints, reach.checkpoints)
+    signed = old(tuple(_attestations(dataset)), ())
+    found = (*old_blocks, *old_data, *old_checkpoints)
+    newest_first = sorted(old_blocks, key=lambda each: _number(dataset, each.hash), reverse=True)
     return _Garbage(
-        blocks=[each.path for each in newest_first],
-        files=[each.path for each in (*gone, *signed)],
-        bytes=size,
-        young=len(blocks) + len(files) - len(old) - len(gone),
+        blocks=[each.hash for each in newest_first],
+        data=[each.hash for each in old_data],
+        checkpoints=[each.hash for each in old_checkpoints],
+        attestations=[each.hash for each in signed],
+        bytes=sum(each.size for each in (*found, *signed)),
+        young=len(blocks) + len(data) + len(checkpoints) - len(found),
     )
 
 
-def _files_beyond(dataset: Dataset, reach: _Reach) -> list[_Object]:
-    """Return the files that no block speaks of; none where one may that we do not understand."""
-    if reach.unknown:
-        return []
-    stores = dataset.stores
-    data = _beyond(stores.data, reach.data)
-    return data + _beyond(stores.checkpoints, reach.checkpoints)
-
-
-def _attestations(dataset: Dataset) -> Iterator[_Object]:
+def _attestations(dataset: Dataset) -> Iterator[ObjectEntry]:
     """Yield the attestations that are neither of a reference nor among those written last.
 
     A reader who missed some heads follows the statements back, also those on heads given up since.
     """
     store, kept = dataset.stores.attestations, set(refs(dataset).values())
-    for hash in store.heads()[_KEPT_ATTESTATIONS:]:
-        if hash not in kept and (found := _object(hash, store.path(hash))) is not None:
-            yield found
+    for each in store.entries()[_KEPT_ATTESTATIONS:]:
+        if each.hash not in kept:
+            yield each
 
 
 def _walked(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
@@ -463,21 +450,8 @@ def _walked_if_whole(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
         _walked(reach, dataset, block)
 
 
-def _beyond(store: ObjectStore, known: Collection[Multihash]) -> list[_Object]:
-    found = []
-    for hash in store.list():
-        if hash not in known and (one := _object(hash, store.path(hash))) is not None:
-            found.append(one)
-    return found
-
-
-def _object(hash: Multihash, path: Path) -> _Object | None:
-    """Return a file with its size and age, None if it is gone."""
-    with suppress(FileNotFoundError):
-        status = path.lstat()
-        touched = max(status.st_mtime, status.st_ctime)  # moving a file keeps the first
-        return _Object(hash, path, status.st_size, touched)
-    return None
+def _beyond(store: ObjectStore, known: Collection[Multihash]) -> list[ObjectEntry]:
+    return [each for each in store.entries() if each.hash not in known]
 
 
 def _number(dataset: Dataset, block: Multihash) -> float:
@@ -488,10 +462,8 @@ def _number(dataset: Dataset, block: Multihash) -> float:
         return float("inf")
 
 
-def _delete(found: _Garbage, disk: Disk) -> None:
-    for paths in (found.blocks, found.files):
-        for path in paths:
-            with suppress(FileNotFoundError):
-                disk.remove(path)
-        for folder in sorted({path.parent for path in paths}):
-            disk.sync(folder)
+def _delete(found: _Garbage, stores: Stores) -> None:
+    stores.blocks.remove(found.blocks)
+    stores.data.remove(found.data)
+    stores.checkpoints.remove(found.checkpoints)
+    stores.attestations.remove(found.attestations)

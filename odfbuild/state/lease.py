@@ -1,4 +1,4 @@
-"""Leases: who works on which datasets, so that a second run waits instead of doing it in vain.
+"""Leases: who works on which datasets, so that a second run waits instead of working in vain.
 
     cache/leases/<name>      locked (`flock`) by its holders; what it holds is for messages only
 
@@ -6,6 +6,9 @@ A lease spares work and nothing else: rows stay right without it, since every co
 head that it was made from.  It is taken on names, before a run begins, in the order of names, so
 that no two runs wait for each other; alone where a dataset is changed, with others where it is only
 read.  The kernel frees it when its holder dies.  Commands that only look take none.
+
+Of a workspace that several machines share, leases on what is changed are also kept where all see
+them, see `state.remote.leases`.
 """
 
 import fcntl
@@ -14,9 +17,9 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from odfbuild.errors import StateError
 from odfbuild.host.files import open_descriptor, read_regular
@@ -27,6 +30,7 @@ from odfbuild.state.files.lock import UNKNOWN
 from odfbuild.state.files.lock_holder import LockProcess, lock_process
 
 _PAUSE: Final = 0.2
+_FAR_PAUSE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +76,40 @@ def who(by: Holder | None) -> str:
     return UNKNOWN if by is None else str(by)
 
 
-class Lease:
-    """Locks on names, taken one after the other and let go together."""
+class FarNote(Protocol):
+    """Who has a lease elsewhere, as they wrote it."""
 
-    def __init__(self, workspace: Path) -> None:
+    @property
+    def holder(self) -> Mapping[str, object]: ...
+
+
+class FarLeases(Protocol):
+    """Leases that are kept where other machines see them; they are given alone only."""
+
+    def take(self, name: str, holder: Mapping[str, object]) -> bool:
+        """Take a lease; tell whether it is ours now."""
+
+    def note(self, name: str) -> FarNote | None:
+        """Return who has a lease, None if nobody does."""
+
+    def say(self, name: str, holder: Mapping[str, object]) -> None:
+        """Write another note into a lease of ours."""
+
+    def release(self, *names: str) -> None:
+        """Let go of leases."""
+
+
+class Lease:
+    """Locks on names, taken one after the other and let go together.
+
+    With `far` other machines see those that are taken alone.
+    """
+
+    def __init__(
+        self, workspace: Path, far: FarLeases | None = None, worker: Worker | None = None
+    ) -> None:
+        self._far = far
+        self._worker = worker
         self._workspace = workspace
         self._folder = workspace / "cache" / "leases"
         self._taken: dict[DatasetAlias, tuple[int, bool]] = {}
@@ -92,12 +126,23 @@ class Lease:
         except OSError:
             os.close(opened)
             raise
+        if self._far is not None and alone and not self._far.take(_file(alias), self._said()):
+            os.close(opened)
+            return False
         self._taken[alias] = opened, alone
         return True
+
+    def _said(self) -> Mapping[str, object]:
+        return {} if self._worker is None else asdict(self._worker)
 
     def holder(self, alias: DatasetAlias) -> Holder | None:
         """Return who noted last that they have a name, else who the kernel says has it."""
         path = self._path(alias)
+        if self._far is not None and (found := self._far.note(_file(alias))) is not None:
+            names = {each.name for each in fields(Worker)}
+            given: dict[str, Any] = {n: v for n, v in found.holder.items() if n in names}
+            with suppress(TypeError):
+                return Worker(**given)
         try:
             return Worker(**parse_json(read_regular(path)))
         except (OSError, ValueError, TypeError):
@@ -106,14 +151,18 @@ class Lease:
     def note(self, worker: Worker, only: DatasetAlias | None = None) -> None:
         """Say in all that is locked, or in one name of these, who has it."""
         text = json.dumps(asdict(worker)).encode()
-        for alias, (opened, _) in self._taken.items():
+        for alias, (opened, alone) in self._taken.items():
             if only in {None, alias}:
+                if self._far is not None and alone and worker != self._worker:
+                    self._far.say(_file(alias), asdict(worker))
                 with suppress(OSError):
                     os.pwrite(opened, text, 0)
                     os.ftruncate(opened, len(text))
 
     def release(self) -> None:
         """Let go of all names."""
+        if self._far is not None:
+            self._far.release(*(_file(a) for a, (_, alone) in self._taken.items() if alone))
         for opened, alone in self._taken.values():
             if alone:
                 with suppress(OSError):
@@ -129,7 +178,11 @@ class Lease:
             return open_descriptor(self._path(alias))
 
     def _path(self, alias: DatasetAlias) -> Path:
-        return self._folder / str(alias).lower().replace("/", "%2F")
+        return self._folder / _file(alias)
+
+
+def _file(alias: DatasetAlias) -> str:
+    return str(alias).lower().replace("/", "%2F")
 
 
 def take_lease(
@@ -141,13 +194,15 @@ def take_lease(
     waits: bool = True,
     told: Callable[[DatasetAlias, Holder | None], None] = lambda *_: None,
     pause: Callable[[float], None] = time.sleep,
+    far: FarLeases | None = None,
 ) -> tuple[Lease, Mapping[DatasetAlias, Holder | None]]:
     """Take a lease on names; return it, and the names that others have, if it does not wait.
 
     `told` hears, once for each wait, which name another run has.  Where no lock can be made the
-    lease is without it.
+    lease is without it.  With `far` other machines see what is written, and so does this one of
+    theirs.
     """
-    lease = Lease(workspace)
+    lease = Lease(workspace, far, worker)
     busy: dict[DatasetAlias, Holder | None] = {}
     try:
         for alias in _in_order([*written, *read]):
@@ -159,7 +214,7 @@ def take_lease(
                 if is_first:
                     told(alias, lease.holder(alias))
                 is_first = False
-                pause(_PAUSE)
+                pause(_PAUSE if far is None else _FAR_PAUSE)
             if alias not in busy:
                 lease.note(worker, alias)  # at once: others may wait longer
     except BaseException:

@@ -1,4 +1,4 @@
-"""Chains that end inside of an input are not read on from: reset refuses to make one of them."""
+"""Chains that end inside of an input: not read on from; reset refuses to make one."""
 
 from typing import Final
 

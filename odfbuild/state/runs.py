@@ -1,4 +1,4 @@
-"""The records of past runs: who ran what and when, what was planned, and what became of it.
+"""Records of past runs: who ran what and when, what was planned, and the outcome.
 
     runs/<id>/summary.json     a few facts, written at the start and again at the end,
                                with a checksum of the rest of it and the run
@@ -33,6 +33,8 @@ _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # as Crockford writes base 
 _TIME_DIGITS: Final = 9  # milliseconds since 1970 until the year 3084
 _RANDOM_DIGITS: Final = 3
 _SUMMARY, _PLAN, _EVENTS = "summary.json", "plan.json", "events.ndjson"
+FILES: Final = (_SUMMARY, _PLAN, _EVENTS)
+ALIVE: Final = "alive"  # stands in a record that was brought from elsewhere while its run goes on
 _CHECK: Final = "check"  # the last member of an event
 
 
@@ -342,7 +344,8 @@ def _read_summary(folder: Path) -> RunSummary | None:
         given["ended"] = None if given["ended"] is None else Timestamp.parse(given["ended"])
         given["outcome"] = Ended(given["outcome"])
         summary = RunSummary(**given)
-        if summary.outcome is Ended.RUNNING and not is_locked(folder):
+        goes_on = is_locked(folder) or os.path.exists(f"{folder}{os.sep}{ALIVE}")  # noqa: PTH110
+        if summary.outcome is Ended.RUNNING and not goes_on:
             return replace(summary, outcome=Ended.INTERRUPTED)
         return summary
     return None

@@ -1,4 +1,4 @@
-"""A workspace: the folder that holds datasets, their names, keys, and what is being made.
+"""Workspace: the folder that holds datasets, their names, keys, and work in progress.
 
     datasets/<fed01...>/{refs,blocks,data,checkpoints}/    and attestations/ where heads are signed;
                                                            nothing else, so it can be served
@@ -13,43 +13,39 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
-from odfbuild.host.files import NO_FILE
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import DatasetKind, Seed
+from odfbuild.odf.events import DatasetKind, Seed, SetPollingSource
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.chain.attestations import LocalAttestations
-from odfbuild.state.chain.checked_files import CheckedFiles
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.heads import (
     DEFAULT_LOCK_TIMEOUT,
     HEAD,
-    CorruptHeadError,
     HeadMovedError,
-    LocalHeads,
-    parse_head,
 )
 from odfbuild.state.chain.index import Index
-from odfbuild.state.chain.objects import LocalObjects
 from odfbuild.state.chain.seen_heads import SeenHeads
-from odfbuild.state.chain.stores import Stores
-from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.state.disabled import disable, disabled_folders, enable
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import make_workspace_folder
-from odfbuild.state.files.links import check_dataset_links, check_staging_links
-from odfbuild.state.files.lock import Holder, LockedError, held_by, locked, open_locked
+from odfbuild.state.files.links import check_staging_links
+from odfbuild.state.files.lock import Holder, locked, open_locked
+from odfbuild.state.homes import FolderHome, Home, file_names, unreadable
 from odfbuild.state.keys import KeyFolder
 from odfbuild.texts.redaction import excerpt
 
-_PARTS = ("refs", "blocks", "data", "checkpoints")
-_FOLDER = re.compile(r"fed01[0-9a-f]{64}")
+if TYPE_CHECKING:
+    from odfbuild.state.lease import FarLeases
+
 _HOST = r"[a-z0-9]+(?:[.-][a-z0-9]+)*"
 _NAME_FILE = re.compile(rf"{_HOST}(?:%2F{_HOST})?")
 _LONGEST_NAME = 240
@@ -95,12 +91,6 @@ class MissingHeadError(StateError):
         )
 
 
-class UnreadableChainError(StateError):
-    """The operating system refuses to read a file of a dataset."""
-
-    code = "unreadable-chain"
-
-
 class UnusableNameError(StateError):
     """An alias cannot be the name of a file."""
 
@@ -108,9 +98,15 @@ class UnusableNameError(StateError):
 
 
 class Workspace:
-    """The datasets in one folder; reading makes no folders, so an absent one is empty."""
+    """The datasets in one folder; reading makes no folders, so an absent one is empty.
+
+    `url` is where they are instead if they are in an object store; `root` then is a folder of this
+    machine for what belongs to the workspace and can be lost, or made again.
+    """
 
     is_read_only = False
+    url: str | None = None
+    far_leases: "FarLeases | None" = None
 
     def __init__(
         self,
@@ -118,18 +114,24 @@ class Workspace:
         *,
         disk: Disk | None = None,
         lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
+        home: Home | None = None,
     ) -> None:
         self.root = root
         self.keys = KeyFolder(root / "keys", disk)
         self.index = Index(root / "index.sqlite")
         self.seen = SeenHeads(root)
-        self._memory = root / "cache" / "checked"
-        self._checked: dict[DatasetId, CheckedFiles] = {}
         self._disk = disk or Disk()
         self._lock_timeout = lock_timeout
-        self._datasets = root / "datasets"
-        self._names = root / "names"
         self._staging = root / "staging"
+        self._home = home or FolderHome(
+            root,
+            self._disk,
+            lock_timeout=lock_timeout,
+            keeping=self._keeping,
+            remembers=not self.is_read_only,
+        )
+        self._names = self._home.names
+        self.look = self._home.look
         self._wrong_names: dict[str, OdfBuildError] = {}
         self._wrong_chains: dict[DatasetId, OdfBuildError] = {}
 
@@ -140,12 +142,49 @@ class Workspace:
         make_workspace_folder(self.root, folder)
         return folder
 
+    def now(self) -> float:
+        """Return the time by the clock that objects get their ages from, in seconds since 1970."""
+        return time.time()
+
+    def read_only(self) -> "Workspace":
+        """Return the same workspace, to be looked at."""
+        return ReadOnlyWorkspace(self.root)
+
+    def disable(self, dataset: DatasetId, source: SetPollingSource | None) -> None:
+        """Note that a source is not to be used; None: no source of this dataset is."""
+        disable(self.root, dataset, source)
+
+    def enable(self, dataset: DatasetId) -> bool:
+        """Let a source be used; tell whether it was disabled."""
+        return enable(self.root, dataset)
+
+    def disabled(self) -> Mapping[str, str]:
+        """Return the marks of sources that are not to be used, by the folders of their datasets."""
+        return disabled_folders(self.root)
+
+    def send_run(self, run: str) -> None:
+        """Have the record of a run, as it is here by now, where the datasets are."""
+
+    def bring_runs(self) -> None:
+        """Have the records of runs at hand that others made."""
+
+    def forget_runs(self, runs: Collection[str]) -> None:
+        """Take the records of runs away from where the datasets are."""
+
+    def read_anew(self) -> None:
+        """Trust no copy of an object that is kept elsewhere; a folder has none."""
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Say that objects are being deleted; in a folder, locks do that."""
+        yield
+
     # names and heads
 
     def names(self) -> Mapping[DatasetAlias, DatasetId]:
         """Return the ids of all datasets by alias; a damaged name is noted, see `damage`."""
         found: dict[DatasetAlias, DatasetId] = {}
-        for each in _file_names(self._names):
+        for each in self._names.list():
             try:
                 read = self._read_name(each)
             except CorruptNameError as error:
@@ -161,10 +200,7 @@ class Workspace:
 
     def names_mark(self) -> str:
         """Return what becomes another text when any dataset gets, changes or loses its name."""
-        with suppress(FileNotFoundError), os.scandir(self._names) as entries:
-            found = ((each.name, each.stat()) for each in entries)
-            return "\0".join(sorted(f"{name} {at.st_ino} {at.st_mtime_ns}" for name, at in found))
-        return ""
+        return self._names.mark()
 
     def damage(self) -> Mapping[DatasetAlias | DatasetId | Path, OdfBuildError]:
         """Return what was found to be damaged so far: datasets by name or id, or files.
@@ -173,7 +209,7 @@ class Workspace:
         """
         aliases = self.aliases() if self._wrong_chains else {}
         found: dict[DatasetAlias | DatasetId | Path, OdfBuildError] = {
-            _alias_of(name) or self._names / name: error
+            _alias_of(name) or self._names.place(name): error
             for name, error in self._wrong_names.items()
         }
         return found | {aliases.get(id, id): error for id, error in self._wrong_chains.items()}
@@ -188,20 +224,16 @@ class Workspace:
         A damaged one is noted, see `damage`.
         """
         found: dict[DatasetId, Multihash] = {}
-        folder = f"{self._datasets}{os.sep}"
-        end = f"{os.sep}refs{os.sep}{HEAD}"
-        for name in _file_names(self._datasets):
-            if _FOLDER.fullmatch(name) is None:
-                continue
-            path = f"{folder}{name}{end}"
-            id = DatasetId(bytes.fromhex(name[5:]))
-            try:
-                text = read_file(path)
-                if text is not None:
-                    found[id] = parse_head(text, path)
-            except (CorruptHeadError, OSError) as error:
-                self._wrong_chains[id] = _unreadable(path, error)
+        for id, head in self._home.heads():
+            if isinstance(head, Multihash):
+                found[id] = head
+            else:
+                self._wrong_chains[id] = head
         return found
+
+    def headless(self) -> list[DatasetId]:
+        """Return the datasets without a head that only `gc` by objects can take away."""
+        return self._home.headless()
 
     def named_heads(self) -> Mapping[DatasetAlias, Multihash]:
         """Return the heads of all datasets that have a name, without a look at their chains."""
@@ -210,10 +242,7 @@ class Workspace:
 
     def locks(self) -> Mapping[DatasetId, Holder]:
         """Return who is changing which dataset just now, as far as they said."""
-        notes = self.root / "cache" / "locks"
-        names = [name for name in _file_names(notes) if _FOLDER.fullmatch(name)]
-        found = ((name, held_by(self._datasets / name, notes / name)) for name in names)
-        return {DatasetId(bytes.fromhex(name[5:])): by for name, by in found if by is not None}
+        return self._home.locks()
 
     def states(
         self, names: Mapping[DatasetAlias, DatasetId] | None = None
@@ -262,7 +291,7 @@ class Workspace:
             if state is None and self._id_of(alias) == id:  # else it was taken away just now
                 raise MissingHeadError(alias)
         except (OdfBuildError, OSError) as error:
-            self._wrong_chains[id] = _unreadable(str(self._datasets / id.multibase), error)
+            self._wrong_chains[id] = unreadable(self._home.place(id), error)
             return None
         return state
 
@@ -278,27 +307,7 @@ class Workspace:
 
     def dataset(self, id: DatasetId) -> Dataset:
         """Return the dataset of an id whether or not it has a block; makes nothing on disk."""
-        folder = self._datasets / id.multibase
-        note = self.root / "cache" / "locks" / id.multibase
-        heads = LocalHeads(folder, self._disk, timeout=self._lock_timeout, note=note)
-        blocks, data, checkpoints = (LocalObjects(folder / part, self._disk) for part in _PARTS[1:])
-        stores = Stores(
-            heads=heads,
-            blocks=blocks,
-            data=data,
-            checkpoints=checkpoints,
-            checked=self._checked_files(id),
-            attestations=LocalAttestations(folder / "attestations", self._disk),
-        )
-        return Dataset(id, stores, self.index, self.seen)
-
-    def _checked_files(self, id: DatasetId) -> CheckedFiles:
-        known = self._checked.get(id)
-        if known is not None:
-            return known
-        check_dataset_links(self._datasets / id.multibase)
-        memory = None if self.is_read_only else self._memory / id.multibase
-        return self._checked.setdefault(id, CheckedFiles(memory))
+        return Dataset(id, self._home.stores(id), self.index, self.seen)
 
     def create(
         self,
@@ -334,8 +343,7 @@ class Workspace:
         try:
             self.name(alias, new)
         except AliasTakenError:  # by who made it meanwhile; of ours nobody knows
-            with self.dataset(new).stores.heads.lock():
-                shutil.rmtree(self._datasets / new.multibase)
+            self._home.drop(new, state.head)
             if id is None:
                 self.keys.forget(new)
             raise
@@ -352,18 +360,8 @@ class Workspace:
 
     def make_room(self, id: DatasetId) -> Dataset:
         """Make the folders of a dataset and return it, ready for its first block."""
-        folder = self._datasets / id.multibase
-        self._make_folder(self._datasets)
-        check_dataset_links(folder)
-        for part in _PARTS:
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        for each in (folder, self._datasets):
-            self._disk.sync(each)
+        self._home.make_room(id)
         return self.dataset(id)
-
-    def _make_folder(self, folder: Path) -> None:
-        """Have a folder of the workspace; records and caches may have made the root before."""
-        make_workspace_folder(self.root, folder, disk=self._disk)
 
     def take_in(self, id: DatasetId, folder: Path) -> Dataset:
         """Make a folder that is whole and on disk a dataset, at once; it has no name yet.
@@ -371,50 +369,19 @@ class Workspace:
         The folder lies on the disk of the workspace.  What an interrupted creation left in its
         place goes.  Raises StateError if there is a dataset, LockedError if one is being made.
         """
-        place = self._datasets / id.multibase
-        self._make_folder(self._datasets)
-        self._drop_headless(place)
-        try:
-            self._disk.rename(folder, place)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            raise StateError(
-                what=f"there is a dataset {id} already",
-                why="somebody else brought it meanwhile",
-                fix="look at it: odfbuild status",
-            ) from error
-        for each in (place, self._datasets):
-            self._disk.sync(each)
+        self._home.take_in(id, folder)
         return self.dataset(id)
-
-    def _drop_headless(self, place: Path) -> None:
-        if not place.is_dir() or (place / "refs" / HEAD).exists():
-            return
-        check_dataset_links(place)
-        opened = open_locked(place)
-        if opened is None:
-            raise LockedError(place, None)
-        shutil.rmtree(place)
-        os.close(opened)
 
     def name(self, alias: DatasetAlias, id: DatasetId) -> None:
         """Give a dataset its name, the last step of making it.
 
         Raises AliasTakenError, and ClearedAwayError if the dataset is gone.
         """
-        with self._naming():
+        with self._names.changing():
             self._refuse_taken(alias)
             if self.dataset(id).head() is None:
                 raise ClearedAwayError(alias)
             self._put_name(alias, id)
-
-    @contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Keep others from changing names for a while."""
-        self._make_folder(self._names)
-        with self._keeping(self._names):
-            yield
 
     @contextmanager
     def _keeping(self, folder: Path) -> Iterator[None]:
@@ -423,16 +390,10 @@ class Workspace:
             yield
 
     def _put_name(self, alias: DatasetAlias, id: DatasetId) -> None:
-        path = self._name_path(alias)
-        near = pending(self._names)
         try:
-            self._disk.write(near, f"{id}\n{alias}\n".encode())
-            self._disk.link(near, path)
+            self._names.create(_name_file(alias), _name_text(alias, id))
         except FileExistsError as error:
             raise self._taken(alias, self._id_of(alias)) from error
-        finally:
-            near.unlink(missing_ok=True)
-        self._disk.sync(self._names)
 
     def rename(self, old: DatasetAlias, new: DatasetAlias) -> None:
         """Give a dataset another name; its id and chain stay.
@@ -440,7 +401,7 @@ class Workspace:
         A crash half way leaves it with both names; renaming it once more ends that.  Raises
         AliasTakenError when another dataset has the new name.
         """
-        with self._naming():
+        with self._names.changing():
             self._rename(old, new)
 
     def _rename(self, old: DatasetAlias, new: DatasetAlias) -> None:
@@ -452,14 +413,11 @@ class Workspace:
                 fix="plan again",
             )
         if old == new:
-            near = pending(self._names)
-            self._disk.write(near, f"{id}\n{new}\n".encode())
-            self._disk.rename(near, self._name_path(new))
-        else:
-            if self._id_of(new) != id:
-                self._put_name(new, id)
-            self._name_path(old).unlink(missing_ok=True)
-        self._disk.sync(self._names)
+            self._names.replace(_name_file(new), _name_text(new, id))
+            return
+        if self._id_of(new) != id:
+            self._put_name(new, id)
+        self._names.remove(_name_file(old))
 
     def remove(self, alias: DatasetAlias, id: DatasetId, expected: Multihash) -> None:
         """Take the name and then the head of a dataset away; its objects stay where they are.
@@ -468,12 +426,11 @@ class Workspace:
         the dataset has another name by now.
         """
         dataset = self.dataset(id)
-        with dataset.stores.heads.lock(), self._naming():
+        with dataset.stores.heads.lock(), self._names.changing():
             if (actual := dataset.head()) != expected:
                 raise HeadMovedError(expected, actual)
             if self._id_of(alias) == id:
-                self._name_path(alias).unlink()
-                self._disk.sync(self._names)
+                self._names.remove(_name_file(alias))
             elif id in self.names().values():
                 raise StateError(
                     what=f"{alias} was renamed meanwhile",
@@ -488,7 +445,7 @@ class Workspace:
     def staging(self) -> Iterator[Path]:
         """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
         check_staging_links(self.root)
-        self._make_folder(self._staging)
+        make_workspace_folder(self.root, self._staging, disk=self._disk)
         with self._keeping(self._staging):
             self._sweep()
             folder = self._staging / secrets.token_hex(8)
@@ -503,7 +460,7 @@ class Workspace:
 
     def _sweep(self) -> None:
         """Delete the folders of processes that are gone: theirs alone are not locked."""
-        for name in _file_names(self._staging):
+        for name in file_names(self._staging):
             folder = self._staging / name
             with suppress(FileNotFoundError):  # its own step may be deleting it just now
                 if folder.is_symlink() or not folder.is_dir():
@@ -515,15 +472,15 @@ class Workspace:
     # name files
 
     def _id_of(self, alias: DatasetAlias) -> DatasetId | None:
-        found = self._read_name(self._name_path(alias).name)
+        found = self._read_name(_name_file(alias))
         return None if found is None else found[1]
 
     def _read_name(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
         try:
-            text = read_file(f"{self._names}{os.sep}{name}")
+            text = self._names.read(name)
         except OSError as error:
             raise CorruptNameError(
-                what=f"{self._names / name} cannot be read: {error.strerror}",
+                what=f"{self._names.place(name)} cannot be read: {error.strerror}",
                 why="it holds the id of a dataset and its name",
                 fix="look at its access rights, or restore it from a copy",
             ) from error
@@ -535,13 +492,10 @@ class Workspace:
             if not rest and _name_file(alias) == name:
                 return alias, DatasetId.parse(id)
         raise CorruptNameError(
-            what=f"{self._names / name} is damaged",
+            what=f"{self._names.place(name)} is damaged",
             why="it holds the id of a dataset and its name, a line each",
             fix="restore it from a copy; the id is the name of a folder in datasets/",
         )
-
-    def _name_path(self, alias: DatasetAlias) -> Path:
-        return self._names / _name_file(alias)
 
     def _refuse_taken(self, alias: DatasetAlias) -> None:
         id = self._id_of(alias)
@@ -566,14 +520,8 @@ def _alias_of(name: str) -> DatasetAlias | None:
     return None
 
 
-def _unreadable(place: str, error: OdfBuildError | OSError) -> OdfBuildError:
-    if isinstance(error, OdfBuildError):
-        return error
-    return UnreadableChainError(
-        what=f"{error.filename or place} cannot be read: {error.strerror or error}",
-        why="the operating system refuses it",
-        fix="look at its access rights, or restore it from a copy",
-    )
+def _name_text(alias: DatasetAlias, id: DatasetId) -> bytes:
+    return f"{id}\n{alias}\n".encode()
 
 
 def _name_file(alias: DatasetAlias) -> str:
@@ -586,18 +534,6 @@ def _name_file(alias: DatasetAlias) -> str:
             fix="give the dataset another name",
         )
     return name
-
-
-def _file_names(folder: Path) -> list[str]:
-    """Return the names in a folder in order, without those that start with a dot."""
-    try:
-        return sorted(each for each in os.listdir(folder) if not each.startswith("."))  # noqa: PTH208
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        if error.errno not in NO_FILE:
-            raise
-        raise _unreadable(str(folder), error) from error
 
 
 class ReadOnlyError(StateError):

@@ -1,1 +1,1 @@
-"""What messages are made of: texts without credentials, and names that a mistyped one may mean."""
+"""Parts of messages: texts without credentials, and suggestions for mistyped names."""

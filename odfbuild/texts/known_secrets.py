@@ -1,4 +1,4 @@
-"""The credentials that are known: no text that is made of what others said has them.
+"""Known credentials, which are removed from every text that quotes others.
 
 Those of a source are known while it is read, to its thread (`odfbuild.texts.redaction.hiding`);
 those of repositories from when they are read on, to the whole process (`keep_hidden` there).  This

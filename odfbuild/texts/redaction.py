@@ -1,4 +1,4 @@
-"""Credentials in texts: where they stand in a source, and the texts without them.
+"""Credentials in texts: their places in a source, and the texts without them.
 
 A URL carries them as user and password or in its query, as signed URLs do; a header as its value.
 What is a template (`${{ env.X }}`) is no credential: its value never stands in a definition.

@@ -1,4 +1,4 @@
-"""Names that a mistyped one may have meant.  Pure."""
+"""Suggestions for a mistyped name.  Pure."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -29,7 +29,7 @@ _MADE = (
 )
 _ABOUT = {
     "events": "Metadata of datasets as values: blocks, their events and what these are made of",
-    "messages": "What coordinator and engine say to each other, as values",
+    "messages": "Messages between coordinator and engine, as values",
 }
 _HOMES = {
     "odfbuild.odf.identity": ("DatasetId", "Multihash"),

@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--spark", action="store_true", help="run steps on Spark")
+    parser.add_argument("--around", action="store_true", help="settings, templates, packages, ...")
     parser.add_argument("--quiet", action="store_true", help="one line for each difference")
     chosen = parser.parse_args()
     count: Counter[str] = Counter()
@@ -32,7 +33,9 @@ def main() -> None:
             stack.enter_context(SparkEngine(Path(top) / "jvm", cores=2)).prepare()
             engine = None
         for seed in range(chosen.first, chosen.first + chosen.projects):
-            for found in differences(seed, Path(top) / f"{seed}", engine, rounds=chosen.rounds):
+            for found in differences(
+                seed, Path(top) / f"{seed}", engine, rounds=chosen.rounds, around=chosen.around
+            ):
                 count[found if isinstance(found, str) else found.law] += 1
                 if isinstance(found, Difference):
                     bad.append(seed)

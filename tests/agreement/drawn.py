@@ -88,15 +88,30 @@ class Drawn:
 
     def laid_out(self) -> Mapping[str, bytes | None]:
         """Return all files of the project, None for those to be deleted."""
-        moved = [{"from": old, "to": new} for old, new in self.moved.items()]
-        settings: dict[str, Any] = {"odfbuild": 1, "name": "drawn", "moved": moved}
-        found: dict[str, bytes | None] = {"odfbuild.yaml": json.dumps(settings).encode()}
-        for name, each in self.datasets.items():
-            text = json.dumps(self._definition(name, each), indent=1)
-            found[f"datasets/{name}.yaml"] = text.encode()
-        gone = {name for name in self.files if name.startswith("datasets/")} - found.keys()
+        found: dict[str, bytes | None] = {
+            "odfbuild.yaml": json.dumps(self.settings()).encode(),
+            **{name: text.encode() for name, text in self.placed(self.definitions()).items()},
+        }
+        gone = {name for name in self.files if not name.startswith("data/")} - found.keys()
         self.files |= {**found, **dict.fromkeys(gone)}
         return self.files
+
+    def settings(self) -> dict[str, Any]:
+        """Return what odfbuild.yaml holds."""
+        moved = [{"from": old, "to": new} for old, new in self.moved.items()]
+        return {"odfbuild": 1, "name": "drawn", "moved": moved}
+
+    def definitions(self) -> dict[str, Mapping[str, Any]]:
+        """Return all definitions by name."""
+        return {name: self._definition(name, each) for name, each in self.datasets.items()}
+
+    def placed(self, definitions: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """Return the files that definitions stand in."""
+        return {f"datasets/{n}.yaml": json.dumps(d, indent=1) for n, d in definitions.items()}
+
+    def known(self) -> dict[str, tuple[dict[str, str], str]]:
+        """Return the columns and the event time of all that may be an input."""
+        return {name: (each.columns, each.time) for name, each in self.datasets.items()}
 
     # Datasets
 
@@ -124,7 +139,7 @@ class Drawn:
 
     def _add_derived(self) -> str:
         draw = self._draw
-        known = list(self.datasets)
+        known = list(self.known())
         inputs = draw.sample(known, min(len(known), draw.choice((1, 1, 2))))
         found = self._query(inputs)
         name = self._name("d")
@@ -139,7 +154,7 @@ class Drawn:
             forms = [_union, _join, _left_join, _anti_join]
         if self._faulty and draw.random() < 0.3:
             forms = _FAULTY_FORMS
-        seen = [(self.datasets[name].columns, self.datasets[name].time) for name in inputs]
+        seen = [self.known()[name] for name in inputs]
         visible = [({c: t for c, t in columns.items() if c != "op"}, at) for columns, at in seen]
         query, columns, time = draw.choice(forms)(draw, visible)
         made = _Derived(list(inputs), query, columns, time)
@@ -213,7 +228,7 @@ class Drawn:
         name = self._draw.choice(derived)
         old = self.datasets[name]
         assert isinstance(old, _Derived)
-        if not self.datasets.keys() >= set(old.inputs):
+        if not self.known().keys() >= set(old.inputs):
             return None  # what it reads is gone
         self.datasets[name] = self._query(old.inputs)
         self.datasets[name].note = old.note

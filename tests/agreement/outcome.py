@@ -15,6 +15,7 @@ from unittest.mock import patch
 from odfbuild.cli.main import main
 from odfbuild.executors.engine.protocol import Engine
 from odfbuild.executors.engine.spark import engine as spark
+from tests.agreement.around import Around
 from tests.agreement.drawn import Drawn
 from tests.support.process.inside import lay_out
 from tests.support.projects import Done
@@ -34,10 +35,13 @@ class Difference:
 
 
 def differences(
-    seed: int, folder: Path, engine: Engine | None, *, rounds: int = 3
+    seed: int, folder: Path, engine: Engine | None, *, rounds: int = 3, around: bool = False
 ) -> Iterator[Difference | str]:
-    """Yield how each round of a project ended, and every law that it broke; None is Spark."""
-    drawn = Drawn(seed)
+    """Yield how each round of a project ended, and every law that it broke; None is Spark.
+
+    `around` draws settings, templates, packages and inputs from a repository as well.
+    """
+    drawn = Around(seed, folder) if around else Drawn(seed)
     changes: list[str] = []
     instead = patch.object(spark, "SparkEngine", lambda *_, **__: engine)
     with contextlib.nullcontext() if engine is None else instead:
@@ -47,7 +51,7 @@ def differences(
                 if content is None:
                     (folder / name).unlink(missing_ok=True)
             broken = False
-            for found in _round(folder):
+            for found in _round(folder, drawn):
                 yield (
                     found
                     if isinstance(found, str)
@@ -57,21 +61,27 @@ def differences(
             if broken or number == rounds - 1:
                 break
             changes += [f"round {number + 1}:", *drawn.changed()]
-    shutil.rmtree(folder, ignore_errors=True)
+    for each in folder.parent.glob(f"{folder.name}*"):
+        shutil.rmtree(each, ignore_errors=True)
 
 
-def _round(folder: Path) -> Iterator[Difference | str]:
-    checked, planned = run_inside(folder, "check"), run_inside(folder, "plan", "-o", "json")
-    said = "".join(f"--- {n}\n{d.code}\n{d.out[-6000:]}{d.err[-3000:]}\n" for n, d in
-                   (("check", checked), ("plan", run_inside(folder, "plan"))))  # fmt: skip
+def _round(folder: Path, drawn: Drawn) -> Iterator[Difference | str]:
+    before = _before(folder, drawn) if isinstance(drawn, Around) else {}
+    far = ("--refresh", "all") if isinstance(drawn, Around) and drawn.publisher else ()
+    checked, planned = run_inside(folder, "check"), run_inside(folder, "plan", "-o", "json", *far)
+    seen = {**before, "check": checked, "plan": run_inside(folder, "plan", *far)}
+    said = "".join(f"--- {n}\n{d.code}\n{d.out[-6000:]}{d.err[-3000:]}\n" for n, d in seen.items())
     if checked.code != 0 and planned.code == 0:
         yield Difference("check refuses, plan passes", (), said)
     applied = run_inside(folder, "apply", "--yes")
     said += f"--- apply\n{applied.code}\n{applied.out[-1500:]}{applied.err[-3000:]}\n"
-    for name, each in (("check", checked), ("plan", planned), ("apply", applied)):
+    for name, each in {**before, "check": checked, "plan": planned, "apply": applied}.items():
         if "Traceback" in each.err or "bug" in each.err or each.code not in {0, 1, 3, 4}:
             yield Difference(f"{name} ends with {each.code}", (), said)
     passed = planned.code == 0
+    for name in ("lock", "lock --check"):
+        if name in before and before[name].code != 0 and applied.code == 0:
+            yield Difference(f"{name} refuses, apply passes", (), said)
     # What values a file has, no plan has read.
     unfit = any(f"error[{code}]" in applied.err for code in ("invalid-source", "merge-input"))
     if passed and applied.code != 0 and not unfit:
@@ -81,13 +91,25 @@ def _round(folder: Path) -> Iterator[Difference | str]:
     if not passed and not unfit and "FAILED" in applied.err + applied.out:
         yield Difference("a step of what plan left in fails", (), said)
     if passed and applied.code == 0:
-        again = run_inside(folder, "plan", "-o", "json")
+        again = run_inside(folder, "plan", "-o", "json", *far)
         steps = ["?"] if again.code != 0 else _left(json.loads(again.out))
         if again.code != 0 or steps:
             yield Difference(
                 "something is left after apply", (), f"{said}--- again\n{again.out}{again.err}"
             )
     yield f"plan {planned.code}, apply {applied.code}"
+
+
+def _before(folder: Path, drawn: Around) -> dict[str, Done]:
+    """Return what came of what is done before a plan; the publisher has published by then."""
+    if drawn.publisher is not None:
+        lay_out(drawn.publisher.folder, drawn.publisher.laid_out())
+        run_inside(drawn.publisher.folder, "apply", "--yes", "--gate", "off")
+        drawn.publisher.publish()
+    done = {name: run_inside(folder, name) for name in drawn.commands()}
+    if "lock" in done and done["lock"].code == 0:
+        done["lock --check"] = run_inside(folder, "lock", "--check")
+    return done
 
 
 def _left(plan: Any) -> list[str]:
@@ -107,7 +129,7 @@ def run_inside(folder: Path, command: str, *arguments: str) -> Done:
     """Run a command in this process."""
     out, err = io.StringIO(), io.StringIO()
     code: object = None
-    line = patch.object(sys, "argv", ["odfbuild", command, "-C", str(folder), *arguments])
+    line = patch.object(sys, "argv", ["odfbuild", *command.split(), "-C", str(folder), *arguments])
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), line:
         try:
             main()

@@ -62,6 +62,13 @@ REFUSED = {
     "select t, interval '1' day as i from src": ("unstorable-type", "i", "INTERVAL"),
     "select t, null as z from src": ("unstorable-type", "z", "VOID"),
     "select t, array(struct(v)) as l from src": ("unhashable-type", "l", "to_json(...)"),
+    "select t, struct(v as a, d as a) as s from src": ("duplicate-column", "s", "rename one"),
+    "select t, max(struct(v, v)) as s from src group by t": ("duplicate-column", "s", "rename one"),
+    "select t, struct(struct(v, 1 as v)) as s from src": (
+        "duplicate-column",
+        "s",
+        "'v'",
+    ),
     "select t, struct() as s from src": ("unhashable-type", "s", "to_json(...)"),
     "select u as t, k from src": ("null-event-time", "t", "WHERE ... IS NOT NULL"),
     "select cast(u as date) as t, k from src": ("null-event-time", "t", "WHERE ... IS NOT NULL"),

@@ -310,7 +310,7 @@ def _undo(project: app.Opened, world: World) -> None:
 
 
 def _gc(project: app.Opened, world: World) -> None:
-    collect_garbage(project, Collection(before=time.time() + 3600, keep_runs=100))
+    collect_garbage(project, Collection(age=-3600, keep_runs=100))
 
 
 def _move(to: DatasetAlias) -> Command:

@@ -21,6 +21,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "executors/ingest/process/sandbox_program.py": "a path only, to say that a program may use it",
     "executors/ingest/fetch/container.py": "without links or waiting, then refuses what is no file",
     "executors/ingest/read/notes.py": "writes a new file",
+    "state/remote/cache.py": "a lock, made without following a link",
     "executors/engine/spark/jvm/archive.py": "writes a log and a lock of its own",
     "executors/engine/spark/jvm/launch.py": "writes a new file",
     "executors/testing/test_workspace.py": "writes a new file",

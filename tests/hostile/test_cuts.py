@@ -116,6 +116,7 @@ SLICES = {
     "serve/frames.py": {"reason.encode()[:_LONGEST_REASON]": OWN},
     "serve/settings.py": {"sha256(str(workspace.resolve()).encode()).hexdigest()[:32]": DIGEST},
     "serve/tokens.py": {"digest[:12]": DIGEST},
+    "state/remote/workspace.py": {"hashlib.sha256(url.encode()).hexdigest()[:32]": DIGEST},
     "state/memory/plans.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
     "texts/redaction.py": {"text[:most - 3]": REDACTED, "form[:_SHORTEST_PART]": DATA},
     "state/chain/index.py": {"sums[at:at + _SUM_BYTES]": DATA},

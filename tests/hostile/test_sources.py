@@ -2,10 +2,6 @@
 
 import os
 import re
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +21,7 @@ from odfbuild.host.permissions import (
 )
 from odfbuild.odf.events import EnvVar, FetchStepContainer, FetchStepFilesGlob
 from tests.support.process.runtimes import Played, play
+from tests.support.servers.babbling import HEADS, babbling
 
 SECRET = "hunter2-is-not-for-you"
 
@@ -198,13 +195,6 @@ def test_no_image_is_an_option(image: str, tmp_path: Path) -> None:
 # Servers that do not end
 
 LINES = b"220-and\r\n" + b"so on\r\n" * 9999
-HEADS = {
-    "heads": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 99),
-    "headers": (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 99),
-    "a header": (b"HTTP/1.1 200 OK\r\nA: ", b"b" * 999),
-    "a size": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0" * 999),
-    "a trailer": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: b\r\n" * 99),
-}
 
 
 @pytest.mark.holds("server-bounds")
@@ -227,29 +217,3 @@ def test_an_answer_of_ftp_without_end_is_an_error(first: list[bytes], tmp_path: 
         with pytest.raises(UnreachableError, match="cannot be fetched") as caught:
             ftp.download(request, tmp_path / "cache", pause=lambda _: None)
     assert "answer has more than" in caught.value.why
-
-
-@contextmanager
-def babbling(first: list[bytes], block: bytes) -> Iterator[int]:
-    """Run a server that says this, waits for a question, and then says `block` without end."""
-
-    def talk(line: socket.socket) -> None:
-        with suppress(OSError):
-            for each in first:
-                line.sendall(each)
-            if first:
-                line.recv(999)
-            while True:
-                line.sendall(block)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            with suppress(OSError):
-                while True:
-                    line, _ = server.accept()
-                    with line:
-                        talk(line)
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname()[1]

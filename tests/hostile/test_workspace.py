@@ -76,6 +76,19 @@ def test_nothing_is_swept_over_a_link(ours: Inside, place: str) -> None:
 
 
 @pytest.mark.holds("bytes-workspace-links")
+@pytest.mark.parametrize("place", ["bad-rows", f"bad-rows/{ID.multibase}", "comes-later/x"])
+def test_rows_are_put_aside_in_no_folder_behind_a_link(ours: Inside, place: str) -> None:
+    settings = "odfbuild: 1\ndefaults: {'kind:root': {bad_rows: divert}}\n"
+    (ours.project / "odfbuild.yaml").write_text(settings)
+    (ours.project / "data" / "2.csv").write_text(GOOD + "no date at all,x,y\n")
+    photo = link(ours.project, place)
+    done = ours("apply", "--yes")
+    assert done.code == 1
+    assert "error[workspace-link]" in done.err, done.err
+    assert [each.name for each in photo.parent.parent.rglob("*")] == ["2020", "1.jpg"]
+
+
+@pytest.mark.holds("bytes-workspace-links")
 def test_a_workspace_may_be_a_link_itself_and_a_plan_says_so(ours: Inside, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (ours.project / ".odfbuild").symlink_to(tmp_path / "disk")

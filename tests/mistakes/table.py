@@ -194,6 +194,15 @@ QUERIES = {
     "a file is read": _query("select at, id from csv.`/etc/passwd`"),
     "sides of a union differ": _query("select at, id from o union all select at from o"),
     "a name that both sides have": _query("select at, id from o join o as p on o.id = p.id"),
+    "a column that a subquery has twice": _query(
+        "select at, id from (select at, id, cents as id from o) as p"
+    ),
+    "a field that a struct has twice": _query(
+        "select at, struct(id as a, cents as a).a as b from o"
+    ),
+    "a field that a column of structs has twice": _query(
+        "select at, s.a from (select at, array(struct(id as a, cents as a)) as s from o) as p"
+    ),
     "a jinja variable": _query("select at, id from {{ table }}"),
     "a parameter": _query("select at, id from o where id = :id"),
 }

@@ -23,6 +23,11 @@ ANSWERS = Path(__file__).with_name("answers")
 _SAID = re.compile(r"\b(?:warning|note)\[|\bODF\d{3}\b")
 _RUN = re.compile(r"--resume \S+")
 _STEP = re.compile(r"^\[\d/\d\] .*\n", re.MULTILINE)
+_AT_NAME = re.compile(r"(?:error|warning)\[([\w-]+)\].*\n +\d+ \| +name: ")
+_OF_NAMES = {"invalid-name", "duplicate-name", "generated-name", "still-declared", "duplicate-key"}
+_OF_NAMES |= {"wrong-type", "template-undefined", "template-error", "template-syntax", "yaml-tag"}
+_OF_NAMES |= {"yaml-syntax", "yaml-key", "unchosen-input", "config"}
+"""What is said of a name, or of a dataset as a whole; anything else has a place of its own."""
 Golden = Callable[[Path, str], None]
 
 
@@ -35,6 +40,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_there_are_as_many_as_promised() -> None:
     names = [name for group in TABLE.values() for name in group]
     assert len(names) == len(set(names)) >= 120
+
+
+def test_what_is_said_of_a_part_of_a_definition_is_said_where_that_stands() -> None:
+    texts = [path.read_text("utf-8") for path in Path(__file__).parents[1].rglob("*.txt")]
+    found = {code for text in texts for code in _AT_NAME.findall(text)}
+    assert found
+    assert found <= _OF_NAMES
 
 
 @pytest.mark.parametrize("group", TABLE)

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odfbuild.app import open_project
+from odfbuild.cli.arguments.scope import run_settings_of
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import AddData
 from odfbuild.odf.refs import DatasetAlias
@@ -276,6 +278,30 @@ def test_a_plan_that_looked_at_nothing_pulls_nothing(teams: Teams) -> None:
 
 
 # what is refused
+
+
+@pytest.mark.parametrize("wrong", ["defaults: {nowhere: {tags: [x]}}", "selectors: 1", "moved: {"])
+def test_a_fault_elsewhere_in_the_settings_hides_no_repository(teams: Teams, wrong: str) -> None:
+    _, b = teams
+    b.write("odfbuild.yaml", f"{(b.folder / 'odfbuild.yaml').read_text('utf-8')}{wrong}\n")
+    done = b.run("plan")
+    assert done.code == 1
+    assert "unknown-repository" not in done.err
+
+
+def test_a_repository_that_no_settings_name_is_named_beside_other_faults(teams: Teams) -> None:
+    _, b = teams
+    b.write("odfbuild.yaml", "odfbuild: 1\nname: b\ndefaults: {nowhere: {tags: [x]}}\n")
+    assert "there is no repository named 'hub'" in b.run("plan").err
+
+
+def test_a_definition_without_a_name_is_that_of_no_input(teams: Teams) -> None:
+    _, b = teams
+    assert b.run("apply", "-y").code == 0
+    b.write("datasets/other.yaml", "kind: [\n")
+    done = b.run("plan")
+    assert done.code == 1
+    assert "input-left-out" not in done.out
 
 
 def test_a_breaking_change_is_stopped_at_the_gate_of_its_readers(teams: Teams) -> None:
@@ -580,10 +606,12 @@ def test_a_dataset_that_a_repository_lacks_bars_its_readers_alone(teams: Teams) 
 
 def test_a_repository_that_nobody_knows_is_refused_where_it_is_named(teams: Teams) -> None:
     _, b = teams
-    b.write("datasets/daily.yaml", DAILY.replace("hub/", "hubb/"))
-    done = b.run("check")
-    assert "datasets/daily.yaml:9:23: error[unknown-repository]" in done.out + done.err
-    assert "fix: say where it is: repositories: {hubb: URL}" in done.out + done.err
+    declare = "or say where it is: repositories: {%s: URL} in odfbuild.yaml"
+    for name, fix in {"hubb": "did you mean 'hub'?", "store": "use one of: hub"}.items():
+        b.write("datasets/daily.yaml", DAILY.replace("hub/", f"{name}/"))
+        done = b.run("check")
+        assert "datasets/daily.yaml:9:23: error[unknown-repository]" in done.out + done.err
+        assert f"fix: {fix}, {declare % name}" in done.out + done.err
 
 
 def test_a_definition_that_takes_the_name_of_an_input_is_refused(teams: Teams) -> None:
@@ -712,6 +740,21 @@ def test_a_repository_is_read_over_the_web(teams: Teams) -> None:
     assert done.code == 1
     assert "unreachable-repository" in done.err
     assert b.run("plan").code == 0
+
+
+def test_pulls_count_for_the_pool_of_their_repository(teams: Teams) -> None:
+    a, b = teams
+    a.publish("rates", "acme/other")
+    b.write("datasets/more.yaml", DAILY.replace("daily", "more").replace("/rates", "/other"))
+    project = open_project(b.folder)
+    settings = run_settings_of(project, ["hub=1"])
+    rates, other, daily = map(DatasetAlias.parse, ("hub.acme/rates", "hub.acme/other", "daily"))
+    assert not settings.has_room(other, [rates])
+    assert settings.has_room(other, [daily])
+    assert run_settings_of(project, ["hub=2"]).has_room(other, [rates])
+    refused = b.run("apply", "-y", "--pool", "hug=1")
+    assert refused.code != 0
+    assert "did you mean 'hub'?" in refused.err
 
 
 def test_an_undone_pull_is_made_again(teams: Teams) -> None:

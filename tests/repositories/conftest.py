@@ -1,4 +1,4 @@
-"""A real object store and a server of datasets for the session, and places in them."""
+"""A server of datasets for the session, and places in it and in an object store."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -17,23 +17,8 @@ from tests.repositories.places import (
 )
 from tests.support.servers.cutting_proxy import proxying_cuts
 from tests.support.servers.datasets import DatasetServer, serving_datasets
-from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 _PREFIXES = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def running_store() -> Iterator[ObjectServer]:
-    with serving_objects() as server:
-        yield server
-
-
-@pytest.fixture
-def store(running_store: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
-    """Return a running object store, with its credentials in the environment."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    return running_store
 
 
 @pytest.fixture(scope="session")

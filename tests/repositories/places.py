@@ -12,16 +12,18 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.repositories.intake import Arrival
-from odfbuild.repositories.protocol import ChainSource, ChainTarget, Moved, files_of
+from odfbuild.repositories.protocol import ChainSource, ChainTarget, files_of
 from odfbuild.repositories.smart.client import SmartDataset, TransferPatience
 from odfbuild.repositories.transports import http
 from odfbuild.repositories.transports.folder import FolderFiles
-from odfbuild.repositories.transports.object_store import Bucket, ObjectFiles
+from odfbuild.repositories.transports.object_store import ObjectFiles
 from odfbuild.repositories.transports.simple import FileWriter, SimpleSource, SimpleTarget
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import check_bytes
+from odfbuild.state.remote.bucket import Bucket
+from odfbuild.state.remote.client import Moved
 from tests.support.data.histories import QuickDisk
-from tests.support.servers.cutting_proxy import CuttingProxy, Where
+from tests.support.servers.cutting_proxy import CuttingProxy, Where, proxying_cuts
 from tests.support.servers.datasets import DatasetServer
 from tests.support.servers.object_store import ObjectServer
 
@@ -32,6 +34,7 @@ __all__ = [
     "FilePlace",
     "Place",
     "ServedPlace",
+    "WebPlace",
     "files_in",
     "files_of_dataset",
     "served",
@@ -92,7 +95,6 @@ class FilePlace(Place):
         self, writer: Callable[[], FileWriter], files: Callable[[], dict[str, bytes]]
     ) -> None:
         self.writer = writer
-        self.reader: Callable[[], SimpleSource] | None = None
         self._files = files
 
     def files(self) -> dict[str, bytes]:
@@ -102,12 +104,44 @@ class FilePlace(Place):
         return SimpleTarget(self.writer(), parallel=2)
 
     def source(self) -> SimpleSource:
-        return self.target() if self.reader is None else self.reader()
+        return self.target()
 
     @contextmanager
     def breaking(self, at: int, where: Where) -> Iterator[SimpleTarget]:
         after = where in ("after", "answering")
         yield SimpleTarget(Breaking(self.writer(), at, after=after), parallel=2)
+
+
+class WebPlace(FilePlace):
+    """A folder that a web server reads out, also over a line that can be cut."""
+
+    def __init__(self, folder: Path, port: int, proxy: CuttingProxy) -> None:
+        super().__init__(lambda: FolderFiles(folder, QuickDisk()), lambda: files_in(folder))
+        self._port = port
+        self._proxy = proxy
+
+    def source(self) -> SimpleSource:
+        return http.dataset_at(f"http://127.0.0.1:{self._port}/")
+
+    @contextmanager
+    def breaking(self, at: int, where: Where) -> Iterator[SimpleTarget]:
+        with self._proxy.breaking(at, where), super().breaking(at, where) as target:
+            near = http.dataset_at(f"http://127.0.0.1:{self._proxy.port}/")
+            try:
+                yield _ReadElsewhere(near, target)
+            finally:
+                near.close()
+
+
+class _ReadElsewhere(SimpleTarget):
+    """A dataset that is read in another way than it is written."""
+
+    def __init__(self, source: SimpleSource, target: SimpleTarget) -> None:
+        super().__init__(target._writer, parallel=target._parallel)
+        self.head = source.head  # type: ignore[method-assign]
+        self.blocks = source.blocks  # type: ignore[method-assign]
+        self.read = source.read  # type: ignore[method-assign]
+        self.attestation = source.attestation  # type: ignore[method-assign]
 
 
 class ServedPlace(Place):
@@ -162,17 +196,16 @@ def in_bucket(server: ObjectServer, prefix: str) -> FilePlace:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[FilePlace]:
+def served(folder: Path) -> Iterator[WebPlace]:
     """Give a folder that a web server reads out."""
     handler = partial(_Quiet, directory=str(folder))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    place = in_folder(folder)
-    place.reader = lambda: http.dataset_at(f"http://127.0.0.1:{server.server_address[1]}/")
     try:
-        yield place
+        with proxying_cuts(server.server_port) as proxy:
+            yield WebPlace(folder, server.server_port, proxy)
     finally:
         server.shutdown()
         server.server_close()

@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.comparison import Ahead, Behind, Diverged, Equal, Extent
-from odfbuild.repositories.protocol import (
-    ChainSource,
-    ChainTarget,
-    SeedOverwriteError,
-    UnreachableRepositoryError,
-)
+from odfbuild.repositories.protocol import ChainSource, ChainTarget, SeedOverwriteError
 from odfbuild.repositories.smart.refusals import UncertainHeadError
 from odfbuild.repositories.transfer import (
     ChainsDivergedError,
@@ -34,6 +29,7 @@ from odfbuild.repositories.transfer import (
 from odfbuild.repositories.transports.simple import SimpleSource
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.remote.errors import UnreachableRepositoryError
 from odfbuild.state.workspace import Workspace
 from tests.repositories.places import (
     Believing,
@@ -433,3 +429,21 @@ def test_equal_sides_are_equal(new_place: Callable[[], Place], tmp_path: Path) -
     made, place = history(tmp_path, Added(2)), new_place()
     push(made.dataset, place.target())
     assert push(made.dataset, place.target()).comparison == Equal(made.state.head)
+
+
+def test_an_intake_that_was_cut_off_before_the_name_gets_it_when_it_is_made_again(
+    new_place: Callable[[], Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, place = history(tmp_path, Added(2)), new_place()
+    push(made.dataset, place.target())
+    workspace = new_workspace(tmp_path)
+
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Workspace, "name", cut_off)
+        pull(workspace, place.source(), NAME, judge=Believing())
+    assert workspace.open(NAME) is None
+    pull(workspace, place.source(), NAME, judge=Believing())
+    assert workspace.named_heads() == {NAME: made.state.head}

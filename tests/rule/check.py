@@ -7,7 +7,7 @@ import argparse
 import tempfile
 import traceback
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from random import Random
 
@@ -16,6 +16,8 @@ import pytest
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.sql.analysis.keys.unique import unique_columns
+from odfbuild.sql.text.steps import steps_of
 from tests.rule.batch import Batch
 from tests.rule.bits import as_a_whole
 from tests.rule.histories import History, history, stretched
@@ -70,12 +72,14 @@ def check(
 ) -> None:
     """Fail unless every step leaves what the batch query gives of what stands in the inputs."""
     batch, steps = Batch(engine, shape), []
+    unique = unique_columns(steps_of(shape.transform))
     for each in played(engine, folder, shape, found, step):
         _check_pairs([row["op"] for row in each.changes])
         columns = each.columns
         if not shape.by_row:
             _check_shortest(each.changes, columns)
             _check_order(each.changes)
+            _check_replaced(each.changes, unique)
         batch.add(each.inputs, each.watermark)
         steps.append((each.number, counted(standing(each.output, columns), columns)))
     if not steps:
@@ -98,6 +102,17 @@ def _check_shortest(changes: Sequence[Row], columns: Sequence[str]) -> None:
     back = counted((each for each in changes if each["op"] in {1, 2}), columns)
     added = counted((each for each in changes if each["op"] in {0, 3}), columns)
     assert not back & added, "a row is taken back and added again"
+
+
+def _check_replaced(changes: Sequence[Row], unique: Sequence[str]) -> None:
+    """A row that replaces another of its key, and no other, is a correction of it."""
+    if not unique:
+        return
+    back, added = (counted((e for e in changes if e["op"] == op), unique) for op in (1, 0))
+    assert not back & added, "a row is taken back, and one of its key is added"
+    for old, new in pairwise(changes):
+        if old["op"] == 2:
+            assert counted([old], unique) == counted([new], unique), "a correction of another key"
 
 
 def _check_order(changes: Sequence[Row]) -> None:

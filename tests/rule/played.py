@@ -108,6 +108,7 @@ def played(
     As in a chain, what a step read stays new for the next one where nothing is recorded of it.
     """
     inputs = {name: Log(folder, name, schema) for name, schema in found.schemas.items()}
+    known = query_over(query.transform, (_frame(log, 0) for log in inputs.values()), VOCAB)
     read = dict.fromkeys(inputs, 0)
     slices: list[Path] = []
     output: list[Row] = []
@@ -122,7 +123,7 @@ def played(
         if mark == before and not any(each.paths for each in frames):
             continue
         work = TransformWork(
-            inputs=frames, query=query_over(query.transform, frames, VOCAB), vocab=VOCAB,
+            inputs=frames, query=known, vocab=VOCAB,
             staging=folder, output=tuple(slices), in_force=in_force,
             watermark=_time(mark), watermark_before=_time(before), unbroken=True,
             checkpoint=checkpoint, new_checkpoint=folder / f"checkpoint-{number}.parquet",

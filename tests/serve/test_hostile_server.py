@@ -15,14 +15,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.identity import Multihash, sha3_256
-from odfbuild.repositories.protocol import (
-    BrokenSourceError,
-    ObjectFile,
-    RangeRefusedError,
-    RefusedByRepositoryError,
-    SeedOverwriteError,
-    UnreachableRepositoryError,
-)
+from odfbuild.repositories.protocol import ObjectFile, RangeRefusedError, SeedOverwriteError
 from odfbuild.repositories.smart import messages as m
 from odfbuild.repositories.smart.archive import UnsafeArchiveError, pack
 from odfbuild.repositories.smart.client import SmartDataset, TransferPatience
@@ -39,11 +32,17 @@ from odfbuild.repositories.smart.server_files import UnsafeUrlError
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.chain.objects import CorruptObjectError
+from odfbuild.state.remote.errors import (
+    BrokenSourceError,
+    RefusedByRepositoryError,
+    UnreachableRepositoryError,
+)
 from odfbuild.state.workspace import Workspace
 from tests.repositories.smart.test_archive import bomb, tar
 from tests.serve.copies import made, pulled, update_of
 
-PATIENCE = TransferPatience(connection=5, message=2, completion=2)
+PATIENCE = TransferPatience(connection=60, message=60, completion=60)
+HURRY = TransferPatience(connection=60, message=0.5, completion=0.5)
 Talk = Callable[[ServerConnection], None]
 HASH = sha3_256(b"x")
 
@@ -104,6 +103,14 @@ def client(server: Scripted) -> Iterator[SmartDataset]:
 
 
 @pytest.fixture
+def hurried(server: Scripted) -> Iterator[SmartDataset]:
+    """Return a client that soon gives a silent server up."""
+    found = SmartDataset(f"odf+{server.url}", token="secret", patience=HURRY)
+    yield found
+    found.close()
+
+
+@pytest.fixture
 def here(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "here")
 
@@ -132,12 +139,12 @@ def gives(payload: bytes, count: int, *, planned: int | None = None, **more: str
     """Return the script of a pull that gives an archive, and then nothing."""
 
     def talk(opened: ServerConnection) -> None:
-        opened.recv(5)
+        opened.recv(60)
         opened.send(encode(m.PullPlan(plan(count if planned is None else planned))))
-        opened.recv(5)
+        opened.recv(60)
         batch = m.MetadataBlocksBatch(num_blocks=m.U32(count), payload=payload, **more)
         opened.send(encode(m.PullBlocks(batch)))
-        opened.recv(5)
+        opened.recv(60)
 
     return talk
 
@@ -147,17 +154,17 @@ def says(*texts: str | bytes) -> Talk:
 
     def talk(opened: ServerConnection) -> None:
         for text in texts:
-            opened.recv(5)
+            opened.recv(60)
             opened.send(text)
         while True:
-            opened.recv(20)
+            opened.recv(60)
 
     return talk
 
 
 def closes(code: int, reason: str) -> Talk:
     def talk(opened: ServerConnection) -> None:
-        opened.recv(5)
+        opened.recv(60)
         opened.close(code, reason)
 
     return talk
@@ -185,7 +192,6 @@ PULLS: dict[str, tuple[Callable[[list[tuple[Multihash, bytes]]], Talk], type[Odf
     "no JSON": (lambda b: says("x"), MalformedMessageError),
     "another message": (lambda b: says('{"Ok":{}}'), MalformedMessageError),
     "a form without end": (lambda b: says('{"a":[' + "[]," * 8_000_000), MalformedMessageError),
-    "silence": (lambda b: says(), TransferTimeoutError),
     "a close at once": (lambda b: closes(1000, ""), UnreachableRepositoryError),
     "a late failure": (
         lambda b: closes(1011, encode(m.TransferFailed(error_message="no disk"))),
@@ -255,13 +261,13 @@ def test_a_server_of_2024_is_asked_for_all_where_the_chains_diverged(
     asked: list[m.PullRequest] = []
 
     def talk(opened: ServerConnection) -> None:
-        request = m.decode(m.PullRequest, opened.recv(5))
+        request = m.decode(m.PullRequest, opened.recv(60))
         asked.append(request)
         if request.begin_after is not None:
             opened.send(encode(m.InvalidInterval(blocks[-1][0], request.begin_after)))
             return
         opened.send(encode(m.PullPlan(plan(len(blocks)))))
-        opened.recv(5)
+        opened.recv(60)
         batch = m.MetadataBlocksBatch(num_blocks=m.U32(len(blocks)), payload=pack(blocks))
         opened.send(encode(m.PullBlocks(batch)))
 
@@ -334,12 +340,12 @@ def asked(
     blocks = blocks_of(dataset)
 
     def talk(opened: ServerConnection) -> None:
-        opened.recv(5)
+        opened.recv(60)
         opened.send(encode(m.PullPlan(plan(len(blocks)))))
-        opened.recv(5)
+        opened.recv(60)
         batch = m.MetadataBlocksBatch(num_blocks=m.U32(len(blocks)), payload=pack(blocks))
         opened.send(encode(m.PullBlocks(batch)))
-        opened.recv(5)
+        opened.recv(60)
         opened.send(answer)
 
     server.talk = talk
@@ -438,7 +444,6 @@ PUSHES: dict[str, tuple[Talk, type[OdfBuildError]]] = {
         says(ACCEPTED, ACCEPTED, encode(m.PushObjects(()))),
         BrokenSourceError,
     ),
-    "silence": (says(), TransferTimeoutError),
     "a progress that is none": (says(ACCEPTED, "5"), MalformedMessageError),
 }
 
@@ -457,25 +462,38 @@ def test_a_push_to_a_hostile_server_ends_with_its_error(
         client.push(update_of(dataset, client), lambda _: None)
 
 
+def test_a_server_that_is_silent_is_left_in_time(
+    server: Scripted, hurried: SmartDataset, dataset: Dataset, here: Workspace
+) -> None:
+    server.files["refs/head"] = (200, str(dataset.head()).encode())
+    server.talk = says()
+    with pytest.raises(TransferTimeoutError):
+        pulled(hurried, here, "rates")
+    assert not here.heads()
+    del server.files["refs/head"]
+    with pytest.raises(TransferTimeoutError):
+        hurried.push(update_of(dataset, hurried), lambda _: None)
+
+
 def skipping(opened: ServerConnection, *, confirms: int, waits: bool = True) -> None:
     """Follow a push whose files are all there, and confirm it so often."""
-    opened.recv(5)
+    opened.recv(60)
     opened.send(ACCEPTED)
-    opened.recv(5)
+    opened.recv(60)
     opened.send("{}")  # as in 2024
-    asked = m.decode(m.PushObjectsRequest, opened.recv(5))
+    asked = m.decode(m.PushObjectsRequest, opened.recv(60))
     strategies = tuple(
         m.PushStrategy(object_file=each, push_strategy=m.PushMethod.SKIP)
         for each in asked.object_files
     )
     opened.send(encode(m.PushObjects(strategies)).removeprefix('{"Ok":').removesuffix("}"))
-    while not isinstance(m.decode(m.PushProgress, opened.recv(5)).details, m.UploadsComplete):
+    while not isinstance(m.decode(m.PushProgress, opened.recv(60)).details, m.UploadsComplete):
         pass
-    m.decode(m.PushCompleteRequest, opened.recv(5))
+    m.decode(m.PushCompleteRequest, opened.recv(60))
     for _ in range(confirms):
         opened.send("{}")
     if waits:
-        opened.recv(5)
+        opened.recv(60)
 
 
 def test_a_push_to_a_server_of_2024_is_done(
@@ -507,22 +525,25 @@ def test_a_question_that_crosses_the_end_of_the_uploads_is_no_confirmation(
     client.push(update_of(dataset, client), lambda _: None)
 
 
+@pytest.mark.parametrize("is_silent", [True, False], ids=["silent", "ended"])
 def test_a_push_whose_confirmation_is_lost_looks_at_the_head(
-    server: Scripted, client: SmartDataset, dataset: Dataset
+    server: Scripted, dataset: Dataset, is_silent: bool
 ) -> None:
+    hasty = TransferPatience(connection=60, message=60, completion=0.5 if is_silent else 60)
+    client = SmartDataset(f"odf+{server.url}", patience=hasty)
     update = update_of(dataset, client)
 
     def talk(opened: ServerConnection) -> None:
-        with suppress(TimeoutError):
-            server.files["refs/head"] = (200, str(update.head).encode())
-            skipping(opened, confirms=0)
+        server.files["refs/head"] = (200, str(update.head).encode())
+        skipping(opened, confirms=0, waits=is_silent)
 
     server.talk = talk
     client.push(update, lambda _: None)
     del server.files["refs/head"]
-    server.talk = lambda opened: skipping(opened, confirms=0)
+    server.talk = lambda opened: skipping(opened, confirms=0, waits=is_silent)
     with pytest.raises(UncertainHeadError):
         client.push(update, lambda _: None)
+    client.close()
 
 
 def test_a_server_that_takes_no_connection_is_unreachable() -> None:

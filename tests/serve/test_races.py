@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,16 +117,26 @@ def line(server: DatasetServer, pieces: int) -> Iterator[Line]:
 PATIENCE = TransferPatience(connection=5, message=20, completion=20)
 
 
+def wait_for_rest(server: DatasetServer) -> None:
+    """Return when no push is under way on a server, also one whose client is gone."""
+    staging, end = server.workspace.root / "staging", time.monotonic() + 60
+    while staging.exists() and [*staging.iterdir()]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_a_push_that_is_cut_off_anywhere_leaves_the_old_head_or_the_new_one(
     server: DatasetServer, token: str, tmp_path: Path
 ) -> None:
     here = Workspace(tmp_path)
     dataset = made(here, "cut-push", 1)
     direct = SmartDataset(server.of("cut-push"), token=token)
-    there = None
     pieces = 0
     while True:
+        there = server.workspace.open(DatasetAlias.parse("cut-push"))
         before = None if there is None else there.head()
+        if before == dataset.head():
+            grow(here, dataset, 1)
         with line(server, pieces) as cut:
             client = SmartDataset(f"odf+{cut.url}cut-push/", token=token, patience=PATIENCE)
             try:
@@ -134,6 +145,7 @@ def test_a_push_that_is_cut_off_anywhere_leaves_the_old_head_or_the_new_one(
             except OdfBuildError:
                 confirmed = False
             client.close()
+        wait_for_rest(server)
         there = server.workspace.open(DatasetAlias.parse("cut-push"))
         after = None if there is None else there.head()
         assert after in (before, dataset.head())
@@ -142,8 +154,6 @@ def test_a_push_that_is_cut_off_anywhere_leaves_the_old_head_or_the_new_one(
             verified(there)
         if confirmed and pieces > cut.count:
             break
-        if after == dataset.head():
-            grow(here, dataset, 1)
         pieces += 1
     assert pieces > 15
     push(grow(here, dataset, 1), direct)

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.catalogue import entry_of, read_index
-from odfbuild.repositories.protocol import RefusedByRepositoryError, UnreachableRepositoryError
 from odfbuild.repositories.signatures.signing import find_signing_key, sign_move
 from odfbuild.repositories.smart.client import SmartDataset
 from odfbuild.repositories.smart.messages import VERSION_HEADER, Visibility
 from odfbuild.repositories.transports.odf_server import OdfServer
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.errors import RefusedByRepositoryError, UnreachableRepositoryError
 from odfbuild.state.workspace import Workspace
 from tests.repositories.signatures.signing import day
 from tests.serve.copies import content, grow, made, pulled, push, update_of

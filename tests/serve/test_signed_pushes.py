@@ -9,7 +9,6 @@ import pytest
 
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.repositories.protocol import RefusedByRepositoryError
 from odfbuild.repositories.signatures.envelope import parse_envelope
 from odfbuild.repositories.signatures.envelope import signed as envelope_of_payload
 from odfbuild.repositories.signatures.keys import PublicKey
@@ -25,6 +24,7 @@ from odfbuild.repositories.smart.client import SmartDataset
 from odfbuild.repositories.smart.refusals import RemoteFailureError
 from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.errors import RefusedByRepositoryError
 from odfbuild.state.workspace import Workspace
 from tests.repositories.signatures.signing import START, STRANGER, public
 from tests.serve.copies import content, grow, made, update_of

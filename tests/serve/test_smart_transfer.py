@@ -25,6 +25,7 @@ from odfbuild.repositories.smart.server_files import ServerFiles
 from odfbuild.serve.tokens import TokenFile
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.remote.errors import RefusedByRepositoryError, TransferError
 from odfbuild.state.workspace import Workspace
 from tests.repositories.signatures.signing import day
 from tests.serve.copies import content, grow, made, note, pulled, push, update_of
@@ -330,26 +331,49 @@ def test_a_signature_is_there_when_the_head_is(place: Place, here: Workspace) ->
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "longer"])
-def test_what_let_somebody_push_is_asked_again_before_the_head_moves(
-    tmp_path: Path, here: Workspace, is_new: bool
+@pytest.mark.parametrize(
+    ("after", "refusal", "said"),
+    [
+        (0, RefusedByRepositoryError, "401"),
+        (1, RefusedByRepositoryError, "401"),
+        (2, RemoteFailureError, "taken back"),
+    ],
+    ids=["before the first file", "before the last file", "after all files"],
+)
+def test_what_let_somebody_push_is_asked_again_until_the_head_moves(
+    tmp_path: Path,
+    here: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+    is_new: bool,
+    after: int,
+    refusal: type[TransferError],
+    said: str,
 ) -> None:
+    """A token that is taken back while files are sent stops the next one; after them, the head."""
+    send = ServerFiles.send
     with serving_datasets(tmp_path / "server") as server:
         dataset = made(here, "rates", 1)
-        client = SmartDataset(server.of("rates"), token=server.token("read", "write", "create"))
+        token = server.token("read", "write", "create")
+        client = SmartDataset(server.of("rates"), token=token, parallel=1)
         if not is_new:
             push(dataset, client)
             grow(here, dataset, 1)
         before, update = client.head(), update_of(dataset, client)
-        left = sum(each.size for each in update.files)
+        taken: list[str] = []
 
-        def moved(size: int) -> None:
-            nonlocal left
-            left -= size
-            if left == 0:
+        def revoking(files: ServerFiles, where: TransferUrl, path: Path, *more: Any) -> None:
+            """Send a file; return when the server has it."""
+            if len(taken) == after:
+                TokenFile(server.tokens).revoke("test")
+            send(files, where, path, *more)
+            taken.append(path.name)
+            if len(taken) == after == len(update.files):
                 TokenFile(server.tokens).revoke("test")
 
-        with pytest.raises(RemoteFailureError, match="taken back"):
-            client.push(update, moved)
+        monkeypatch.setattr(ServerFiles, "send", revoking)
+        with pytest.raises(refusal, match=said):
+            client.push(update, lambda _: None)
         client.close()
+        assert len(taken) == after
         found = server.workspace.open(DatasetAlias.parse("rates"))
         assert (None if found is None else found.head()) == before

@@ -81,8 +81,7 @@ _TYPED = """
 _MISMATCHES = {f"DATATYPE_MISMATCH.{each}" for each in _TYPED.split()}
 _MISMATCHES |= {"INVALID_EXTRACT_BASE_FIELD_TYPE", "UNEXPECTED_INPUT_TYPE"}
 _NAMES_LEFT_OUT = """
-    kll_ hll_ theta_ tuple_ vector_ st_ bitmap_ approx_top variant xpath try_make make_ aes_
-    count_min time_ to_time try_to_ try_aes try_parse try_variant schema_of from_ parse_json
+    tuple_ vector_ st_ variant time_ to_time try_parse try_variant schema_of from_ parse_json
     counter_diff is_variant
 """
 _LEFT_OUT = tuple(_NAMES_LEFT_OUT.split())
@@ -98,7 +97,7 @@ _SPECIAL |= set(FORMS.values()) - {"array"}  # the parser may put arguments in a
 _BY_ITEMS = {"array_append", "array_contains", "array_position", "array_prepend", "array_remove"}
 _BY_ITEMS |= {"element_at", "try_element_at", "element", "map_contains_key"}
 """Functions whose second argument is of the type of items or keys, of which there are any."""
-_GROUPED = 3  # arguments up to which pairs are asked for
+_GROUPED = 7  # arguments up to which functions are asked for
 
 
 class Analyser:
@@ -221,7 +220,8 @@ class Form:
         """Return the letters that each place takes beside some of the others."""
         draw = Random(self.name)
         forms = [each for letter in LETTERS for each in _forms(letter)]
-        drawn = [tuple(draw.choice(forms) for _ in range(self.count)) for _ in range(1000)]
+        drawn = [(form,) * self.count for form in forms]
+        drawn += [tuple(draw.choice(forms) for _ in range(self.count)) for _ in range(1000)]
         known = [given for given, refused in self.refuses(drawn).items() if not refused][:8]
         if len(known) < 3:
             return ()  # too little is known of it

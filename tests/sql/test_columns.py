@@ -244,6 +244,7 @@ def test_a_name_beside_an_unknown_input_belongs_to_the_known_one_if_that_has_it(
     ("query", "form"),
     [
         ("select * from (select day, qty from trades) pivot (sum(qty) for day in (1, 2))", "PIVOT"),
+        ("select * from trades unpivot (v for k in (qty))", "UNPIVOT"),
         ("select symbol from trades tablesample (10 rows)", "TABLESAMPLE"),
         ("select a from values (1, 2) as v (a)", "VALUES"),
         ("select a from values (1, 2), (3) as v (a, b)", "VALUES"),

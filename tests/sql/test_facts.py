@@ -66,6 +66,7 @@ OTHER = {
     "select * from range(10)": "a table function or VALUES",
     "select a from t tablesample (10 percent)": "TABLESAMPLE",
     "select * from (select * from t) pivot (max(a) for b in (1, 2))": "PIVOT",
+    "select * from t unpivot (v for k in (a))": "UNPIVOT",
     "select window(event_time, '1 day') from t": "the window window()",
     "select a from t having a > 1": "HAVING",
 }

@@ -127,6 +127,14 @@ SETTLED = {
     "select k, first(k), any_value(upper(k)) u from i group by k": (
         "select k, (k) AS `first(k)`, (upper(k)) u from i group by k"
     ),
+    "select k, any_value(n), any_value(x, true) filter (where n > 1) x, "
+    "1 + any_value(t) ignore nulls y, any_value(distinct n) from i group by k": (
+        "select k, min(n) AS `any_value(n)`, min(x) filter (where n > 1) x, 1 + min(t) y, "
+        "min(distinct n) AS `any_value(DISTINCT n)` from i group by k"
+    ),
+    "select max(n) over () m from (select any_value(n + 1) n from i) group by n": (
+        "select max(n) over () m from (select min(n + 1) n from i) group by n"
+    ),
     "select row_number() over (order by count(*)) r from i group by k, rollup(t, (n, x))": (
         "select row_number() over (order by count(*), k, t, n, x, grouping_id()) r from i "
         "group by k, rollup(t, (n, x))"
@@ -193,7 +201,6 @@ def test_what_depends_on_values_alone_stays_as_it_is(text: str) -> None:
 
 REFUSED = {
     "select first(n) from i group by k": "first()",
-    "select any_value(n) from i group by k": "any_value()",
     "select first_value(n) over (partition by k) from i": "first_value() over rows",
     "select nth_value(n, 2) over (order by t) from i": "nth_value() with rows of equal rank",
     "select first(n, true) over (order by t) from i": "first() with rows of equal rank",
@@ -227,6 +234,8 @@ REFUSED = {
     "select k from (select * from i) pivot (max(x), avg(from_json(k, 'a int').a) for k in ('a'))": (
         "avg() of values of a type that cannot be told"
     ),
+    "select any_value(n) ignore nulls from i group by k": "any_value() with words for nulls",
+    "select * from i pivot (any_value(x), max(t) for k in ('a'))": "any_value()",
     "select n from i limit length('ab')": "LIMIT without ORDER BY",
     "select system.builtin.first(n) from i group by k": "first() by a qualified name",
     "select builtin . `row_number` () over (order by n) r from i": (

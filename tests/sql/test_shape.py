@@ -3,11 +3,12 @@
 import pickle
 
 import pytest
+import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.events import DataTypeDecimal
-from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.parse import read, sql_name
 from odfbuild.sql.text.shape import (
     Call,
     Case,
@@ -177,3 +178,18 @@ def test_layout_is_no_part_of_the_shape(text: str, space: str) -> None:
     if {"'", "`"} & set(text):
         return
     assert read(text.replace(" ", space)).shape == read(text).shape
+
+
+WORDS = {word.lower() for word in sqlglot.tokens.Tokenizer.KEYWORDS if word.isidentifier()}
+
+
+def test_a_written_name_is_a_column_whatever_it_is() -> None:
+    for name in (*WORDS, "current_path", "a b", "a`b", "Größe", "1st", "x"):
+        written = sql_name(name)
+        found = select(f"select {written}, f(1) as {written} from {written}")
+        first, second = found.outputs
+        assert isinstance(first.value, Column)
+        assert (first.value.parts, second.aliases) == ((name,), (name,))
+        assert found.source is not None
+        assert isinstance(found.source.source, NamedTable)
+        assert found.source.source.name == name

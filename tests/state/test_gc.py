@@ -34,7 +34,7 @@ from odfbuild.state.files.disk import Disk
 from odfbuild.state.gc import Freed, blocks_read, collect
 from tests.support.data.chains import NOON, ROOT, SCHEMA, later, read_of, set_transform
 from tests.support.data.disks import Crash, StoppingDisk, dataset_in, stage
-from tests.support.data.histories import Added, History, QuickDisk, licensed
+from tests.support.data.histories import Added, History, licensed
 from tests.support.values.newer import as_newer, in_envelope
 
 ALWAYS = time.time() + 1e6
@@ -76,7 +76,7 @@ def reached(folder: Path, *more: str) -> set[str]:
 
 
 def collected(dataset: Dataset, *, dry_run: bool = False, before: float = ALWAYS) -> Freed:
-    return collect(dataset, (), before=before, dry_run=dry_run, disk=QuickDisk())
+    return collect(dataset, (), before=before, dry_run=dry_run)
 
 
 # the law
@@ -314,7 +314,7 @@ def test_whenever_it_is_cut_off_what_is_left_is_whole(n: int, tmp_path: Path) ->
     folder = folder_of(made.dataset)
     before = objects(folder)
     with suppress(Crash):
-        collect(made.dataset, (), before=ALWAYS, disk=Removing(n))
+        collect(History(tmp_path, disk=Removing(n)).dataset, (), before=ALWAYS)
     left = objects(folder)
     assert reached(folder) <= left < before or (n == 0 and left == before)
     for each in left:

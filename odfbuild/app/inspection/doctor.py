@@ -1,4 +1,4 @@
-"""Look at a machine and a workspace: what is as it should be, and the way out where it is not.
+"""Diagnosis of a machine and a workspace: what is in order, and the remedy where it is not.
 
 Nothing but a cache is written, and no engine is started unless that is asked for.
 """
@@ -29,6 +29,7 @@ from odfbuild.state.workspace import MissingHeadError
 _LITTLE, _TOO_LITTLE = 2 << 30, 200 << 20  # bytes that are free
 _AHEAD = 120  # seconds by which another clock may be ahead
 _RELEASED = Timestamp.parse("2024-01-01T00:00:00Z")  # before this, no clock can be right
+_WHO = ("user", "host", "command", "run", "since")
 _SHOWN = 3
 
 
@@ -70,6 +71,8 @@ def look_at_clock() -> Iterator[Checkup]:
 def look_at_project(project: Opened) -> Iterator[Checkup]:
     """Yield how a workspace is: folders, datasets, locks, leftovers, keys, and who made it when."""
     root = project.workspace.root
+    if isinstance(project.workspace.url, str):
+        yield from _guarded("store", lambda: _store(project))
     yield from _guarded("workspace", lambda: _folder("workspace", root))
     yield from _guarded("workspace", lambda: _access(root))
     yield from _guarded("cache", lambda: _cache(root))
@@ -89,6 +92,33 @@ def look_at_project(project: Opened) -> Iterator[Checkup]:
     yield from _guarded("locks", lambda: _locks(project))
     yield from _guarded("leftovers", lambda: _leftovers(project))
     yield from _guarded("keys", lambda: _keys(project))
+
+
+def _store(project: Opened) -> Iterator[Checkup]:
+    """Say whether the store of a workspace can be relied on, how clocks differ, who has leases."""
+    from odfbuild.state.remote.bucket import probe
+    from odfbuild.state.remote.workspace import BucketWorkspace
+
+    workspace = project.workspace
+    assert isinstance(workspace, BucketWorkspace)  # noqa: S101 - it has a URL
+    able = probe(workspace.client)
+    if not (able.creates_only and able.swaps):
+        what = f"{workspace.url} does not keep conditions: of two who commit one loses rows"
+        yield Checkup("store", Health.BAD, what, "use a store with conditional writes")
+        return
+    yield _ok("store", f"{workspace.url} keeps conditions")
+    ahead = time_ns() / 1e9 - workspace.now()
+    if abs(ahead) > _AHEAD:
+        what = f"the clock here is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that "
+        yield Checkup("store", Health.WARN, f"{what}of the store", "set the clock of this machine")
+    for note in workspace.leases.notes():
+        by = ", ".join(f"{name} {value}" for name, value in note.holder.items() if name in _WHO)
+        said = f"{note.name} is held: {by}; renewed {note.age:.0f} s ago"
+        if note.is_stale:
+            fix = f"the next run takes it; to free it at once: odfbuild unlock {note.name}"
+            yield Checkup("leases", Health.WARN, said, fix)
+        else:
+            yield _ok("leases", said)
 
 
 def _cluster(project: Opened) -> Iterator[Checkup]:

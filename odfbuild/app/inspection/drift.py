@@ -1,4 +1,4 @@
-"""Look for drift: every chain of a workspace against what this project declares and last applied.
+"""Drift: differences of chains from what this project declares and last applied.
 
 Nothing is written and nothing locked.  Blocks are read once; of slices and checkpoints only the
 presence and the size are looked at (`odfbuild verify` rehashes them).
@@ -6,7 +6,6 @@ presence and the size are looked at (`odfbuild verify` rehashes them).
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.state import ChainState, fold
@@ -26,11 +25,11 @@ from odfbuild.planner.staleness import diverged_fix
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.memory.applied import Applied, recall_applied
 from odfbuild.state.memory.origins import pulled_from
-from odfbuild.state.workspace import ReadOnlyWorkspace
+from odfbuild.state.workspace import Workspace
 
 
 def find_drift(
-    root: Path,
+    workspace: Workspace,
     declared: Sequence[Declared],
     *,
     moved: Sequence[RenamedDataset] = (),
@@ -42,7 +41,7 @@ def find_drift(
     `only` names the datasets to look at; None is all, and then also chains without a name.
     `untold` are datasets of which definitions that cannot be read are, or may be.
     """
-    looking = _looking(root, declared, moved)
+    looking = _looking(workspace, declared, moved)
     found: list[ChainDrift] = []
     for each in declared:
         if only is None or each.alias in only:
@@ -59,15 +58,14 @@ def find_drift(
 
 
 def _looking(
-    root: Path, declared: Sequence[Declared], moved: Sequence[RenamedDataset]
+    workspace: Workspace, declared: Sequence[Declared], moved: Sequence[RenamedDataset]
 ) -> "_Looking":
-    workspace = ReadOnlyWorkspace(root)
     spelled = workspace.names()
     names = dict(spelled)
     for each in moved:  # a move to come is no drift: the chain is judged under its new name
         if each.old in names and each.new not in names:
             names[each.new] = names.pop(each.old)
-    applied = recall_applied(root, (each.alias for each in declared))
+    applied = recall_applied(workspace.root, (each.alias for each in declared))
     return _Looking(workspace, names, workspace.heads(), applied)
 
 
@@ -84,7 +82,7 @@ class _Walked:
 
 @dataclass(slots=True)
 class _Looking:
-    workspace: ReadOnlyWorkspace
+    workspace: Workspace
     names: Mapping[DatasetAlias, DatasetId]
     heads: Mapping[DatasetId, Multihash]
     applied: Mapping[DatasetAlias, Applied]
@@ -168,18 +166,16 @@ def _files(
     data, checkpoint = event.new_data, event.new_checkpoint
     expected = []
     if data is not None:
-        expected.append(("data file", dataset.data_path(data.physical_hash), data.size))
+        expected.append(("data file", dataset.stores.data, data.physical_hash, data.size))
     if checkpoint is not None:
-        path = dataset.checkpoint_path(checkpoint.physical_hash)
-        expected.append(("checkpoint", path, checkpoint.size))
-    for what, path, size in expected:
-        try:
-            actual = path.stat().st_size
-        except OSError:
-            yield f"the {what} {path.name} is missing", name
-            continue
-        if actual != size and kind is DatasetKind.ROOT:
-            yield f"the {what} {path.name} has {actual:,} bytes, not {size:,}", name
+        store, hash = dataset.stores.checkpoints, checkpoint.physical_hash
+        expected.append(("checkpoint", store, hash, checkpoint.size))
+    for what, store, hash, size in expected:
+        actual = store.size(hash)
+        if actual is None:
+            yield f"the {what} {hash} is missing", name
+        elif actual != size and kind is DatasetKind.ROOT:
+            yield f"the {what} {hash} has {actual:,} bytes, not {size:,}", name
 
 
 def _file(each: Declared, what: str, block: Multihash | None) -> ChainDrift:
@@ -236,7 +232,7 @@ def _input(each: Declared, name: DatasetAlias | DatasetId, block: Multihash) -> 
         what=f"the chain of {name} no longer holds the block up to which it was read",
         fix=diverged_fix(str(each.alias)),
         block=block,
-        span=each.span(()),
+        span=each.input_span(str(name)),
     )
 
 

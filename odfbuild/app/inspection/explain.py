@@ -1,4 +1,4 @@
-"""The way of a record back to the blocks and sources that it was made of, row by row."""
+"""Provenance of one record: the blocks, sources and rows that it was made of."""
 
 import bisect
 from collections import deque
@@ -108,7 +108,7 @@ def _row(dataset: Dataset, written: WrittenBlock, offset: int) -> Mapping[str, A
     from odfbuild.executors.data.checks.verified_files import data_file
     from odfbuild.executors.data.frames import Frame
 
-    if not dataset.data_path(written.slice.physical_hash).exists():
+    if not dataset.stores.data.has(written.slice.physical_hash):
         return None
     path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
     one = Frame.at(path).slice(offset - written.offsets.start, 1)
@@ -377,7 +377,7 @@ class _Steps:
         from odfbuild.executors.data.frames import Frame
 
         dataset = self._project.workspace.dataset(key.dataset)
-        if not dataset.data_path(written.slice.physical_hash).exists():
+        if not dataset.stores.data.has(written.slice.physical_hash):
             return None
         path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
         one = Frame.at(path).slice(key.offset - written.offsets.start, 1)

@@ -1,4 +1,4 @@
-"""Queries of people, and changed queries before they are written, put to an engine.
+"""Ad hoc queries, and trial runs of changed queries, by an engine.
 
 The one part of planning that starts an engine, and only when it is asked for.  The query in force
 and the new one are both run over the newest rows of the inputs; nothing is kept.

@@ -1,4 +1,4 @@
-"""Several resets, compactions or rebuilds in one go: worked out in order, then done one by one."""
+"""Batches of resets, compactions or rebuilds: worked out in order, then done one by one."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

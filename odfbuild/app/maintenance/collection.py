@@ -1,8 +1,12 @@
-"""Free the space of what nobody needs: of all datasets, of work that was cut off, of old runs."""
+"""Garbage collection: of all datasets, of interrupted work, of old runs."""
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Final
 
+from odfbuild.errors import StateError
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
@@ -11,12 +15,20 @@ from odfbuild.state.gc import Freed, Leftover, blocks_read, collect, find_leftov
 from odfbuild.state.runs import Pruned, prune_runs
 from odfbuild.state.workspace import Workspace
 
+_LEAST_IN_STORE: Final = 86_400.0  # seconds
+
+
+class TooYoungError(StateError):
+    """Objects of a store would be deleted that a commit may be about to need."""
+
+    code = "too-young"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """What is to go: not touched since `before` (seconds since 1970), runs but the last ones."""
+    """What is to go: not touched for so many seconds, runs but the last ones."""
 
-    before: float
+    age: float
     keep_runs: int
     dry_run: bool = False
 
@@ -45,28 +57,42 @@ class Collected:
 def collect_garbage(project: Opened, wanted: Collection) -> Collected:
     """Delete what no reference reaches and what was left, or say what would be deleted.
 
-    What is being changed is left alone.
+    What is being changed is left alone.  Raises TooYoungError, CollectingError.
     """
+    if project.workspace.url is not None and wanted.age < _LEAST_IN_STORE:
+        raise TooYoungError(
+            what="objects that are younger than a day would be deleted in a store",
+            why="they may belong to a commit that another machine is at, which no lock tells",
+            fix="give --older-than 1d or more",
+        )
+    with nullcontext() if wanted.dry_run else project.workspace.collecting():
+        return _collected(project, wanted)
+
+
+def _collected(project: Opened, wanted: Collection) -> Collected:
     workspace = project.workspace
     names = workspace.aliases()
     datasets = [workspace.dataset(id) for id in workspace.heads()]
     heads = {each.id for each in datasets}
+    before = workspace.now() - wanted.age
     broken = {id for id in names if id not in heads}
     broken |= {id for id in workspace.damage() if isinstance(id, DatasetId)}
     read = blocks_read(datasets, broken)
     doubt = next((id for id in broken if not _reads_nothing(workspace, id)), None)
     freed = [
-        collect(each, read.get(each.id, ()), before=wanted.before, dry_run=wanted.dry_run)
+        collect(each, read.get(each.id, ()), before=before, dry_run=wanted.dry_run)
         if doubt in (None, each.id)
         else Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read of it")
-        for each in datasets
+        for each in (*datasets, *(workspace.dataset(id) for id in workspace.headless()))
     ]
-    left = find_leftovers(workspace.root, names, before=wanted.before)
+    since = time.time() - wanted.age
+    left = find_leftovers(workspace.root, names, before=since)
     if not wanted.dry_run:
-        left = tuple(
-            each for each in left if remove_leftover(workspace.root, each, before=wanted.before)
-        )
+        left = tuple(e for e in left if remove_leftover(workspace.root, e, before=since))
+    workspace.bring_runs()
     runs = prune_runs(workspace.root, keep=wanted.keep_runs, dry_run=wanted.dry_run)
+    if not wanted.dry_run:
+        workspace.forget_runs(runs.runs)
     return Collected(datasets=freed, names=names, leftovers=left, runs=runs)
 
 

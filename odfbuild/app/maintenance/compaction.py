@@ -1,4 +1,4 @@
-"""Rewrite a chain as a compaction wants it: merge slices file by file, commit in one instant.
+"""Compaction of a chain: slices merged file by file, committed in one instant.
 
 Rows, their offsets and system times stay as they are.  What is merged is read batch by batch, so
 memory does not grow with the slices, and every file is checked against its hash before it is read:

@@ -1,4 +1,4 @@
-"""A chain that begins anew by the definition in the project, under the name and id that it has.
+"""Full rebuild: a new chain by the definition in the project, under the same name and id.
 
 What a chain cannot do, such as another type of a column, its successor can: of the old chain only
 the Seed stays, and everything after it is out of reach of the head, until gc.

@@ -1,4 +1,4 @@
-"""Give derivatives their lost files back: what is lost of which datasets, then inputs first."""
+"""Restoration of lost files of derivatives: which are lost, then inputs first."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Set a dataset back, compact its chain or make its data anew: worked out, then done or not."""
+"""Reset, compaction or rebuild of one dataset: worked out, then done or not."""
 
 from collections import deque
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""The memory of a plan: what it was made of, so that nothing changed is said at once.
+"""Plan cache: the inputs of the last plan, so that an unchanged project is answered at once.
 
 A plan is made of the files, the chains, the local sources and what the user gave, so while these
 are unchanged nothing is read but stat facts and heads.  A lost record costs time, never truth.
@@ -25,8 +25,7 @@ from odfbuild.planner.plan.policy import watermark_at
 from odfbuild.project.config.permissions import policy_mark
 from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.head_table import HeadTable, head_stats, lacks_a_block
-from odfbuild.state.disabled import disabled_folders
+from odfbuild.state.chain.head_table import HeadTable, lacks_a_block
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.memory.accepted_inputs import ACCEPTED_INPUTS
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
@@ -121,10 +120,10 @@ def looked_again(project: Opened) -> Known | Part | None:
         return None
     if before.names != names_digest(project, project.workspace.names_mark()):
         return None
-    datasets = str(project.workspace.root / "datasets")
-    stats = head_stats(datasets)
-    heads = before.heads.changed(datasets, stats)
-    if heads is None or (heads and not before.rows) or lacks_a_block(datasets, before.heads, heads):
+    look = project.workspace.look
+    stats = look.stats()
+    heads = before.heads.changed(look, stats)
+    if heads is None or (heads and not before.rows) or lacks_a_block(look, before.heads, heads):
         return None
     looked = _looked_at(project, before.sources)
     pairs = enumerate(zip(before.sources, looked, strict=True))
@@ -199,7 +198,7 @@ def context(project: Opened) -> str:
         "watermarks": _watermarks(project),
         "env": [os.environ.get(name) for name in project.config.env],
         "repositories": {each.name: each.url for each in project.config.repositories.values()},
-        "disabled": sorted(disabled_folders(project.workspace.root)),
+        "disabled": sorted(project.workspace.disabled()),
         "policy": policy_mark(os.environ, project.root),
     }
     return str(sha3_256(json.dumps(given).encode("utf-8", "surrogateescape")))

@@ -1,4 +1,4 @@
-"""What the gate finds of readers whose undeclared inputs changed before they took from them.
+"""Findings of the gate on readers whose undeclared inputs changed since they last read them.
 
 A plan judges that; commands that plan nothing warn of it, and an apply that lets it pass remembers
 that it was accepted.

@@ -1,4 +1,4 @@
-"""What the texts alone make certain of the columns of queries: names that no input has."""
+"""Certain errors of columns in queries, from the texts alone: names that no input has."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.executors.engine.analysis import Analyser, QueryPlace
-from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query
+from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query, query_path
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
@@ -32,7 +32,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import EVENT_TIME
-from odfbuild.odf.schema.types import inner, type_name, unhashable
+from odfbuild.odf.schema.types import inner, repeated, type_name, unhashable
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.query_change import made_by_another
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
@@ -62,12 +62,6 @@ _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
 _JUDGED = ("no-event-time", "event-time-column")
 _TYPED = re.compile(r"\b(?:sum|avg|mean)\s*\(|\bsystem_time\b", re.IGNORECASE)
 """Words of queries that are right or wrong with the types of columns."""
-_TELLING = re.compile(
-    r"\b(?:from_(?:csv|json|xml)|schema_of_\w+|(?:try_)?variant_get|(?:session_)?window|session|hop|"
-    r"tumble|to_number|to_char|to_varchar|named_struct)\s*\(|\b(?:interval|pivot)\b",
-    re.IGNORECASE,
-)
-"""Words of queries that are right or wrong with their strings."""
 _OPAQUE = re.compile(r"\barray\s*\(\s*(?:null\b|\))|parse_json|variant", re.IGNORECASE)
 _VARIANTS = ("parse_json", "try_parse_json", "to_variant_object")
 _MAY_BE_VARIANTS = ("variant_get", "try_variant_get")  # without the name of a type
@@ -90,8 +84,8 @@ def column_findings(
 
     Columns come from the texts, the lock file or chains; an input of none may have any column.
     `settled` tells of a dataset that its chain alone says its columns.  An `asker` is asked for
-    each query, or for one that passes of those that differ in numbers and strings only; what its
-    engine refuses is yielded too.
+    each query, or for one that passes of those that differ in compared numbers and strings only;
+    what its engine refuses is yielded too.
     """
     definitions = Definitions(declared, {state.dataset: a for a, state in states.items()})
     columns = ColumnsOf(
@@ -116,7 +110,7 @@ def column_findings(
                 problems += _other_version(each, states.get(each.alias))
                 if not _in_force(each, states.get(each.alias)):
                     problems += _null_time(each, made)
-                key = _words(made)
+                key = _alike(each, made)
                 if not problems and key not in typed and _is_typed(each, made):
                     problems += _by_types(each, made, times)
                     typed |= set() if problems else {key}
@@ -154,17 +148,16 @@ def _by_types(
 def _found(each: Declared, found: QueryFinding) -> Diagnostic:
     what, why, fix = words(found)
     at = QueryPlace(found.step, found.place.start, found.place.length)
-    span = place_in_query(each, _path(each), at)
+    span = place_in_query(each, query_path(each), at)
     return Diagnostic(code=found.reason.value, what=what, why=why, fix=fix, span=span)
 
 
-def _words(made: DerivedColumns) -> object:
-    """Return what queries have in common that differ in numbers and strings only.
-
-    Strings that say a type or a length stand for themselves.
-    """
-    steps = ((s.alias, s.text if _TELLING.search(s.text) else skeleton(s.text)) for s in made.steps)
-    return tuple(steps), tuple(made.inputs.items())
+def _alike(each: Declared, made: DerivedColumns) -> object:
+    """Return what definitions have in common that no types and no engine's analyser tell apart."""
+    makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
+    source = None if makes.source is None else (makes.source.read, makes.source.merge)
+    steps = ((step.alias, skeleton(step.text, compared=True)) for step in made.steps)
+    return makes.vocab, source, tuple(steps), tuple(made.inputs.items())
 
 
 def refused_by_engine(
@@ -249,7 +242,7 @@ def _is_refused(assessment: Assessment | None) -> bool:
 
 
 def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
-    path = _path(each)
+    path = query_path(each)
     unknown = () if made.query is None else made.query.unknown_columns
     outputs = () if made.query is None else made.query.outputs or ()
     for column in unknown:
@@ -321,8 +314,18 @@ def _unstorable(
             )
         seen.add(output.name)
     for column in made.columns or ():
-        part = None if column.type is None else unhashable(column.type)
+        if column.type is None:
+            continue
+        part, twice = unhashable(column.type), repeated(column.type)
         at = None if column.place is None else _query_place(*column.place)
+        if twice is not None:
+            yield Diagnostic(
+                code="duplicate-column",
+                what=f"the column '{column.name}' has two fields named '{twice}'",
+                why="the fields of a struct have different names",
+                fix="rename one of them: struct(... AS a, ... AS b)",
+                span=place_in_query(each, path, at),
+            )
         if part is not None:
             yield Diagnostic(
                 code="unhashable-type",
@@ -460,7 +463,7 @@ def _null_time(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
             why="every record of a derivative dataset has an event time, and one row without it "
             "stops all steps",
             fix=fix,
-            span=place_in_query(each, _path(each), at),
+            span=place_in_query(each, query_path(each), at),
         )
 
 
@@ -518,9 +521,14 @@ def _unknown(
     at = None
     if column.place is not None:
         at = _query_place(column.step, column.place)
+    why = "a query sees the columns of its inputs and of its own steps, letter case included"
     if column.ambiguous:
         what = f"several of the things that the query reads have a column '{column.name}'"
-        fix = f"write which one is meant: {column.near}" if column.near else "say which is meant"
+        fix = f"write which one is meant: {column.near}"
+        if column.near is None:
+            what = f"several columns or fields have the one name '{column.name}'"
+            why = "no name tells which of them is meant"
+            fix = "give each a name of its own where it is made: ... as other_name"
     else:
         what = f"nothing that the query reads has a column '{column.name}'"
         fix = f"did you mean '{column.near}'?" if column.near else "correct the name"
@@ -532,7 +540,7 @@ def _unknown(
     return Diagnostic(
         code="unknown-column",
         what=what,
-        why="a query sees the columns of its inputs and of its own steps, letter case included",
+        why=why,
         fix=fix,
         span=place_in_query(each, path, at),
     )
@@ -578,19 +586,9 @@ def _other_version(each: Declared, state: ChainState | None) -> Iterator[Diagnos
                 what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
                 why="another version may give other rows, and then verification could not tell why",
                 fix="leave the version out, and what is installed is recorded; or install that",
-                span=each.span((*_path(each), "version")),
+                span=each.span((*query_path(each), "version")),
             )
 
 
 def _vocab(each: Declared) -> DatasetVocabulary:
     return makes_of_events(each.snapshot.kind, each.snapshot.metadata).vocab
-
-
-def _path(each: Declared) -> tuple[str | int, ...]:
-    """Return where the query of a dataset is in its definition."""
-    for at, event in enumerate(each.snapshot.metadata):
-        if isinstance(event, SetTransform):
-            return ("metadata", at, "transform")
-        if isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
-            return ("metadata", at, "preprocess")
-    return ()

@@ -1,4 +1,4 @@
-"""Which inputs were rewritten: they no longer hold the block that a derivative read last."""
+"""Divergence: inputs that no longer hold the block that a derivative read last."""
 
 from collections.abc import Mapping
 

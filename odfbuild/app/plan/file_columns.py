@@ -1,4 +1,4 @@
-"""What the first files of new sources make certain: columns that no step can read or store.
+"""Certain errors of the first files of new sources: columns that no step can read or store.
 
 A Parquet file says its columns at its end, so that much can be known before anything is written.
 """

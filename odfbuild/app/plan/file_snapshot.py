@@ -1,4 +1,4 @@
-"""The files of a project as they were at one moment: what a plan is made of, and must still be.
+"""Snapshots of a project's files: what a plan was made of, and must still be at its end.
 
 Settings are read when a project is opened, definitions when it is planned, one file after the
 other, so a plan could be made of files of which another process had changed half (`mv` changes
@@ -15,8 +15,8 @@ from time import time_ns
 
 from odfbuild.app.plan.cache import context
 from odfbuild.errors import OdfBuildError, ProjectErrors, StateError
+from odfbuild.host.user_folders import config_folder
 from odfbuild.project.config.project_file import load_config
-from odfbuild.project.config.targets import user_folder
 from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
 from odfbuild.project.opened import Opened
 from odfbuild.state.files.lock import is_locked
@@ -80,6 +80,6 @@ def read_at_once(project: Opened) -> Iterator[ProjectFiles]:
 def _has_settings(project: Opened) -> bool:
     """Tell whether the project file and the profiles say what they said when it was opened."""
     try:
-        return load_config(project.root, user_folder=user_folder(os.environ)) == project.config
+        return load_config(project.root, user_folder=config_folder(os.environ)) == project.config
     except OdfBuildError:
         return False

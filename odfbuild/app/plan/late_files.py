@@ -1,4 +1,4 @@
-"""What is told of files that the order of a source passes over: late ones and corrected ones."""
+"""Reports of files that the order of a source skips: late ones and corrected ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -69,6 +69,8 @@ def files_drift(
         if state is None or state.polling is None:
             continue
         rule = each.traits.ingest.reread
+        kinds = [type(event) for event in each.snapshot.metadata]
+        source = kinds.index(SetPollingSource) if SetPollingSource in kinds else None
         found = passed_over(project.workspace, state.polling, state, project.root, rule)
         for _, what, _, fix in _unread(each.alias, state.polling, found, rule):
             yield ChainDrift(
@@ -76,7 +78,7 @@ def files_drift(
                 kind=DriftKind.SOURCE,
                 what=what.partition(": ")[2],
                 fix=fix,
-                span=each.span(()),
+                span=each.span(() if source is None else ("metadata", source, "fetch")),
             )
 
 

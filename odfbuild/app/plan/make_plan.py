@@ -1,4 +1,4 @@
-"""Make plans: files and chains in, a plan out."""
+"""Planning: files and chains in, a plan out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,7 @@ from odfbuild.project.checks.secrets import literal_secrets
 from odfbuild.project.git.revision import at_revision
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.head_table import HeadTable, head_stats
+from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.memory.origins import pulled_from
 
 _NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
@@ -208,7 +208,7 @@ def work_out(
 def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTable]:
     """Return the mark of the names, the heads, and these with facts from before they were read."""
     names, now = project.workspace.names_mark(), time_ns()
-    stats = head_stats(str(project.workspace.root / "datasets"))
+    stats = project.workspace.look.stats()
     heads = project.workspace.heads()
     return names, heads, HeadTable.of(heads, stats, now=now)
 

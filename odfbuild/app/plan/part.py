@@ -1,4 +1,4 @@
-"""Plans of projects of which a part changed: that part is planned, with all that it touches.
+"""Partial planning: the changed part of a project is planned, with everything that it reaches.
 
 What is said of a dataset depends on its definition, its chain, its source, and on the same of what
 it is made of.  So the datasets that changes reach are planned together with all that those are made

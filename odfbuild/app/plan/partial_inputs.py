@@ -1,4 +1,4 @@
-"""Datasets whose chains end inside of an input: nothing is read on there."""
+"""Datasets whose chains end inside of an input: nothing is read from there on."""
 
 from collections.abc import Mapping, Sequence
 

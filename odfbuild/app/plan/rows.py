@@ -1,4 +1,4 @@
-"""What is kept of each dataset of a plan, so that the next one looks at what changed only.
+"""Plan rows: what is stored of each dataset of a plan, for the next, partial plan.
 
 Rows are kept of plans where nothing but the dataset itself, what it is made of and what is made of
 it decides on what is said of it: neither defaults, generators, packages nor columns of a lock file.

@@ -1,4 +1,4 @@
-"""The sources of a project: which have news, which have to be asked, how much a step may bring."""
+"""Sources of a project: which have news, which have to be asked, how much a step may bring."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

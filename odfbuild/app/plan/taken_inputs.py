@@ -1,4 +1,4 @@
-"""What undeclared inputs were when their readers took from them last.
+"""States of undeclared inputs when their readers last read them.
 
 How an input got to its head does not matter to the judgement of what reads it: a plan may be about
 to bring it there, or a pull, a clone or an import has done so before.

@@ -1,4 +1,4 @@
-"""Whether a head that a repository shows is believed, asked while its chain is received."""
+"""Trust in the head that a repository shows, decided while its chain is received."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -7,13 +7,14 @@ from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.project.config.repositories import RepositorySettings
 from odfbuild.repositories.intake import Arrival
-from odfbuild.repositories.protocol import ChainSource, TransferError
+from odfbuild.repositories.protocol import ChainSource
 from odfbuild.repositories.signatures.acceptance import AcceptedArrival, HeadAcceptance
 from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.repositories.signatures.trust import FoundHead, TrustLevel, TrustPolicy
 from odfbuild.repositories.walk import walk
 from odfbuild.state.chain.attestations import DELEGATIONS, LocalAttestations
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.errors import TransferError
 
 
 class RepositoryJudge:

@@ -1,4 +1,4 @@
-"""Pull datasets of repositories into the workspace of a project."""
+"""Pulls: datasets of repositories brought into the workspace of a project."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from odfbuild.project.opened import Opened
 from odfbuild.repositories.intake import Arrival
 from odfbuild.repositories.transfer import TransferListener, TransferMode, Transferred, pull
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.disabled import disable, mark_of
+from odfbuild.state.disabled import mark_of
 from odfbuild.state.memory.origins import note_pull
 
 
@@ -64,4 +64,4 @@ def bar_source(project: Opened, arrival: Arrival, before: str | None) -> None:
     source, id = arrival.state.polling, arrival.dataset
     if source is None or mark_of(source) == before or project.workspace.keys.has(id):
         return
-    disable(project.workspace.root, id, source)
+    project.workspace.disable(id, source)

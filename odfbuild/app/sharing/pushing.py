@@ -1,4 +1,4 @@
-"""Push datasets of a project's workspace to repositories."""
+"""Pushes: datasets of a project's workspace sent to repositories."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

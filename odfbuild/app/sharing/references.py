@@ -1,4 +1,4 @@
-"""What a user names to be pulled or pushed: datasets elsewhere, or those of the workspace."""
+"""References of users to datasets that are pulled or pushed: elsewhere, or in the workspace."""
 
 from collections.abc import Mapping
 from contextlib import suppress

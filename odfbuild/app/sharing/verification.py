@@ -1,4 +1,4 @@
-"""What is looked at of a chain that was received, beyond rules and hashes, before it is visible.
+"""Verification of a received chain beyond rules and hashes, before it becomes visible.
 
 Rows are compared with what their blocks say, and on request the steps that brought them are run
 again, out of the folder in which the chain was received: what does not hold is never taken in.  A

@@ -1,1 +1,1 @@
-"""What a command is given: options, the project, scopes and selections."""
+"""Arguments of commands: options, the project, scopes and selections."""

@@ -1,4 +1,4 @@
-"""Commands and groups that take the options of a project.
+"""Command and group classes that take the options of a project.
 
 These options go before a command or after it: what comes later wins, and variables add up.  So
 they are no parameters of the commands; each adds to one Given, which a command is called with.

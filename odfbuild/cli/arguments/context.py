@@ -1,4 +1,4 @@
-"""What all commands are given: the project, its target, its variables.
+"""Context of all commands: the project, its target, its variables.
 
 The options of a project go before a command or after it: what comes later wins, and variables add
 up.  So they are no parameters of the commands; each adds to one Given, which a command asks for.

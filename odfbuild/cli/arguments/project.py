@@ -1,4 +1,4 @@
-"""Open the project that the options of a command name."""
+"""The project that the options of a command name, opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a project that a command is about, its gate, and the pools of its run.
+"""Scope of a command: the selected part of a project, its gate, and the pools of its run.
 
 A dataset is in the pools that it has a tag of, and in `default` if there is none.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Definitions = Callable[[], "Sequence[Declared]"]
 
 
-def manner_of(
+def run_settings_of(
     project: app.Opened,
     given: Sequence[str],
     *,
@@ -33,7 +33,7 @@ def manner_of(
     slices: int | None = None,
     declared: Sequence[Declared] | None = None,
 ) -> RunSettings:
-    """Return the manner of a run; `given` are pools as NAME=N, which go before the project's.
+    """Return the settings of a run; `given` are pools as NAME=N, which go before the project's.
 
     Definitions are read only where there are pools.  Raises UsageRefusedError.
     """

@@ -1,4 +1,4 @@
-"""Which datasets the selectors of a command mean.
+"""Selection: the datasets that the selectors of a command mean.
 
 Only what the selectors ask for is found out: a plan for `state:` and `change:`, queries for
 `column:`, chains for `state:drifted` and `state:diverged`; names and tags need nothing but the
@@ -194,7 +194,7 @@ def _facts(
     if Fact.DRIFTED in asked:
         from odfbuild.app.inspection.drift import find_drift
 
-        found = find_drift(project.workspace.root, declared, moved=project.policy.moved)
+        found = find_drift(project.workspace.read_only(), declared, moved=project.policy.moved)
         drifted = (each.dataset for each in found if isinstance(each.dataset, DatasetAlias))
         facts = _flagged(facts, StateFlag.DRIFTED, drifted)
     if Fact.DIVERGED in asked:

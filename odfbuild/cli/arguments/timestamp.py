@@ -1,4 +1,4 @@
-"""Points in time as options give them: a time, or so long ago."""
+"""Points in time as options give them: a time, or a duration before now."""
 
 import re
 

@@ -70,6 +70,15 @@ REGISTRY: tuple[RegisteredCommand | RegisteredGroup, ...] = (
     RegisteredCommand("import", "author.import_", "Take an existing chain into the workspace, and write its definition."),
     RegisteredCommand("sign", "share.sign", "Sign the heads of datasets; push does so by itself where the key is at hand."),
     RegisteredCommand("delegate", "share.delegate", "Let another key sign heads of a dataset for a while; without a key, list who may."),
+    RegisteredCommand("unlock", "manage.unlock", "Free a lease of a workspace in an object store, whoever has it."),
+    RegisteredGroup(
+        "workspace",
+        "Bring the workspace to another place.",
+        (
+            RegisteredCommand("move", "manage.workspace", "Copy the workspace to a folder or an object store, byte for byte; the old one stays."),
+        ),
+        no_args_is_help=True,
+    ),
     RegisteredCommand("gc", "manage.gc", "Free the space of what nothing reaches any more."),
     RegisteredCommand("completion", "manage.completion", "Print the script that makes a shell complete commands, options and names."),
     RegisteredCommand("version", "manage.version", "Print the versions of odfbuild, Python, the engine and the specification."),

@@ -1,1 +1,1 @@
-"""What programs read of plans and of problems: one module a format, all pure."""
+"""Machine-readable formats of plans and problems: one module a format, all pure."""

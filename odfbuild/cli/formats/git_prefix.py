@@ -1,4 +1,4 @@
-"""Where a project lies in its git repository."""
+"""Path of a project within its git repository."""
 
 from __future__ import annotations
 

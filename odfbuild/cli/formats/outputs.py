@@ -1,4 +1,4 @@
-"""The formats in which a plan, or what keeps one from being made, is printed and written."""
+"""Output formats of plans and of the problems that prevent one: the registry of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.terminal.console import colours
@@ -64,62 +65,61 @@ def parse_reports(texts: Sequence[str]) -> tuple[ReportFile, ...]:
 
 def plan_output(plan: Plan, output: PlanFormat, settings: PlanFormatOptions) -> str:
     """Return a plan in one of the formats."""
-    match output:
-        case PlanFormat.TEXT:
-            return _plan_text(plan, settings)
-        case PlanFormat.JSON:
-            return _plan_json(plan)
-        case PlanFormat.NDJSON:
-            from odfbuild.cli.formats import ndjson
-
-            return ndjson.render(plan)
-        case PlanFormat.MARKDOWN:
-            from odfbuild.cli.formats import markdown
-
-            return markdown.render(plan, settings.max_bytes)
-        case PlanFormat.JUNIT:
-            from odfbuild.cli.formats import junit
-
-            return junit.render(plan)
-        case PlanFormat.SARIF:
-            from odfbuild.cli.formats import sarif
-
-            return sarif.render(plan, prefix=_prefix(settings))
-        case PlanFormat.GITHUB:
-            from odfbuild.cli.formats import github
-
-            return github.render(plan, prefix=_prefix(settings))
+    return _writer(output, settings).plan(plan)
 
 
 def problems_output(
     found: Sequence[Diagnostic], output: PlanFormat, settings: PlanFormatOptions
 ) -> str:
     """Return the problems of a project in one of the formats; as text they go elsewhere."""
+    return _writer(output, settings).problems(found)
+
+
+class _Writer(NamedTuple):
+    """The two texts of one format."""
+
+    plan: Callable[[Plan], str]
+    problems: Callable[[Sequence[Diagnostic]], str]
+
+
+def _writer(output: PlanFormat, settings: PlanFormatOptions) -> _Writer:
     match output:
         case PlanFormat.TEXT:
-            return ""
+            return _Writer(partial(_plan_text, settings), lambda _: "")
         case PlanFormat.JSON:
-            return _problems_json(found)
+            return _Writer(_plan_json, _problems_json)
         case PlanFormat.NDJSON:
             from odfbuild.cli.formats import ndjson
 
-            return ndjson.render_diagnostics(found)
+            return _Writer(ndjson.render, ndjson.render_diagnostics)
         case PlanFormat.MARKDOWN:
             from odfbuild.cli.formats import markdown
 
-            return markdown.render_diagnostics(found, settings.max_bytes)
+            most = settings.max_bytes
+            return _Writer(
+                partial(markdown.render, max_bytes=most),
+                partial(markdown.render_diagnostics, max_bytes=most),
+            )
         case PlanFormat.JUNIT:
             from odfbuild.cli.formats import junit
 
-            return junit.render_diagnostics(found)
+            return _Writer(junit.render, junit.render_diagnostics)
         case PlanFormat.SARIF:
             from odfbuild.cli.formats import sarif
 
-            return sarif.render_diagnostics(found, prefix=_prefix(settings))
+            prefix = _prefix(settings)
+            return _Writer(
+                partial(sarif.render, prefix=prefix),
+                partial(sarif.render_diagnostics, prefix=prefix),
+            )
         case PlanFormat.GITHUB:
             from odfbuild.cli.formats import github
 
-            return github.render_diagnostics(found, prefix=_prefix(settings))
+            prefix = _prefix(settings)
+            return _Writer(
+                partial(github.render, prefix=prefix),
+                partial(github.render_diagnostics, prefix=prefix),
+            )
 
 
 def write_reports(reports: Sequence[ReportFile], made: Callable[[PlanFormat], str]) -> None:
@@ -155,7 +155,7 @@ def _parse_report(text: str) -> ReportFile:
     return ReportFile(PlanFormat(name), Path(path))
 
 
-def _plan_text(plan: Plan, settings: PlanFormatOptions) -> str:
+def _plan_text(settings: PlanFormatOptions, plan: Plan) -> str:
     from odfbuild.cli.render.plan import blocks_text, plan_text
 
     text = plan_text(plan, colour=settings.colour, explain=settings.explain, every=settings.every)

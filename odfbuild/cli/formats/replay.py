@@ -1,4 +1,4 @@
-"""What verification and replays found, as lines, as JSON values and as findings.  Pure."""
+"""Findings of verification and replays, as lines, as JSON values and as findings.  Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on their way out: in which format, to standard output or a file, a batch at a time."""
+"""Output of rows: in a format, to standard output or a file, a batch at a time."""
 
 from __future__ import annotations
 

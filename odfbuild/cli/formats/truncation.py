@@ -1,4 +1,4 @@
-"""Fitting folds and lines into a number of bytes: equal shares, and a count of what is left out.
+"""Truncation of folds and lines to a number of bytes: equal shares, and a count of what is cut.
 
 Pure.  Sizes are bytes of UTF-8.
 """

@@ -1,4 +1,4 @@
-"""What a page shows: datasets, their columns, what was made of what.  Pure."""
+"""Graph of a page: datasets, their columns, and what was made of what.  Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

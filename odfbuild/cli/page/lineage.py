@@ -1,4 +1,4 @@
-"""Lineage as one page: what chains, notes and definitions tell, put together for it.  Pure."""
+"""Lineage as one page: facts of chains, notes and definitions, put together for it.  Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from odfbuild.executors.ingest.sample.model import sql_name
 from odfbuild.project.yaml.edit import block_lines, flow_text, scalar_text
+from odfbuild.sql.text.parse import sql_name
 
 _EVENT_TIME = "event_time"
 _SYSTEM = {"offset": "offsetColumn", "op": "operationTypeColumn", "system_time": "systemTimeColumn"}

@@ -1,4 +1,4 @@
-"""Diagnostics as plain text: what is wrong, the line it is about, why, and the way out."""
+"""Diagnostics as plain text: the problem, the line it is about, why, and the remedy."""
 
 from __future__ import annotations
 

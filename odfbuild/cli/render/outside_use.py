@@ -1,4 +1,4 @@
-"""What a plan says of all that a project asks for outside of itself: pure."""
+"""Resources outside of a project, as lines of a plan: pure."""
 
 from __future__ import annotations
 

@@ -165,8 +165,8 @@ def is_judged(plan: Plan) -> bool:
     )
 
 
-def gate_text(plan: Plan) -> str:
-    """Return the line about the gate."""
+def gate_text(plan: Plan, *, partly: bool = False) -> str:
+    """Return the line about the gate; `partly` is a plan that is done without what is left out."""
     verdict = plan.verdict
     numbers = ((verdict.refused, "refused"), (verdict.warned, "warned"))
     parts = [f"{number:,} {word}" for number, word in numbers if number]
@@ -180,6 +180,8 @@ def gate_text(plan: Plan) -> str:
     if verdict.gate == "off" and verdict.passed:
         return f"Gate: off{found}."
     name = "" if verdict.gate == "default" else f" ({verdict.gate})"
+    if partly and verdict.errors and not verdict.refused:
+        return f"Gate{name}: passed for the rest{found}."
     code = 1 if verdict.errors else 3
     return f"Gate{name}: {'passed' if verdict.passed else f'REFUSED (exit {code})'}{found}."
 
@@ -235,16 +237,23 @@ _LEVELS = {Level.ERROR: Tone.BAD, Level.WARNING: Tone.CHANGE, Level.NOTE: Tone.F
 
 
 def plan_text(
-    plan: Plan, *, colour: bool = False, explain: bool = False, every: bool = False
+    plan: Plan,
+    *,
+    colour: bool = False,
+    explain: bool = False,
+    every: bool = False,
+    partly: bool = False,
 ) -> str:
     """Return the plan for people; `explain` gives every reason with the chain behind it.
+
+    `partly` is one that is carried out without what is left out of it.
 
     Changes come first.  With `every`, `explain` or without changes all datasets are listed; else
     many that only have new data are one line.
     """
     paint = Paint(colour)
     marks = marks_of(plan)
-    if not marks and not plan.notes:
+    if not marks and not plan.notes and not plan.verdict.errors:
         return f"{plan_counts(plan, marks)}\n"
     lines = [header_text(plan), ""]
     data_only = [alias for alias in marks if _is_data_only(plan.datasets[alias], marks[alias])]
@@ -262,7 +271,7 @@ def plan_text(
         lines.append("")
     lines += [_note(note, paint) for note in _together(plan.notes)]
     lines += outside_lines(plan)
-    return "\n".join([*lines, *_totals(plan, marks, paint)]) + "\n"
+    return "\n".join([*lines, *_totals(plan, marks, paint, partly=partly)]) + "\n"
 
 
 def dataset_texts(plan: Plan, shown: Sequence[DatasetAlias]) -> Iterator[str]:
@@ -280,14 +289,16 @@ def blocks_text(plan: Plan) -> str:
     return _blocks(plan.steps)
 
 
-def _totals(plan: Plan, marks: dict[DatasetAlias, ActionSign], paint: Paint) -> Iterator[str]:
+def _totals(
+    plan: Plan, marks: dict[DatasetAlias, ActionSign], paint: Paint, *, partly: bool
+) -> Iterator[str]:
     work = data_work(plan)
     if work:
         yield f"Data work   {work}"
     yield plan_counts(plan, marks)
     if is_judged(plan):
         passed = plan.verdict.passed
-        yield paint(gate_text(plan), Tone.GOOD if passed else Tone.BAD)
+        yield paint(gate_text(plan, partly=partly), Tone.GOOD if passed else Tone.BAD)
 
 
 def _is_data_only(planned: Planned, mark: ActionSign) -> bool:
@@ -321,14 +332,14 @@ def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
 
 
 def _note(note: Diagnostic, paint: Paint) -> str:
-    """Return a note as one line; of a warning with its fix, of an error in full."""
+    """Return a note or a warning as one line with its fix, an error in full."""
     level = f"{note.level.value}[{printable(note.code)}]"
     if note.level is Level.ERROR:
         text = render_diagnostic(note).replace(level, paint(level, _LEVELS[note.level]), 1)
         return "".join(f"  {line}\n" for line in text.splitlines())
     place = "" if note.span is None else f"{place_text(note.span)}: "
     line = f"  {place}{paint(level, _LEVELS[note.level])}: {printable(note.what)}"
-    if note.level is Level.WARNING and note.fix:
+    if note.fix:
         line += f"\n    fix: {printable(note.fix)}"
     return line
 

@@ -1,4 +1,4 @@
-"""What a record was made of, row by row: as a tree for people, and as values of JSON.  Pure."""
+"""Provenance of a record, row by row: as a tree for people, and as values of JSON.  Pure."""
 
 from __future__ import annotations
 

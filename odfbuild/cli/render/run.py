@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from odfbuild import app
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
-from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
+from odfbuild.errors import (
+    Diagnostic,
+    InvalidQueryError,
+    Level,
+    OdfBuildError,
+    ProjectErrors,
+    SourceSpan,
+)
 from odfbuild.executors.engine.context import (
     EMPTY_INPUT,
+    NO_EVENT_TIME,
     OF_INPUTS,
     OTHER_ENTRIES,
+    RECORDED_KEY,
+    RENAMED_COLUMN,
     Drifted,
     InputNotes,
     Round,
@@ -60,8 +70,16 @@ def notes_json(notes: InputNotes) -> dict[str, Any]:
     }
 
 
-_PARTS: Final = {EMPTY_INPUT: "fetch", OTHER_ENTRIES: "prepare"}
-"""The part of a source that a warning of an input is about, by its code."""
+_OF_PARTS: Final = {
+    "fetch": f"{EMPTY_INPUT} fetch source-not-found source-unreachable container template "
+    "event-time glob-limit unsupported-source",
+    "prepare": f"{OTHER_ENTRIES} pipe damaged-archive",
+    "read": f"invalid-source unsupported-read bad-rows {RENAMED_COLUMN}",
+    "query": f"bad-input-schema unhashable-type null-values invalid-changelog {NO_EVENT_TIME}",
+    "merge": f"merge-input repeated-key {RECORDED_KEY} fine-key",
+}
+_PARTS: Final = {code: part for part, codes in _OF_PARTS.items() for code in codes.split()}
+"""The part of a definition that a message is about, by its code; `query` gives the columns."""
 
 
 def diagnostics_of_notes(
@@ -91,7 +109,11 @@ def diagnostics_of_notes(
     for notes in placed:
         yield from (e for e in notes.checks if e.code not in OF_INPUTS)
         if notes.absent is not None:
-            yield replace(notes.absent, what=f"{alias}: {notes.absent.what}", span=dataset)
+            yield replace(
+                notes.absent,
+                what=f"{alias}: {notes.absent.what}",
+                span=places.get("fetch", dataset),
+            )
 
 
 def _alike(found: Sequence[Diagnostic], code: str) -> Iterator[Diagnostic]:
@@ -240,17 +262,18 @@ _FORMAT: Final = "1.0"
 
 
 def report_json(
-    plan: Plan | None, report: RunReport, notes: Sequence[Diagnostic], run: str | None = None
+    report: RunReport,
+    notes: Sequence[Diagnostic],
+    run: str | None = None,
+    *,
+    gate_passed: bool = True,
 ) -> str:
-    """Return what became of each step; without a plan there was nothing to do.
-
-    `run` is the id under which it is recorded.
-    """
+    """Return what became of each step; `run` is the id under which it is recorded."""
     rounds = [each for _, outcome in report.outcomes for each in _rounds(outcome)]
     answer = {
         "format_version": _FORMAT,
         "run": run,
-        "gate_passed": plan is None or plan.verdict.passed,
+        "gate_passed": gate_passed,
         "steps": [
             *(_step(step, outcome) for step, outcome in report.outcomes),
             *(_left(step) for step in report.left),
@@ -280,30 +303,79 @@ def notes_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[Dia
     placed = any(map(_has_place, (notes for each in found.values() for _, notes in each)))
     declared = _declared(project) if placed else {}
     for alias, inputs in found.items():
-        places = source_places(declared[alias]) if alias in declared else {}
+        places = places_of(declared[alias]) if alias in declared else {}
         yield from diagnostics_of_notes(alias, inputs, plan.datasets[alias].place, places)
+
+
+def failures_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[Diagnostic]:
+    """Yield what failed, each with its dataset, and the place of what it is about.
+
+    Where nothing is nearer, that is where the dataset is declared.
+    """
+    failed = [(s, of.error, e) for s, of in report.failures for e in of.error.diagnostics()]
+    of_parts = any(e.span is None and _is_of_part(error, e) for _, error, e in failed)
+    declared = _declared(project) if of_parts else {}
+    for step, error, each in failed:
+        what, span = each.what, each.span
+        if span is None and step.target in declared:
+            of = declared[step.target]
+            if isinstance(error, InvalidQueryError):
+                what, span = _in_query(of, error, what)
+            else:
+                span = places_of(of).get(_PARTS.get(each.code, ""))
+        span = span or plan.datasets[step.target].place
+        yield replace(each, what=f"{step.target}: {what}", span=span)
+
+
+def _is_of_part(error: OdfBuildError, found: Diagnostic) -> bool:
+    return isinstance(error, InvalidQueryError) or found.code in _PARTS
+
+
+def _in_query(
+    declared: Declared, error: InvalidQueryError, what: str
+) -> tuple[str, SourceSpan | None]:
+    """Return what is wrong with a query, and its place in the files rather than in the text."""
+    from odfbuild.executors.engine.analysis import PlacedQueryError
+    from odfbuild.executors.engine.columns import place_in_query, query_path
+
+    if not (path := query_path(declared)):
+        return what, None
+    if not isinstance(error, PlacedQueryError):
+        return what, place_in_query(declared, path, None)
+    return error.message, place_in_query(declared, path, error.at)
 
 
 def _has_place(notes: InputNotes) -> bool:
     """Tell whether notes are about a part of a source, not about the dataset."""
-    found = notes.drifted is not None or notes.bad_rows > 0
+    found = notes.drifted is not None or notes.absent is not None or notes.bad_rows > 0
     return found or any(each.code in _PARTS for each in notes.checks)
 
 
-def source_places(declared: Declared) -> Mapping[str, SourceSpan]:
-    """Return where the parts of the source of a dataset are written, `schema` among them."""
+def places_of(declared: Declared) -> Mapping[str, SourceSpan]:
+    """Return where the query of a dataset and the parts of its source are written.
+
+    `query` is the read step where there is none, `schema` what declares the columns of that.
+    """
+    from odfbuild.executors.engine.columns import place_in_query, query_path
+
+    query = query_path(declared)
+    found = {} if not query else {"query": place_in_query(declared, query, None)}
     for at, event in enumerate(declared.written.metadata):
         if isinstance(event, SetPollingSource | AddPushSource):
             source = ("metadata", at)
             of: dict[str, tuple[str | int, ...]] = {
-                key: (*source, key) for key in ("fetch", "prepare", "read")
+                key: (*source, key) for key in ("fetch", "prepare", "read", "merge")
             }
             of |= {key: (*source, "read", key) for key in ("ddlSchema", "schema")}
             spans = {key: declared.key_span(path) for key, path in of.items()}
-            found = {k: v for k, v in spans.items() if v != declared.key_span(of[k][:-1])}
-            schema = found.get("schema") or found.get("ddlSchema")
-            return found if schema is None else {**found, "schema": schema}
-    return {}
+            parts = {k: v for k, v in spans.items() if v != declared.key_span(of[k][:-1])}
+            schema = parts.get("schema") or parts.get("ddlSchema")
+            if schema is not None:
+                parts["schema"] = schema
+            if not query and "read" in parts:
+                parts["query"] = parts["read"]
+            return {**found, **parts}
+    return found
 
 
 def _declared(project: app.Opened) -> dict[DatasetAlias, Declared]:

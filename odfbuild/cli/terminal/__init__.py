@@ -1,1 +1,1 @@
-"""What a person sees while a command works, and signals that end it."""
+"""Terminal: console, progress events, streams, and signals that end a command."""

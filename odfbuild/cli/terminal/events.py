@@ -6,13 +6,13 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli.terminal.console import printable_json
-from odfbuild.errors import OdfBuildError
-from odfbuild.executors.runs.record import Asking, Events
+from odfbuild.errors import Diagnostic, OdfBuildError
+from odfbuild.executors.runs.record import Asking, Events, gate_facts
 from odfbuild.planner.saved.forms import diagnostic_json
 from odfbuild.state.runs import Ended
 
@@ -38,15 +38,21 @@ def say_event(event: Mapping[str, Any]) -> None:
         say(f"{printable_json(line)}\n")
 
 
-def tell_idle(project: app.Opened, command: str, *, gate_passed: bool = True) -> None:
-    """Tell of a run that has nothing to do, or of one that the gate keeps from it."""
+def tell_idle(
+    project: app.Opened, command: str, left_out: Sequence[Diagnostic] = (), *, passed: bool = True
+) -> None:
+    """Tell of a run that has nothing to do, or of one that the gate keeps from it.
+
+    `left_out` is why datasets are not in its plan.
+    """
     events = Events(project, Asking(command=command, heard=say_event), 0)
     events.begin()
-    events.end(Ended.DONE if gate_passed else Ended.FAILED, gate_passed=gate_passed)
+    facts = gate_facts(left_out, passed=passed)
+    events.end(Ended.DONE if facts["gate_passed"] else Ended.FAILED, **facts)
 
 
 @contextmanager
-def telling_events(
+def printed_events(
     project: app.Opened, command: str, steps: int
 ) -> Iterator[tuple[Events, Counter[str]]]:
     """Tell of a command that leaves no record: its begin, and its end with what was counted.

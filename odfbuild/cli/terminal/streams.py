@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, full or gone: what is being done goes on without them.
+"""Standard streams that may be closed, full or gone: the work continues without them.
 
 A stream that nobody has opened is /dev/null.  What cannot be written is dropped, and told at the
 end; only a command that does nothing but print ends at once.

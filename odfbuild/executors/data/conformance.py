@@ -1,4 +1,4 @@
-"""Bring Arrow columns to the types of a schema: nested members by name, instants to milliseconds.
+"""Conformance of Arrow columns to a schema: nested members by name, instants to milliseconds.
 
 Only differences that keep values are bridged: encodings, time units (finer ones are cut, towards
 the past, and noted: `fine_times`), members that came later (null).  Anything else raises pyarrow's

@@ -1,4 +1,4 @@
-"""Whether every -R and -C takes back a row that is there: matched in bounded memory.
+"""Check that every -R and -C takes back an existing row: matched in bounded memory.
 
 A row is taken back by a record that equals it in all columns but offset, op and system time, where
 equal means what it means in GROUP BY.  Each record becomes a 64-bit keyed hash of these columns,

@@ -7,7 +7,7 @@ from odfbuild.errors import EngineError
 from odfbuild.odf import events
 from odfbuild.odf.events import DataField, DataSchema, DatasetVocabulary, DataType, TimeUnit
 from odfbuild.odf.schema.columns import EVENT_TIME, evolve, system_fields
-from odfbuild.odf.schema.types import inner, is_optional, optional, type_name
+from odfbuild.odf.schema.types import inner, is_optional, optional, repeated, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +115,10 @@ def _event_time(
 
 
 def _check_type(field: DataField, *, parts: bool) -> None:
-    """Refuse a column without a type, and, where `parts` count, one of which a part has none."""
+    """Refuse a column without a type, and one with two fields of a name.
+
+    Where `parts` count, one of which a part has no type, too.
+    """
     whole = isinstance(inner(field.type), events.DataTypeNull)
     if whole or (parts and _is_untyped(field.type)):
         raise BadInputSchemaError(
@@ -123,6 +126,13 @@ def _check_type(field: DataField, *, parts: bool) -> None:
             "it holds nothing but null",
             why="the schema of a dataset is fixed by its first rows, and null fits no later value",
             fix="declare the column in the read schema, or cast it in the query",
+        )
+    twice = repeated(field.type)
+    if twice is not None:
+        raise BadInputSchemaError(
+            what=f"the column {field.name!r} has two fields called {twice!r}",
+            why="the fields of a struct have different names",
+            fix="rename one of them in the query: struct(... AS a, ... AS b)",
         )
 
 

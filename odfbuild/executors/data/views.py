@@ -1,4 +1,4 @@
-"""A dataset as one looks at it: its changelog or the rows that it stands for, as of some block."""
+"""Views of a dataset: its changelog or its current rows, as of some block."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,1 +1,1 @@
-"""What an engine is asked, and how steps are done in Arrow and in Spark."""
+"""Engines: their protocol, and steps done in Arrow and in Spark."""

@@ -1,4 +1,4 @@
-"""Ask an engine what a query means without running it: which columns it gives, of which types.
+"""Analysis of a query by an engine without running it: the columns it gives and their types.
 
 Any deterministic query can be asked about, whether or not this version can compute it step by step.
 """

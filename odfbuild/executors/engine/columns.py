@@ -1,4 +1,4 @@
-"""The data columns of datasets: from what is known, else by asking an engine once.
+"""Data columns of datasets: from what is known, else from an engine, asked once.
 
 A dataset is resolved after its inputs and only once; what cannot be known before data is there is
 said in words, and what an engine refuses becomes a finding at its place in the project's files.
@@ -49,9 +49,9 @@ from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import system_fields
+from odfbuild.odf.schema.ddl import column_lines, read_columns
 from odfbuild.odf.schema.types import inner
 from odfbuild.planner.declared import Declared, PathSteps
-from odfbuild.project.lock.columns import column_lines, read_columns
 from odfbuild.project.lock.state import Definitions
 from odfbuild.sql.text.steps import steps_of
 from odfbuild.state.memory.engine_answers import Answers
@@ -448,6 +448,16 @@ def _place_in_source(each: Declared, at: int, source: Source, no: DefinitionRefu
         return place_in_query(each, ("metadata", at, "preprocess"), no.at)
     key = "read" if source.preprocess is None else "preprocess"
     return each.key_span(("metadata", at, key))
+
+
+def query_path(each: Declared) -> tuple[str | int, ...]:
+    """Return where the query of a dataset is in its definition; nothing if it has none."""
+    for at, event in enumerate(each.snapshot.metadata):
+        if isinstance(event, SetTransform):
+            return ("metadata", at, "transform")
+        if isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
+            return ("metadata", at, "preprocess")
+    return ()
 
 
 def place_in_query(

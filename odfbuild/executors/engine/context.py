@@ -1,4 +1,4 @@
-"""What every step works with: the workspace, the engine, the clock, the project's surroundings."""
+"""Context of every step: the workspace, the engine, the clock, the project's surroundings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

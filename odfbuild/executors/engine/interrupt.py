@@ -1,4 +1,4 @@
-"""End or give up what is being done.
+"""Interruption of running work.
 
 Who presses Ctrl-C once has the open slices finished, and no more begun; who presses it again, or
 stops the run otherwise, has processes killed, pauses ended and downloads broken off.  Whatever

@@ -1,4 +1,4 @@
-"""A lost race for a head: work whose commit came too late is done again on the new head."""
+"""Lost races for a head: work whose commit came too late is repeated on the new head."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar

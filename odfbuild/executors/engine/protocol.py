@@ -1,4 +1,4 @@
-"""The engine protocol: what an engine does for a step, and the plain values it is asked with.
+"""Engine protocol: the operations of an engine, and the plain values that they take.
 
 Engines see rows and queries, never chains.  They return frames: `op`, the event time if there is
 one, then the data columns, rows in their final order; offsets and system time are given later.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_REVISION = 2  # grows with every change of a pinned setting, of a class of queries or of row order
+_REVISION = 3  # grows with every change of a pinned setting, of a class of queries or of row order
 
 POSITION_SHIFT: Final = 48
 """Bits of a position that are the offset; those before are the number of the input."""

@@ -1,4 +1,4 @@
-"""Questions of people to the data: one SELECT over datasets, answered by an engine."""
+"""Ad hoc queries: one SELECT over datasets, answered by an engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The engine as a project sets it up."""
+"""Registry of engines: the engine that a project configures."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Say that a source with `cache: {kind: Forever}` was processed, so that it is not asked again.
+"""Markers of sources with `cache: {kind: Forever}` that were processed, and are not asked again.
 
 Processed means that its url, as it is written now, brought a commit, with rows or without: a url
 that was changed is another source.  Files of a FilesGlob are read once each anyway, so there the

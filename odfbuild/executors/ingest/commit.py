@@ -1,4 +1,4 @@
-"""Add what a source brought to a dataset: engine, slice, events, commit.
+"""Commits of an ingest: engine, slice, events, commit.
 
 preprocess and merge (the engine) -> seal -> commit.  All that comes before, fetching or being
 given, ends in an `Intake`; from there on every kind of source is the same.
@@ -26,7 +26,7 @@ from odfbuild.executors.engine.cut_times import check_made_keys, check_read_keys
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.ingest.event_times import TimelessRows
 from odfbuild.executors.ingest.history import condense, history
-from odfbuild.executors.ingest.read.bad_rows_report import telling
+from odfbuild.executors.ingest.read.bad_rows_report import reported_notes
 from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.executors.ingest.read.system_columns import renamed_columns
 from odfbuild.executors.ingest.recorded_keys import RecordedRows, left_out, recorded_keys
@@ -168,7 +168,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     timeless = () if merged is None else _timeless(receiver, intake, merged, events)
     renamed = _renamed(receiver, intake) if events else ()
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
-    with telling(
+    with reported_notes(
         intake.notes,
         workspace=receiver.site.workspace,
         dataset=receiver.dataset.id,

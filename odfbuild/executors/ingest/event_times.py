@@ -1,4 +1,4 @@
-"""Rows of an input whose event time is null: they get that of their source, else of the run.
+"""Missing event times of an input: set to that of its source, else to that of the run.
 
 That is the rule of the reference.  An empty cell becomes a time that looks like any other and
 moves the watermark, so it is reported.

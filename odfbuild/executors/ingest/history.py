@@ -1,4 +1,4 @@
-"""The history that a merge reads: a condensed one as of some block, then the slices since.
+"""History that a merge reads: a condensed one as of some block, then the slices since.
 
     cache/merge/<dataset id>/<number of the block>-<random>/note.json
                                                             rows/*.parquet

@@ -1,4 +1,4 @@
-"""Move the watermark of a root dataset, by hand or by its age: a block that moves nothing else.
+"""Watermark of a root dataset moved by hand or by its age: a block that moves nothing else.
 
 A watermark never goes back (ODF 0.34.1, "AddData"), so what was set cannot be taken back either.
 """

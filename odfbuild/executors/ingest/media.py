@@ -1,4 +1,4 @@
-"""Formats of pushed data: how they are called, and how a source of another format reads them.
+"""Media types of pushed data: their names, and how a source of another format reads them.
 
 A push source says how its data is read.  Data of another format is read by that format's own step,
 with the schema that the source declares and no other of its options: these are about its format.

@@ -45,7 +45,7 @@ from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.planner.plan.policy import AS_USUAL, EmptyInputs, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.disabled import DisabledSourceError, disabled_folders, is_disabled
+from odfbuild.state.disabled import DisabledSourceError, is_disabled
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import hiding
 
@@ -178,7 +178,7 @@ def _name(site: Site, dataset: Dataset) -> str:
 
 def _refuse_disabled(site: Site, dataset: Dataset, source: SetPollingSource) -> None:
     """Refuse a source that came with a chain from elsewhere, whatever the plan says of it."""
-    marks = disabled_folders(site.workspace.root)
+    marks = site.workspace.disabled()
     if is_disabled(marks, dataset.id, source):
         raise DisabledSourceError(
             what=f"the source of {dataset.id} is not used",

@@ -1,4 +1,4 @@
-"""Inputs decompressed and piped through commands, streamed and bounded.
+"""Preparation of inputs: decompressed and piped through commands, streamed and bounded.
 
 All members, streams or frames of a file are read, as the programs of these names do; what follows
 the last one may be zeros, nothing else.  In a zip archive `subPath` names one entry, exactly or

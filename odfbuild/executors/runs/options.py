@@ -1,4 +1,4 @@
-"""How a run goes about its steps: what ends it early, and how many may use one thing at a time."""
+"""Run options: what ends a run early, and how many steps may use one thing at a time."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -58,15 +58,23 @@ def _unheard(_: object) -> None:
 class Asking:
     """Which command runs, the run that it follows, and who is told of it.
 
-    `began` is told the id of the run once there is a record of it, `heard` every event.
+    `began` is told the id of the run once there is a record of it, `heard` every event.  `left_out`
+    is why datasets are not in the plan, for which the gate does not pass.
     """
 
     command: str = "apply"
     follows: str | None = None
+    left_out: tuple[Diagnostic, ...] = ()
     began: Callable[[str], None] = _unheard
     heard: Heard = _unheard
     clock: Callable[[], Timestamp] = _now
     random: Callable[[], int] = _random
+
+
+def gate_facts(left_out: Sequence[Diagnostic], *, passed: bool = True) -> dict[str, Any]:
+    """Return what a summary says of the gate, and why datasets are not in the plan."""
+    notes = {"notes": [diagnostic_json(each) for each in left_out]} if left_out else {}
+    return {"gate_passed": passed and not left_out, **notes}
 
 
 class Events:
@@ -161,7 +169,7 @@ class RunRecorder:
     def __init__(
         self, project: Opened, asking: Asking, steps: int, plan: Callable[[], str]
     ) -> None:
-        self._workspace = project.workspace.root
+        self._workspace = project.workspace
         self._asking = asking
         self._plan = plan
         self._lock = threading.Lock()
@@ -177,9 +185,11 @@ class RunRecorder:
             if self._begun:
                 return
             self._begun = True
-            self._open = begin_run(self._workspace, self._events.summary, self._plan())
+            root = self._workspace.root
+            self._open = begin_run(root, self._events.summary, self._plan())
             if self._open is None:
                 return
+            self._workspace.send_run(self._events.summary.id)
             self._asking.began(self._events.summary.id)
             for each in self._kept:
                 self._open.write(each)
@@ -196,12 +206,17 @@ class RunRecorder:
 
     def end(self, outcome: Ended, found: tuple[Diagnostic, ...] = (), **counts: int) -> None:
         """End the record, if it was begun; `found` is what ended the run as a whole."""
-        errors = {"errors": [diagnostic_json(each) for each in found]} if found else {}
-        ended = self._events.end(outcome, **counts, **errors)
+        more: dict[str, Any] = {}
+        if found:
+            more["errors"] = [diagnostic_json(each) for each in found]
+        if self._asking.left_out:
+            more |= gate_facts(self._asking.left_out)
+        ended = self._events.end(outcome, **counts, **more)
         with self._lock:
             if self._open is not None:
                 last = replace(self._open.summary, ended=ended, outcome=outcome, **counts)  # type: ignore[arg-type]
                 self._open.end(last)
+                self._workspace.send_run(last.id)
                 self._open = None  # a thread that was left behind may still tell of its step
 
     def _put(self, line: Mapping[str, Any]) -> None:

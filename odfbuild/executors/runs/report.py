@@ -1,4 +1,4 @@
-"""What became of the steps of a run: values, for the runner to fill and the edges to show."""
+"""Report of a run: the outcome of each step, filled by the scheduler and shown by the edges."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

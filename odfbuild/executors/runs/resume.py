@@ -1,4 +1,4 @@
-"""Go on with a run that failed or was killed: what of its plan is done, what is left, what moved.
+"""Resumption of a run that failed or was killed: what is done, what is left, what moved.
 
 Heads decide.  A dataset that stands where the record left it, or one commit further where a step
 was cut off between its commit and its line, is the run's own; any other was moved by somebody else.
@@ -97,18 +97,19 @@ def resume(project: Opened, text: str) -> Resumed:
             why=f"it was made by `odfbuild {run.command}`, or its plan is damaged",
             fix="run that command again",
         )
-    return _left(project, run, plan_from_json(document), told_of(project, run))
+    return _left(project, run, plan_from_json(document), recorded_progress(project, run))
 
 
 def ended_run(project: Opened, text: str) -> RunSummary:
     """Return a run that is over.  Raises UnknownRunError, RunGoesOnError."""
+    project.workspace.bring_runs()
     run = find_run(project.workspace.root, text)
     if run.outcome is Ended.RUNNING:
         raise RunGoesOnError(run)
     return run
 
 
-def told_of(project: Opened, run: RunSummary) -> RecordedProgress:
+def recorded_progress(project: Opened, run: RunSummary) -> RecordedProgress:
     """Return what the record of a run says.  Raises DamagedRunError."""
     told = RecordedProgress()
     for event in read_events(project.workspace.root, run.id, strict=True):

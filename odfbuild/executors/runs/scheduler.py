@@ -1,4 +1,4 @@
-"""The scheduler: walk a plan in order, several steps at a time; skipped is not failed.
+"""Scheduler: steps of a plan in order, several at a time; skipped is not failed.
 
 Order is the plan's, and only that.  A step runs when those it waits for are done and its pools have
 room; when one fails, what follows from it is skipped, and everything else goes on, unless asked

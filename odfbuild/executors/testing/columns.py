@@ -1,4 +1,4 @@
-"""What is wrong with checks once the columns of their datasets are known.  Pure but for places."""
+"""Problems of checks once the columns of their datasets are known.  Pure but for places."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Compare the rows that came with those that were expected, in any order."""
+"""Comparison of the rows of a fixture with the expected ones, in any order."""
 
 import math
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ _DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class MissingRow:
     """An expected row that did not come, the row most like it, and the columns that differ."""
 
     expected: Row
@@ -27,7 +27,7 @@ class Difference:
     """The rows that are missing, and those that were not expected and are like none of them."""
 
     columns: tuple[str, ...]
-    missing: tuple[Near, ...]
+    missing: tuple[MissingRow, ...]
     unexpected: tuple[Row, ...]
 
     @property
@@ -52,10 +52,10 @@ def compare(
     for row in missing:
         near = _nearest(row, unexpected, columns)
         if near is None:
-            pairs.append(Near(row))
+            pairs.append(MissingRow(row))
         else:
             unexpected.remove(near)
-            pairs.append(Near(row, near, _differing(row, near, columns)))
+            pairs.append(MissingRow(row, near, _differing(row, near, columns)))
     return Difference(tuple(columns), tuple(pairs), tuple(unexpected))
 
 

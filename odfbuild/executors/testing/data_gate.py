@@ -1,4 +1,4 @@
-"""Checks before a commit: what a step is about to add is held back unless it passes.
+"""Checks before a commit: the new rows of a step are refused unless they pass.
 
 The checks on new rows of a dataset are made on its staged slices, all that one move of its head
 would add; if one fails, none of them is committed.

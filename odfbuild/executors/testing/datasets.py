@@ -1,4 +1,4 @@
-"""Make checks on the rows that a dataset of a workspace has now."""
+"""Checks on the current rows of a dataset of a workspace."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The checks that new rows go through before they are committed, as a project has them."""
+"""Checks of a project that new rows must pass before they are committed."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the definitions and chains of a project say of what its tests are about.
+"""Subjects of tests in a project's definitions and chains, and problems with them.
 
 Needs no engine and no rows, so that `check` can tell what is wrong with the files of tests.
 """

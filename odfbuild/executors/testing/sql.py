@@ -1,4 +1,4 @@
-"""What the texts of queries in checks tell: what is wrong with them, before an engine is asked."""
+"""Queries in checks: their problems, from the text, before an engine is asked."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

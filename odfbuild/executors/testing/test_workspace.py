@@ -1,4 +1,4 @@
-"""The stage on which a fixture is played: a workspace that is thrown away, and what is in it."""
+"""Test workspace: a temporary workspace in which a fixture runs, and its datasets."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ class Stage:
         self.time[0] = Timestamp(self.time[0].nanos + _HOUR)
         for alias, portion in gains.items():
             self._gain(self.inputs[alias], portion)
-        before = len(self.output.slices())
+        before = len(self.output.data_slices())
         transform(self.site, self.output, lambda _: None)
         schema = self.schema()
         paths = all_files(self.output)[before:]

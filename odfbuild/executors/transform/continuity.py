@@ -1,4 +1,4 @@
-"""Whether all that a dataset holds came of the query in force, so that a step may add to it.
+"""Continuity: whether one query wrote all rows of a dataset, so that a step may add to it.
 
 Another query left rows that this one does not give: what it would take back may not be there.
 """

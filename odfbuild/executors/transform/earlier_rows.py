@@ -1,4 +1,4 @@
-"""Rows that another query made are not taken back by a query that looks at one row at a time.
+"""Rows of earlier queries, which a row-by-row query must not take back.
 
 Such a query gives of a row that goes what it would give of it today.  Where the row came while
 another query ruled, the dataset may hold something else for it, and would take back in vain.

@@ -1,4 +1,4 @@
-"""The columns of its inputs that a query sees: those that were there when it first ran.
+"""Columns of the inputs that a query sees: those that existed when it first ran.
 
 An input may gain columns later, or fields within them.  `select *` does not take them up before the
 definition changes, nor does what `*` stands for inside of a query: `select distinct *` would else

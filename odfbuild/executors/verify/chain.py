@@ -1,4 +1,4 @@
-"""Verify a dataset: every block rehashed and rechecked, every data file rehashed and read.
+"""Verification of a dataset: blocks rehashed and rechecked, data files rehashed and read.
 
 `chain`: block bytes hash to their names, links and rules hold from the seed on, for the head and
 every other reference; blocks that several of them reach are looked at once.  `data`: each file

@@ -1,4 +1,4 @@
-"""Whether a head is the one that was asked for, and goes on from the one that was seen last."""
+"""Verification of a head: that it is the requested one, and continues the last seen one."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Chains as they once stood: each is read once, whatever number of its blocks is asked about."""
+"""Chains as they once were: each is read once, for any number of its blocks."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +19,8 @@ class History:
         self.dataset = dataset
         self.blocks: list[tuple[Multihash, MetadataBlock]] = []
         self._states: dict[Multihash, ChainState] = {}
-        self._slices: list[tuple[DataSlice, Path]] = []
+        self._slices: list[DataSlice] = []
+        self._paths: list[Path] | None = None
         self._counts: dict[Multihash, int] = {}
         state = None
         for hash, block in dataset.blocks(upto=tip):
@@ -28,9 +29,7 @@ class History:
             self._states[hash] = state
             event = block.event
             if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
-                self._slices.append(
-                    (event.new_data, dataset.data_path(event.new_data.physical_hash))
-                )
+                self._slices.append(event.new_data)
             self._counts[hash] = len(self._slices)
 
     def __contains__(self, block: Multihash) -> bool:
@@ -43,8 +42,13 @@ class History:
         return self._states[at]
 
     def slices(self, upto: Multihash | None) -> tuple[tuple[DataSlice, Path], ...]:
-        """Return the slices up to a block, oldest first; all of them without one."""
-        return tuple(self._slices if upto is None else self._slices[: self._counts[upto]])
+        """Return the slices up to a block and their files, oldest first; all of them without
+        one.
+        """
+        if self._paths is None:
+            self._paths = [self.dataset.data_path(each.physical_hash) for each in self._slices]
+        count = None if upto is None else self._counts[upto]
+        return tuple(zip(self._slices[:count], self._paths[:count], strict=True))
 
 
 class RecordedHistories:

@@ -1,4 +1,4 @@
-"""Compute what a derivative should hold, in full, and compare it with what its changelog leaves.
+"""Recomputation of a derivative in full, compared with the rows that its changelog leaves.
 
 The rule of every step is that replaying the output gives one batch of the query over all rows of
 the inputs that were read, windows that have not closed left out.  A replay of the steps cannot

@@ -1,4 +1,4 @@
-"""What steps recorded of their inputs, against the chains of the inputs as they are now.
+"""Inputs that steps recorded, compared with the current chains of the inputs.
 
 A step read the blocks (prevBlockHash, newBlockHash] of an input, up to the record newOffset (ODF
 0.34.1, "ExecuteTransformInput").  So both blocks are on the chain of that input, in this order, and

@@ -1,4 +1,4 @@
-"""Run recorded steps again, and compare what comes out with what their blocks say.
+"""Replay of recorded steps, compared with what their blocks record.
 
 A step is what the query in force then made of the intervals of its inputs that the block names, at
 the system time of the block.  So it is built as it was, from the chains as they stood, and stops

@@ -1,4 +1,4 @@
-"""What a block says of the schema and the rows of a step, against what came out of it again."""
+"""Findings of a replay: the recorded schema and rows of a step against those of its replay."""
 
 from collections.abc import Iterator, Mapping
 

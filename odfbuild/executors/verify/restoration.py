@@ -1,4 +1,4 @@
-"""Lost and damaged files of derivatives: the recorded step is run again and gives them back.
+"""Restoration of lost and damaged files of derivatives by a replay of the recorded step.
 
 Data of a derivative is a cache: what its blocks name can be made again from the inputs, and the
 chain stays as it is.  A file is put back under its name only if it hashes to it.  The bytes of a
@@ -187,6 +187,9 @@ def _put_back(
         return Restored(lost, RestorationOutcome.FAILED, why)
     if logical != lost.file.logical_hash:
         why = f"the query gives other rows now: their logical hash is {logical}"
+        return Restored(lost, RestorationOutcome.FAILED, why)
+    if reencode and not dataset.stores.data.is_at_hand:
+        why = "it comes out in other bytes, and in a store a file is what its name says"
         return Restored(lost, RestorationOutcome.FAILED, why)
     if not reencode:
         why = "it comes out with the recorded rows in other bytes, so that its name is not its hash"

@@ -1,4 +1,4 @@
-"""Verify datasets: that all is as it was written, and that steps give the same rows again."""
+"""Verification of datasets: unchanged files, and steps that give the same rows again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What is signed of a dataset's head and of those before it, and whether it holds."""
+"""Verification of the signatures of a dataset's head and of those before it."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The metadata chain: its state, and whether a block may be appended to it.
+"""Metadata chain: its state, and whether a block may be appended to it.
 
 `fold` reads blocks, `check_append` judges them; both are pure, and commit, pull and verification
 use the same two.

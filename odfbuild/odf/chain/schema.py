@@ -1,4 +1,4 @@
-"""Whether one SetDataSchema may follow another: data schemas only ever gain optional fields.
+"""Succession of data schemas: a SetDataSchema only ever adds optional fields.
 
 Order and attributes of fields are free.  Arrow says of nearly every field that it is nullable, so
 optionality is compared only between schemas in ODF form.

@@ -1,4 +1,4 @@
-"""What a metadata chain means so far: the state that folding its blocks, oldest first, leaves.
+"""Chain state: the fold of the blocks of a metadata chain, oldest first.
 
 A ChainState holds all that later blocks depend on, so its size does not grow with the chain.
 Nothing else interprets blocks: plan, commit, verification and the cache all go through `fold`.

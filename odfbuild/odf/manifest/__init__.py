@@ -1,4 +1,4 @@
-"""Metadata in the form that people write: mappings and YAML <-> values (ODF 0.34.1, "Manifests").
+"""Manifests: metadata as mappings and YAML <-> values (ODF 0.34.1, "Manifests").
 
 Fields are camelCase, a union is told by its `kind`, what is absent is left out.  Reading is strict:
 what is not known or has another type is refused, and everything that is wrong is reported at once.

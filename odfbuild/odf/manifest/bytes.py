@@ -1,4 +1,4 @@
-"""What a manifest holds as bytes: blocks in their envelope, snapshots and events as bare tables.
+"""Manifests as bytes: blocks in their envelope, snapshots and events as bare tables.
 
 A block file says what it is and in which version (ODF 0.34.1, "MetadataBlock").  A snapshot is the
 table DatasetSnapshot and an event the table MetadataEventWrapper of ODF 0.37, which say nothing of

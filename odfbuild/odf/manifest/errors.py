@@ -1,4 +1,4 @@
-"""What is wrong with a manifest: every problem found, each with its path."""
+"""Problems of a manifest, all of them, each with its path."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

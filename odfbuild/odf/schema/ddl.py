@@ -13,17 +13,29 @@ of the specification, which leaves nested types open; keys of a map are never nu
 
 Keywords and types are read in any case.  Columns, struct members and list items may be null unless
 NOT NULL says otherwise.  A comment is read and dropped.
+
+A column line, the form of odfbuild.lock, is the same grammar for every type there is: in capitals,
+without comments, one column a text, and nothing but attributes is lost.
+
+    item    = type ["NOT NULL"]                                 without it, null is allowed
+    type    = word | "DECIMAL(" p "," s ")" | "BINARY(" n ")"
+            | ("TIMESTAMP" | "TIME" | "DURATION") ["(" unit [", '" zone "'"] ")"]
+            | "ARRAY<" item ">" ["(" n ")"] | ["SORTED"] "MAP<" item "," item ">"
+            | "STRUCT<" [name item ("," name item)*] ">"
+
+There, a unit is s, ms, us or ns; left out it is ms, and the zone UTC.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import replace
+from typing import ClassVar, NamedTuple, NoReturn, TypeVar
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf import events
 from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
-from odfbuild.odf.schema.types import type_name
+from odfbuild.odf.opaque import refuse_opaque
+from odfbuild.odf.schema.types import inner, spelled_out, type_name
 from odfbuild.odf.schema.value_paths import ITEM, KEY, VALUE, ValuePath, below, leaves, member
 
 _TIMESTAMP = events.DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
@@ -73,7 +85,6 @@ _INSTEAD = {
     "SMALLINT": "INT",
     "TINYINT": "INT",
 }
-_MAX_DEPTH = 64
 _FINEST_TIME = 6
 
 
@@ -141,31 +152,43 @@ def fine_timestamps(text: str) -> tuple[int, ...]:
     )
 
 
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<word>\w[\w$]*)
-          |(?P<name>`(?:[^`]|``)*`|"(?:[^"]|"")*")
-          |(?P<text>'(?:[^'\\]|\\.|'')*')
-          |(?P<mark>[<>(),:])
-          |(?P<end>\Z)
-          |(?P<bad>.))""",
-    re.VERBOSE | re.DOTALL,
-)
+_Type = TypeVar("_Type", bound=DataType)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str
     text: str
     at: int
+    end: int
+
+
+def _pattern(word: str, name: str, text: str, mark: str) -> re.Pattern[str]:
+    kinds = rf"(?P<word>{word})|(?P<name>{name})|(?P<text>{text})|(?P<mark>{mark})"
+    return re.compile(rf"\s*(?:{kinds}|(?P<end>\Z)|(?P<bad>.))", re.DOTALL)
+
+
+_DDL = _pattern(r"\w[\w$]*", r'`(?:[^`]|``)*`|"(?:[^"]|"")*"', r"'(?:[^'\\]|\\.|'')*'", r"[<>(),:]")
+_LINE = _pattern(r"\w[\w$]*|-\d+", r"`(?:[^`]|``)*`", r"'(?:[^']|'')*'", r"[<>(),]")
+
+
+def _tokens(text: str, pattern: re.Pattern[str] = _DDL) -> Iterator[_Token]:
+    for match in pattern.finditer(text):
+        kind = str(match.lastgroup)
+        yield _Token(kind, match[kind], match.start(kind), match.end())
+        if kind == "end":
+            return
 
 
 class _Parser:
     """One column text and how far it has been read."""
 
-    def __init__(self, text: str, index: int) -> None:
+    _pattern: ClassVar[re.Pattern[str]] = _DDL
+    _deepest: ClassVar[int] = 64
+
+    def __init__(self, text: str, index: int = 0) -> None:
         self._text = text
         self._index = index
-        self._tokens = list(_tokens(text))
+        self._tokens = list(_tokens(text, self._pattern))
         self._next = 0
         self._column: str | None = None
 
@@ -174,7 +197,8 @@ class _Parser:
         while not fields or self._skip(","):
             self._column = None
             start = self._peek()
-            field = self._field()
+            name = self._column = self._name()
+            field = DataField(name, self._item(0))
             if field.name in taken:
                 self._fail(start, "the name is declared twice", fix="rename one")
             taken.add(field.name)
@@ -182,11 +206,6 @@ class _Parser:
         if self._peek().kind != "end":
             self._fail(self._peek(), f"unexpected {self._peek().text!r}", fix=_CLAUSES)
         return fields
-
-    def _field(self) -> DataField:
-        name = self._name()
-        self._column = self._column or name
-        return DataField(name, self._item(0))
 
     def _name(self) -> str:
         token = self._take()
@@ -214,17 +233,16 @@ class _Parser:
 
     def _type(self, depth: int) -> DataType:
         token = self._take()
-        word = token.text.upper() if token.kind == "word" else ""
+        word = self._word(token) if token.kind == "word" else ""
         if not word:
             self._fail(token, "the type is missing", fix=_KNOWN)
-        if depth > _MAX_DEPTH:
-            self._fail(token, "types are nested too deeply", fix="flatten the column")
+        self._refuse_deep(depth, token)
         if word == "ARRAY" and self._skip("<"):
-            return self._closed(events.DataTypeList(self._item(depth + 1)))
+            return self._list(depth + 1)
         if word == "STRUCT" and self._skip("<"):
-            return self._closed(self._struct(depth + 1))
+            return self._struct(depth + 1)
         if word == "MAP" and self._skip("<"):
-            return self._closed(self._map(depth + 1))
+            return self._map(depth + 1)
         if word in {"DECIMAL", "NUMERIC"}:
             return self._decimal(token)
         if word == "BINARY":
@@ -233,30 +251,42 @@ class _Parser:
             return self._time(token)
         return self._scalar(token, word)
 
-    def _closed(self, data_type: DataType) -> DataType:
-        self._expect(">")
-        return data_type
+    def _refuse_deep(self, depth: int, token: _Token) -> None:
+        if depth > self._deepest:
+            self._fail(token, _TOO_DEEP, fix="flatten the column")
+
+    def _list(self, depth: int) -> events.DataTypeList:
+        return self._closed(events.DataTypeList(self._item(depth)))
+
+    def _map(self, depth: int) -> events.DataTypeMap:
+        key = self._key(depth)
+        self._expect(",")
+        return self._closed(events.DataTypeMap(key, self._item(depth)))
+
+    def _key(self, depth: int) -> DataType:
+        at = self._peek()
+        key = inner(self._item(depth))
+        if isinstance(key, events.DataTypeList | events.DataTypeMap | events.DataTypeStruct):
+            self._fail(at, "the key of a map is nested", fix="use a plain type")
+        return key
 
     def _struct(self, depth: int) -> DataType:
         members: list[DataField] = []
         while not members or self._skip(","):
             at = self._peek()
             name = self._name()
-            self._skip(":")
-            if any(member.name == name for member in members):
-                self._fail(at, f"member {name!r} is declared twice", fix="rename one")
+            self._declare(at, name, members)
             members.append(DataField(name, self._item(depth)))
-        return events.DataTypeStruct(tuple(members))
+        return self._closed(events.DataTypeStruct(tuple(members)))
 
-    def _map(self, depth: int) -> DataType:
-        at = self._peek()
-        key = self._item(depth)
-        if isinstance(key, events.DataTypeOption):
-            key = key.inner
-        if isinstance(key, events.DataTypeList | events.DataTypeMap | events.DataTypeStruct):
-            self._fail(at, "the key of a map is nested", fix="use a plain type")
-        self._expect(",")
-        return events.DataTypeMap(key, self._item(depth))
+    def _declare(self, at: _Token, name: str, before: list[DataField]) -> None:
+        self._skip(":")
+        if any(member.name == name for member in before):
+            self._fail(at, f"member {name!r} is declared twice", fix="rename one")
+
+    def _closed(self, data_type: _Type) -> _Type:
+        self._expect(">")
+        return data_type
 
     def _binary(self, token: _Token) -> DataType:
         arguments = self._arguments()
@@ -319,16 +349,19 @@ class _Parser:
 
     def _take(self) -> _Token:
         token = self._peek()
-        if token.kind != "end":
+        if token.kind not in {"end", "bad"}:
             self._next += 1
         return token
 
     def _skip(self, text: str) -> bool:
         token = self._peek()
-        if token.kind in {"word", "mark"} and token.text.upper() == text:
+        if token.kind in {"word", "mark"} and self._word(token) == text:
             self._next += 1
             return True
         return False
+
+    def _word(self, token: _Token) -> str:
+        return token.text.upper()
 
     def _expect(self, text: str) -> None:
         if not self._skip(text):
@@ -350,19 +383,12 @@ class _Parser:
         )
 
 
+_TOO_DEEP = "types are nested too deeply"
 _KNOWN = (
     "use BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), DATE, TIME, TIMESTAMP, UUID, STRING, "
     "BINARY, ARRAY<type>, MAP<type, type> or STRUCT<name type, ...>"
 )
 _CLAUSES = "after the type only NOT NULL, NULL and COMMENT 'text' may follow"
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    for match in _TOKEN.finditer(text):
-        kind = str(match.lastgroup)
-        yield _Token(kind, match[kind], match.start(kind))
-        if kind == "end":
-            return
 
 
 def to_ddl(schema: DataSchema, uuids: Collection[ValuePath] = ()) -> tuple[str, ...]:
@@ -439,3 +465,235 @@ def _written(data_type: DataType, column: str, uuids: frozenset[ValuePath]) -> s
             offset=0,
         )
     return word
+
+
+# --- column lines -----------------------------------------------------------------------------
+
+_LINE_WORDS: dict[DataType, str] = {
+    events.DataTypeNull(): "VOID",
+    events.DataTypeBool(): "BOOLEAN",
+    events.DataTypeInt8(): "TINYINT",
+    events.DataTypeInt16(): "SMALLINT",
+    events.DataTypeInt32(): "INT",
+    events.DataTypeInt64(): "BIGINT",
+    events.DataTypeUInt8(): "TINYINT UNSIGNED",
+    events.DataTypeUInt16(): "SMALLINT UNSIGNED",
+    events.DataTypeUInt32(): "INT UNSIGNED",
+    events.DataTypeUInt64(): "BIGINT UNSIGNED",
+    events.DataTypeFloat16(): "FLOAT16",
+    events.DataTypeFloat32(): "FLOAT",
+    events.DataTypeFloat64(): "DOUBLE",
+    events.DataTypeDate(): "DATE",
+    events.DataTypeString(): "STRING",
+    events.DataTypeBinary(): "BINARY",
+}
+_BY_WORD = {word: of for of, word in _LINE_WORDS.items()}
+_UNITS = {
+    TimeUnit.SECOND: "s",
+    TimeUnit.MILLISECOND: "ms",
+    TimeUnit.MICROSECOND: "us",
+    TimeUnit.NANOSECOND: "ns",
+}
+_BY_UNIT = {text: unit for unit, text in _UNITS.items()}
+_BARE = re.compile(r"[^\W\d][\w$]*")
+
+
+class ColumnLineError(ValueError):
+    """A text is not the line of a column."""
+
+
+def column_lines(schema: DataSchema) -> tuple[str, ...]:
+    """Return one line for each column.
+
+    Raises UnsupportedVariantError for types of a newer version of the format.
+    """
+    refuse_opaque(schema)
+    return tuple(f"{_line_name(field.name)} {_line_item(field.type)}" for field in schema.fields)
+
+
+def type_text(of: DataType) -> str:
+    """Return the text of one type, with NOT NULL if null is not allowed."""
+    return _line_item(of)
+
+
+def read_columns(lines: Iterable[str]) -> DataSchema:
+    """Return the schema that lines stand for; raises ColumnLineError."""
+    return DataSchema(tuple(_LineParser(line).column() for line in lines))
+
+
+def plain_schema(schema: DataSchema) -> DataSchema:
+    """Return the schema without attributes and with types spelled out: what its lines keep."""
+    return DataSchema(tuple(DataField(f.name, _plain(f.type)) for f in schema.fields))
+
+
+def _plain(of: DataType) -> DataType:
+    if isinstance(of, events.DataTypeOption):
+        return events.DataTypeOption(_plain(inner(of)))
+    match spelled_out(of):
+        case events.DataTypeList() as each:
+            return replace(each, item_type=_plain(each.item_type))
+        case events.DataTypeMap() as each:
+            key, value = _plain(each.key_type), _plain(each.value_type)
+            return events.DataTypeMap(key, value, each.keys_sorted or None)
+        case events.DataTypeStruct(fields=fields):
+            return events.DataTypeStruct(tuple(DataField(f.name, _plain(f.type)) for f in fields))
+        case other:
+            return other
+
+
+def _line_name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _line_item(of: DataType) -> str:
+    if isinstance(of, events.DataTypeOption):
+        return _line_type(inner(of))
+    return f"{_line_type(of)} NOT NULL"
+
+
+def _line_type(of: DataType) -> str:
+    match spelled_out(of):
+        case events.DataTypeDecimal(precision=precision, scale=scale):
+            return f"DECIMAL({precision},{scale})"
+        case events.DataTypeBinary(fixed_length=int() as length):
+            return f"BINARY({length})"
+        case events.DataTypeTimestamp(unit=TimeUnit() as unit, timezone=zone):
+            return _timestamp(unit, zone or "")
+        case events.DataTypeTime(unit=TimeUnit() as unit):
+            return f"TIME{_in_units(unit)}"
+        case events.DataTypeDuration(unit=TimeUnit() as unit):
+            return f"DURATION{_in_units(unit)}"
+        case events.DataTypeList(item_type=item, fixed_length=length):
+            return f"ARRAY<{_line_item(item)}>{'' if length is None else f'({length})'}"
+        case events.DataTypeMap(key_type=key, value_type=value, keys_sorted=is_sorted):
+            return f"{'SORTED ' if is_sorted else ''}MAP<{_line_item(key)}, {_line_item(value)}>"
+        case events.DataTypeStruct(fields=fields):
+            members = (f"{_line_name(f.name)} {_line_item(f.type)}" for f in fields)
+            return f"STRUCT<{', '.join(members)}>"
+        case plain:
+            return _LINE_WORDS[plain]
+
+
+def _timestamp(unit: TimeUnit, zone: str) -> str:
+    if zone == "UTC":
+        return f"TIMESTAMP{_in_units(unit)}"
+    quoted = zone.replace("'", "''")
+    return f"TIMESTAMP({_UNITS[unit]}, '{quoted}')"
+
+
+def _in_units(unit: TimeUnit) -> str:
+    return "" if unit is TimeUnit.MILLISECOND else f"({_UNITS[unit]})"
+
+
+class _LineParser(_Parser):
+    """One column line: where it differs."""
+
+    _pattern = _LINE
+    _deepest = 100
+
+    def column(self) -> DataField:
+        field = DataField(self._name(), self._item(0))
+        if self._peek().kind != "end":
+            self._wrong()
+        return field
+
+    def _name(self) -> str:
+        token = self._take()
+        if token.kind == "name":
+            return token.text[1:-1].replace("``", "`")
+        if not _BARE.fullmatch(token.text):
+            self._wrong()
+        return token.text
+
+    def _item(self, depth: int) -> DataType:
+        of = self._type(depth)
+        if not self._skip("NOT"):
+            return events.DataTypeOption(of)
+        self._expect("NULL")
+        return of
+
+    def _type(self, depth: int) -> DataType:
+        self._refuse_deep(depth, self._peek())
+        word = self._take().text
+        match word:
+            case "DECIMAL":
+                precision, scale = self._numbers(2)
+                return events.DataTypeDecimal(precision, scale)
+            case "BINARY" if self._peek().text == "(":
+                return events.DataTypeBinary(*self._numbers(1))
+            case "TIMESTAMP":
+                return events.DataTypeTimestamp(*self._unit_and_zone())
+            case "TIME":
+                return events.DataTypeTime(self._unit_and_zone()[0])
+            case "DURATION":
+                return events.DataTypeDuration(self._unit_and_zone()[0])
+            case "ARRAY" | "SORTED" | "MAP" | "STRUCT":
+                return self._nested(word, depth + 1)
+        unsigned = f"{word} UNSIGNED"
+        word = unsigned if unsigned in _BY_WORD and self._skip("UNSIGNED") else word
+        if word not in _BY_WORD:
+            self._wrong()
+        return _BY_WORD[word]
+
+    def _nested(self, word: str, depth: int) -> DataType:
+        if word == "SORTED":
+            self._expect("MAP")
+        self._expect("<")
+        match word:
+            case "ARRAY":
+                of = self._list(depth)
+                length = self._numbers(1)[0] if self._peek().text == "(" else None
+                return replace(of, fixed_length=length)
+            case "STRUCT":
+                return events.DataTypeStruct(()) if self._skip(">") else self._struct(depth)
+            case _:
+                return replace(self._map(depth), keys_sorted=word == "SORTED" or None)
+
+    def _numbers(self, count: int) -> list[int]:
+        found: list[int] = []
+        self._expect("(")
+        while not found or self._skip(","):
+            text = self._take().text
+            if not re.fullmatch(r"-?[0-9]{1,18}", text):
+                self._wrong()
+            found.append(int(text))
+        self._expect(")")
+        if len(found) != count:
+            self._wrong()
+        return found
+
+    def _unit_and_zone(self) -> tuple[TimeUnit, str]:
+        unit, zone = TimeUnit.MILLISECOND, "UTC"
+        if self._skip("("):
+            text = self._take().text
+            if text not in _BY_UNIT:
+                self._wrong()
+            unit = _BY_UNIT[text]
+            zone = self._zone() if self._skip(",") else zone
+            self._expect(")")
+        return unit, zone
+
+    def _zone(self) -> str:
+        token = self._take()
+        if token.kind != "text":
+            self._wrong()
+        return token.text[1:-1].replace("''", "'")
+
+    def _word(self, token: _Token) -> str:
+        return token.text
+
+    def _key(self, depth: int) -> DataType:
+        return self._item(depth)
+
+    def _declare(self, at: _Token, name: str, before: list[DataField]) -> None:
+        """Take any name: a schema of files may have one twice."""
+
+    def _fail(self, token: _Token, problem: str, *, fix: str) -> NoReturn:
+        del token, fix  # the line is enough: it was written by odfbuild
+        if problem is _TOO_DEEP:
+            raise ColumnLineError(problem)
+        self._wrong()
+
+    def _wrong(self) -> NoReturn:
+        at = self._tokens[self._next - 1].end if self._next else 0
+        raise ColumnLineError(f"not a column, from character {at + 1} on: {self._text!r}")

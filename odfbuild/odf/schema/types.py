@@ -136,5 +136,22 @@ def too_wide(of: DataType) -> DataType | None:
             return None
 
 
+def repeated(of: DataType) -> str | None:
+    """Return a name that two fields of a struct within a type have, None if none is there twice."""
+    match inner(of):
+        case DataTypeList(item_type=item):
+            return repeated(item)
+        case DataTypeMap(key_type=key, value_type=value):
+            named = repeated(key)
+            return repeated(value) if named is None else named
+        case DataTypeStruct(fields=fields):
+            names = [field.name for field in fields]
+            twice = [name for at, name in enumerate(names) if name in names[:at]]
+            within = (repeated(field.type) for field in fields)
+            return next((each for each in (*twice, *within) if each is not None), None)
+        case _:
+            return None
+
+
 def _first(found: Iterable[DataType | None]) -> DataType | None:
     return next((each for each in found if each is not None), None)

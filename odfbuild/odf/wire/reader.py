@@ -1,4 +1,4 @@
-"""Read value classes from FlatBuffers bytes that nobody vouches for.
+"""Reader of value classes from untrusted FlatBuffers bytes.
 
 `struct` refuses places outside of the buffer; slices, negative places, nesting and the work that
 shared offsets could multiply are checked here.  Slots that we do not know are skipped, as newer

@@ -1,4 +1,4 @@
-"""How one value class lies in a FlatBuffers table and in a mapping: the terms of `layout`."""
+"""Terms of `layout`: the form of a value class in a FlatBuffers table and in a mapping."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, TypeVar

@@ -1,4 +1,4 @@
-"""Write value classes as FlatBuffers tables in the one order that gives equal bytes everywhere.
+"""Writer of value classes as FlatBuffers tables, in the one order that gives equal bytes.
 
 A table is written in two passes over its fields in schema order: first all that lies outside of it
 (texts, vectors, tables), then the table itself.  Bytes grow from the end of the buffer to its

@@ -1,4 +1,4 @@
-"""A changed query or engine: whether it may go on from the rows before, and how.  Pure.
+"""A changed query or engine: whether it may continue from the rows before, and how.  Pure.
 
 Without `on_query_change: restate` what was written stays, and the new query rules from the next
 step on.  That is sound for queries that look at one row at a time, as long as no older row of their

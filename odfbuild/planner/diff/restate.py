@@ -1,4 +1,4 @@
-"""Queries that restate: what they changed is corrected in all that was written before.  Pure.
+"""Queries that restate: their changes are corrected in all rows written before.  Pure.
 
 `on_query_change: restate` is recorded with the query, at the end of its version, so that whoever
 runs the step again knows that it compared everything.  Once it has run there is nothing special

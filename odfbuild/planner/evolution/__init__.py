@@ -1,1 +1,1 @@
-"""What changes mean to those who read a dataset: rules, assessments, the gate.  Pure."""
+"""Effects of changes on the readers of a dataset: rules, assessments, the gate.  Pure."""

@@ -1,4 +1,4 @@
-"""Assess changes: how far each reaches, which rules it meets, whom it affects.  Pure.
+"""Assessment of changes: their reach, the rules they meet, the datasets they affect.  Pure.
 
 Datasets are taken in topological order.  One that did not change is looked at only if the columns
 of something that it reads do, so that a large project costs what its changes cost.
@@ -57,11 +57,11 @@ class Assessed:
     """What is said of a plan's changes.
 
     `assessments` are in topological order, retired datasets behind the declared ones; `refusals`
-    what no policy can let pass; `notes` what is to be said of the policy itself.
+    what no policy can let pass, by dataset; `notes` what is to be said of the policy itself.
     """
 
     assessments: Mapping[DatasetAlias, Assessment]
-    refusals: tuple[Diagnostic, ...]
+    refusals: Mapping[DatasetAlias, tuple[Diagnostic, ...]]
     notes: tuple[Diagnostic, ...]
 
 
@@ -103,7 +103,7 @@ def assess(
     judge = PlanGate(policy, gate, tuple(allowed), protect)
     judged = {alias: replace(each, hits=judge.judge(each.hits)) for alias, each in found.items()}
     known = {*current, *(each.alias for each in declared)}
-    return Assessed(judged, tuple(work.refusals), judge.notes(known, considered))
+    return Assessed(judged, work.refusals, judge.notes(known, considered))
 
 
 class _Assessment:
@@ -125,7 +125,7 @@ class _Assessment:
         self.against = against
         self.full = full
         self.resolver = Resolver(current, locked, changed=changes)
-        self.refusals: list[Diagnostic] = []
+        self.refusals: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
         self.moved: dict[DatasetAlias, tuple[ColumnChange, ...]] = {}
         self.lost: dict[DatasetAlias, dict[DatasetAlias, tuple[ColumnChange, ...]]] = {}
         self.reaches = Reaches(self.resolver)
@@ -240,7 +240,8 @@ class _Assessment:
             own += hits
             schema = columns.change
             if subject.changes and not self.against:
-                self.refusals += refusals(subject, state, columns)
+                refused = tuple(refusals(subject, state, columns))
+                self.refusals |= {subject.alias: refused} if refused else {}
             if columns.change.columns:
                 self.moved[subject.alias] = columns.change.columns
             self.reaches.note(subject, columns, own)

@@ -1,9 +1,9 @@
-"""The gate: what of a plan's findings is refused, told or accepted.  Pure."""
+"""The gate: findings of a plan that are refused, reported or accepted.  Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from odfbuild.errors import Diagnostic, Level
+from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.rules.catalogue import catalogue, rule, severity_by_class
 from odfbuild.planner.evolution.rules.hits import hit
@@ -133,11 +133,13 @@ class PlanGate:
 
     def _unknown(self) -> Iterator[Diagnostic | None]:
         for code in sorted(set(self.policy.gates.rules) - set(catalogue())):
-            yield self._note(UNKNOWN_RULE, f"gates: there is no rule {code}", _nearest(code))
+            span = self.policy.gates.places.get(code)
+            message = f"gates: there is no rule {code}"
+            yield self._note(UNKNOWN_RULE, message, _nearest(code), span)
         for each in self.policy.accepted:
             if each.code not in catalogue():
                 message = f"accept: there is no rule {each.code}"
-                yield self._note(UNKNOWN_RULE, message, _nearest(each.code), each)
+                yield self._note(UNKNOWN_RULE, message, _nearest(each.code), each.span)
         for allowed in self.allowed:
             if allowed.code not in catalogue():
                 message = f"--allow {allowed.text}: there is no rule {allowed.code}"
@@ -152,15 +154,15 @@ class PlanGate:
             about = f"{each.code} of {each.dataset}{f' ({each.column})' if each.column else ''}"
             if number in self._expired:
                 message = f"the acceptance of {about} ran out on {each.until}"
-                yield self._note(ACCEPTANCE_EXPIRED, message, ACCEPTANCE_EXPIRED.ways[0], each)
+                yield self._note(ACCEPTANCE_EXPIRED, message, ACCEPTANCE_EXPIRED.ways[0], each.span)
             elif number not in self._used and (
                 considered is None or each.dataset in considered or each.dataset not in known
             ):
                 message = f"the acceptance of {about} matches nothing"
-                yield self._note(ACCEPTANCE_UNUSED, message, ACCEPTANCE_UNUSED.ways[0], each)
+                yield self._note(ACCEPTANCE_UNUSED, message, ACCEPTANCE_UNUSED.ways[0], each.span)
 
     def _note(
-        self, of: Rule, what: str, fix: str, given: Acceptance | None = None
+        self, of: Rule, what: str, fix: str, span: SourceSpan | None = None
     ) -> Diagnostic | None:
         severity = self.policy.gates.rules.get(of.code, of.severity)
         if severity is Severity.OFF:
@@ -170,7 +172,7 @@ class PlanGate:
             what=what,
             why=of.explanation,
             fix=fix,
-            span=None if given is None else given.span,
+            span=span,
             level=Level.ERROR if severity is Severity.ERROR else Level.WARNING,
         )
 

@@ -1,4 +1,4 @@
-"""Which columns of each changed dataset its readers see otherwise, and whom that affects.  Pure."""
+"""Reach of a change: columns that readers see otherwise, and the datasets affected.  Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which blocks of a chain a compaction keeps, merges and drops.  Pure.
+"""Compaction of a chain: the blocks that are kept, merged and dropped.  Pure.
 
 Hard compaction merges consecutive slices of a root up to a limit.  Every other event is a barrier
 and stays in its place.  It goes from the newest block to the oldest, so the partial slice is the

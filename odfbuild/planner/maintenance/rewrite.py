@@ -1,4 +1,4 @@
-"""What a reset, a compaction or a rebuild will do, and to whom: worked out before.  Pure.
+"""Effects of a reset, a compaction or a rebuild, and on whom, before it is done.  Pure.
 
 A dataset that is set back or rewritten loses blocks.  Derivatives remember the last block of an
 input that they read; one whose block is lost cannot go on, and has to be made anew.

@@ -1,4 +1,4 @@
-"""Taking a run back: which heads go where, in which order, and who diverges then.  Pure.
+"""Undo of a run: the earlier heads, their order, and the datasets that diverge.  Pure.
 
 A head goes back to the block where the run found it.  A dataset that the run made loses its name
 and its head: before the run there was none.

@@ -1,4 +1,4 @@
-"""The datasets of a plan of which most are at rest: nothing is said of them.  Pure."""
+"""Datasets at rest in a plan: nothing is reported of them.  Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property

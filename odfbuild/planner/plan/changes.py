@@ -1,4 +1,4 @@
-"""What a change means to those who use a dataset: its class, its columns, the rules that it meets.
+"""Changes as users of a dataset see them: class, columns, and the rules that they meet.
 
 Plain values, made by the assessment, carried by the plan, printed elsewhere.
 """

@@ -1,4 +1,4 @@
-"""What a project wants of its datasets beyond their definitions: policies, as plain values.
+"""Policies of datasets beyond their definitions, as plain values.
 
 They come from the project file, so that they are reviewed with it; the planner only reads them.
 """
@@ -159,13 +159,15 @@ class Gates:
     """How the gate judges: `breaking` findings in general, single rules by their code.
 
     A rule's own entry goes before `breaking`.  `max_restated_rows` bounds how many rows a plan may
-    restate; None is no bound.  `data` says what becomes of new rows that fail a check.
+    restate; None is no bound.  `data` says what becomes of new rows that fail a check.  `places`
+    are those of `rules`.
     """
 
     breaking: Severity = Severity.ERROR
     rules: Mapping[str, Severity] = field(default_factory=dict)
     max_restated_rows: int | None = None
     data: Severity = Severity.OFF
+    places: Mapping[str, SourceSpan] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

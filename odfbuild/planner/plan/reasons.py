@@ -1,4 +1,4 @@
-"""Why a step is in the plan: values recorded where the decision is made, printed elsewhere."""
+"""Reasons of steps: values recorded where the decision is made, printed elsewhere."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Inputs that are datasets of repositories: what a definition says, what a plan knows.  Pure.
+"""Inputs that are datasets of repositories: what definitions and plans hold of them.  Pure.
 
 A definition may name an input `repo/name`, `repo/account/name`, `repo/did:odf:...`, by a URL, or by
 an id that a repository knows.  Only ids go into chains: the reference is resolved once, and the id

@@ -1,4 +1,4 @@
-"""Parts of a plan: the datasets that were selected, what is left of it, what still fits.  Pure.
+"""Parts of a plan: the selected datasets, the remaining ones, those that still fit.  Pure.
 
 Steps are dropped, never added or changed in what they do: `apply c` works on c alone.
 

@@ -1,4 +1,4 @@
-"""What a plan does in short: the action of each dataset, its steps, and their number.  Pure."""
+"""Summary of a plan: the action of each dataset, its steps, and their number.  Pure."""
 
 from collections.abc import Sequence
 

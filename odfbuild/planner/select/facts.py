@@ -1,4 +1,4 @@
-"""What there is to select: declared datasets, and those of the workspace, as a graph.  Pure."""
+"""Selectable datasets, declared or in the workspace, and their facts, as a graph.  Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

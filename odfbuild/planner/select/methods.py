@@ -1,4 +1,4 @@
-"""What a dataset can be selected by, and the test that each method makes of it.  Pure."""
+"""Selection methods: the properties of a dataset that selectors test.  Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The selector language, read: which datasets a text means, as a tree.  Pure.
+"""Parser of the selector language: a text into a tree.  Pure.
 
     selector     = union / [union] "--exclude" union
     union        = intersection (space intersection)*

@@ -1,4 +1,4 @@
-"""Select datasets: a selector over a graph of them gives a set of names.  Pure.
+"""Selection of datasets: a selector over a graph of them gives a set of names.  Pure.
 
 Names, globs and kinds compare without regard to case; tags, owners, packages and files as written.
 What a selector needs to know beyond the definitions is for callers to find out, and only if

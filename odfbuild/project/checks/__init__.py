@@ -1,4 +1,4 @@
-"""What must hold of one dataset definition beyond the types of its fields."""
+"""Checks of one dataset definition beyond the types of its fields."""
 
 from collections import Counter
 from collections.abc import Sequence

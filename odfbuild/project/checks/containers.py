@@ -1,4 +1,4 @@
-"""What must hold of a source that is a container: image, program, arguments and variables."""
+"""Checks of a source that is a container: image, program, arguments and variables."""
 
 import re
 from collections import Counter

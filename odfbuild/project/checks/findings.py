@@ -1,4 +1,4 @@
-"""Findings: what is wrong in one manifest, each at its place."""
+"""Findings: the problems of one manifest, each at its place."""
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.project.yaml import Value

@@ -1,4 +1,4 @@
-"""What must hold of a read step by itself: its options, and the columns that it declares."""
+"""Checks of a read step by itself: its options, and the columns that it declares."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.read_options import option_problems
 from odfbuild.odf.schema.ddl import DdlError, fine_timestamps, parse_ddl
-from odfbuild.odf.schema.types import MOST_DIGITS, too_wide, type_name
+from odfbuild.odf.schema.types import MOST_DIGITS, repeated, too_wide, type_name
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.yaml.places import KeyPath
 
@@ -39,7 +39,7 @@ def check_read(read: ReadStep, path: KeyPath, findings: Findings) -> DataSchema 
         findings.refuse("unsupported-read", here, problem.what, problem.why, problem.fix)
     if read.ddl_schema is None:
         _fine_types(read.schema, (*path, "schema"), findings)
-        _wide_types(read.schema, (*path, "schema"), findings)
+        _unheld_types(read.schema, (*path, "schema"), findings)
         return read.schema
     _fine_columns(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
     return _ddl_schema(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
@@ -75,8 +75,8 @@ def _fine_types(schema: DataSchema | None, path: KeyPath, findings: Findings) ->
             findings.refuse("fine-time", path, what, _WHY_FINE, _FIX_FINE)
 
 
-def _wide_types(schema: DataSchema | None, path: KeyPath, findings: Findings) -> None:
-    """Refuse decimals that DDL, which ends at the same number of digits, has no word for."""
+def _unheld_types(schema: DataSchema | None, path: KeyPath, findings: Findings) -> None:
+    """Refuse types that no engine holds, and DDL has no word for."""
     for field in () if schema is None else schema.fields:
         wide = too_wide(field.type)
         if wide is not None:
@@ -84,6 +84,11 @@ def _wide_types(schema: DataSchema | None, path: KeyPath, findings: Findings) ->
             why = f"the engine, and the files that it writes, have at most {MOST_DIGITS} digits"
             fix = f"declare it with at most {MOST_DIGITS} digits, or as STRING"
             findings.refuse("invalid-schema", path, what, why, fix)
+        twice = repeated(field.type)
+        if twice is not None:
+            what = f"the column '{field.name}' has two fields called '{twice}'"
+            why = "the fields of a struct have different names"
+            findings.refuse("invalid-schema", path, what, why, "rename one of them")
 
 
 def _is_fine(kind: DataType) -> bool:

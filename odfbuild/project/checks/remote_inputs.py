@@ -1,4 +1,4 @@
-"""Inputs of a definition that are datasets of repositories: found, and put in as ids."""
+"""Inputs of a definition that are datasets of repositories: found, and replaced by ids."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -31,11 +31,13 @@ class References:
     `repositories` are the known ones; `resolved` gives the ids that are known of references, by
     `reference_key`, and is asked only where there is a reference.  `here` are the datasets of the
     workspace: an id that is none of them, and of no other definition, is one of a repository.
+    `unsure` says that there may be other repositories, in settings that cannot be read.
     """
 
     repositories: Collection[str] = ()
     resolved: Callable[[], Mapping[str, DatasetId]] = dict
     here: Callable[[], Collection[DatasetId]] = tuple
+    unsure: bool = False
 
     def find(self, text: str) -> RemoteRef | None:
         """Return the reference that a text is; None if it is one to a dataset here."""
@@ -103,14 +105,15 @@ def _check(
 ) -> None:
     repository = repository_of(ref)
     known = {each.lower() for each in references.repositories}
-    if repository is not None and repository.lower() not in known:
+    if repository is not None and repository.lower() not in known and not references.unsure:
         guess = did_you_mean(repository, references.repositories)
+        declare = f"say where it is: repositories: {{{repository}: URL}} in odfbuild.yaml"
         findings.refuse(
             "unknown-repository",
             path,
             f"there is no repository named '{repository}'",
             f"{ref} is a dataset of a repository: the first part of its name says of which",
-            guess or f"say where it is: repositories: {{{repository}: URL}} in odfbuild.yaml",
+            f"{guess}, or {declare}" if guess else declare,
         )
     if isinstance(ref, DatasetUrl) and any(secret_parts(ref.url)):
         findings.refuse(

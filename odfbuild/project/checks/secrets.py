@@ -1,4 +1,4 @@
-"""Credentials that stand in definitions: a chain would keep them for good, for all to see."""
+"""Credentials in definitions: a chain would keep them for good, for all to see."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Defaults: what the project says of datasets by selector, and which selector is more specific.
+"""Defaults: settings of datasets by selector, and the order of selectors by how specific they are.
 
 Every default whose selector means a dataset counts for it.  Tags add up.  Of every other key the
 most specific one wins, which is, most specific first:

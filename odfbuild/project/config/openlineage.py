@@ -1,4 +1,4 @@
-"""Where events of runs are sent: the `openlineage` setting, and the variables that stand for it."""
+"""Settings of OpenLineage: the `openlineage` setting, and environment variables in its place."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Endpoint:
         return f"Endpoint({self.url!r})"
 
 
-def read_telling(reading: SettingsReader, value: Value) -> OpenLineageSettings:
+def read_openlineage(reading: SettingsReader, value: Value) -> OpenLineageSettings:
     """Return what the setting says; by default nothing is sent."""
     section = reading.section(value, ("openlineage",), _KEYS)
     return OpenLineageSettings(
@@ -48,7 +48,7 @@ def read_telling(reading: SettingsReader, value: Value) -> OpenLineageSettings:
     )
 
 
-def endpoint_of(telling: OpenLineageSettings, env: Mapping[str, str]) -> Endpoint | None:
+def endpoint_of(settings: OpenLineageSettings, env: Mapping[str, str]) -> Endpoint | None:
     """Return where events go, None if nowhere.
 
     OPENLINEAGE_URL stands for the setting, with OPENLINEAGE_ENDPOINT and OPENLINEAGE_API_KEY: a
@@ -59,10 +59,10 @@ def endpoint_of(telling: OpenLineageSettings, env: Mapping[str, str]) -> Endpoin
     if url := env.get("OPENLINEAGE_URL", "").strip():
         path = env.get("OPENLINEAGE_ENDPOINT") or _PATH
         return Endpoint(_joined(url, path), env.get("OPENLINEAGE_API_KEY", "").strip() or None)
-    if telling.url is None:
+    if settings.url is None:
         return None
-    token = "" if telling.token_env is None else env.get(telling.token_env, "").strip()
-    return Endpoint(_joined(telling.url, telling.endpoint), token or None)
+    token = "" if settings.token_env is None else env.get(settings.token_env, "").strip()
+    return Endpoint(_joined(settings.url, settings.endpoint), token or None)
 
 
 def _joined(url: str, path: str) -> str:

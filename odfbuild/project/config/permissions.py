@@ -1,4 +1,4 @@
-"""The policy of a user, and what a project file may switch on by itself.
+"""Policy of a user, and what a project file may switch on by itself.
 
 `ODFBUILD_POLICY` names the file; without it, it is policy.yaml in the user's folder of settings.
 """
@@ -22,15 +22,15 @@ from odfbuild.host.permissions import (
     PythonNotPermittedError,
     is_ci,
 )
+from odfbuild.host.user_folders import config_folder
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.config.settings import SettingsReader
-from odfbuild.project.config.targets import user_folder
 from odfbuild.project.yaml import Value, decode, read_documents
 
 VARIABLE = "ODFBUILD_POLICY"
 FORMAT = 1
 
-_NAMES = ("env", "source_env", "pipe_env", "masters", "pipes", "containers")
+_NAMES = ("env", "source_env", "pipe_env", "masters", "pipes", "containers", "stores")
 _FLAGS = ("network", "literal_secrets")
 _KEYS = ("odfbuild_policy", "python", "paths", "confine", *_NAMES, *_FLAGS)
 _CONFINE = ("auto", "required", "off")
@@ -62,7 +62,7 @@ def policy_mark(env: Mapping[str, str], project: Path) -> str:
 
 def _read(env: Mapping[str, str], project: Path) -> tuple[Path | None, bytes | None]:
     given = env.get(VARIABLE)
-    folder = user_folder(env)
+    folder = config_folder(env)
     path = Path(given) if given else None if folder is None else folder / POLICY
     if path is None:
         return None, None

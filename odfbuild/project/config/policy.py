@@ -1,4 +1,4 @@
-"""How changes are judged: the settings `gates`, `accept` and `moved`."""
+"""Settings for the judgement of changes: `gates`, `accept` and `moved`."""
 
 import re
 from collections.abc import Iterable
@@ -33,6 +33,7 @@ def read_gates(reading: SettingsReader, value: Value) -> Gates:
         rules=rules,
         max_restated_rows=section.count("max_restated_rows", 0),
         data=Severity.OFF if data is None else Severity(data),
+        places={code: reading.places.key(("gates", code)) for code in rules},
     )
 
 

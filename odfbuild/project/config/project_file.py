@@ -1,4 +1,4 @@
-"""The project file, odfbuild.yaml: where it is, and what it says."""
+"""Project file, odfbuild.yaml: its place and its settings."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from odfbuild.planner.plan.policy import Acceptance, Gates, RenamedDataset
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default, read_defaults
 from odfbuild.project.config.generators import GeneratorEntry, read_generators
-from odfbuild.project.config.openlineage import OpenLineageSettings, read_telling
+from odfbuild.project.config.openlineage import OpenLineageSettings, read_openlineage
 from odfbuild.project.config.packages import PackageSource, read_packages
 from odfbuild.project.config.policy import read_accepted, read_gates, read_moved
 from odfbuild.project.config.repositories import RepositorySettings, add_repositories
@@ -132,7 +132,7 @@ class Config:
     """What a project file says; `datasets` are folders, relative and inside the project.
 
     `env` names the parts of the environment that templates may read, `pools` how many steps at a
-    time may use what they stand for, `selectors` the texts of named selectors, `telling` where
+    time may use what they stand for, `selectors` the texts of named selectors, `openlineage` where
     events of runs are sent, `repositories` where datasets are shared.  `places` says where it asks
     for what lies outside of the project.
     """
@@ -156,7 +156,7 @@ class Config:
     targets: Mapping[str, Target] = field(
         default_factory=lambda: {DEFAULT_TARGET: Target(DEFAULT_TARGET)}
     )
-    telling: OpenLineageSettings = field(default_factory=OpenLineageSettings)
+    openlineage: OpenLineageSettings = field(default_factory=OpenLineageSettings)
     repositories: Mapping[str, RepositorySettings] = field(default_factory=dict)
     places: Mapping[str, SourceSpan] = field(default_factory=dict, compare=False, repr=False)
 
@@ -338,7 +338,7 @@ def _config(
         selectors=selectors,
         default_target=_default_target(reading, top, own, targets),
         targets=targets,
-        telling=read_telling(reading, top.get("openlineage")),
+        openlineage=read_openlineage(reading, top.get("openlineage")),
         repositories=settings.repositories,
     )
     return replace(config, places=dict(_places(reading, config))), of_profiles

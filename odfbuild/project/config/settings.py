@@ -1,4 +1,4 @@
-"""Take settings out of a document, noting what is wrong with them."""
+"""Reader of settings in a document, which notes their problems."""
 
 import re
 from collections.abc import Iterable, Mapping

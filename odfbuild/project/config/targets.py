@@ -23,6 +23,10 @@ DEFAULT_TARGET = "dev"
 _KEYS = ("workspace", "engine", "require_plan_file", "protect")
 _SPARK_KEYS = ("master", "memory", "slice_rows", "resident")
 _LEAST_SLICE_ROWS = 1_000
+_STORE = re.compile(
+    r"s3://[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?|"
+    r"s3\+https?://[a-zA-Z0-9.-]+(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?"
+)
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
 
@@ -42,7 +46,9 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place to build in: a workspace folder, relative to the project, and engine options.
+    """A place to build in: a workspace, and engine options.
+
+    The workspace is a folder, relative to the project, or the URL of a prefix of an object store.
 
     `require_plan_file`: apply takes a saved plan only.  `protect`: apply takes a saved plan, or
     the name of the target given on purpose.
@@ -53,6 +59,11 @@ class Target:
     spark: SparkOptions = SparkOptions()
     require_plan_file: bool = False
     protect: bool = False
+
+
+def is_store(workspace: str) -> bool:
+    """Tell whether a workspace is named as one in an object store is."""
+    return _STORE.fullmatch(workspace) is not None
 
 
 def add_targets(
@@ -103,12 +114,13 @@ def _resident(options: Section, default: bool) -> bool:
 
 def _target(entry: Section, below: Target) -> Target:
     workspace = entry.text("workspace") or below.workspace
-    if "workspace" in entry.entries and "://" in workspace:
+    if "workspace" in entry.entries and "://" in workspace and not is_store(workspace):
         entry.reading.refuse(
             entry.at("workspace"),
-            f"the workspace '{workspace}' is not a folder",
-            "object stores are not supported in this version of odfbuild",
-            f"use a folder, such as {DEFAULT_WORKSPACE}",
+            f"the workspace '{workspace}' is neither a folder nor in an object store",
+            "a store is named by its bucket, without credentials: s3://BUCKET/PREFIX at AWS, "
+            "s3+https://HOST/BUCKET/PREFIX or s3+http://HOST:PORT/BUCKET/PREFIX at another server",
+            f"write it so, or use a folder, such as {DEFAULT_WORKSPACE}",
             code="config-unsupported",
         )
     return replace(
@@ -147,13 +159,6 @@ class ProfilesFile:
 
     file: str
     text: str
-
-
-def user_folder(env: Mapping[str, str]) -> Path | None:
-    """Return the user's folder of settings: in XDG_CONFIG_HOME, or in ~/.config."""
-    if base := env.get("XDG_CONFIG_HOME"):
-        return Path(base) / "odfbuild"
-    return Path(env["HOME"]) / ".config" / "odfbuild" if env.get("HOME") else None
 
 
 def read_profiles(root: Path, user: Path | None) -> tuple[ProfilesFile, ...]:

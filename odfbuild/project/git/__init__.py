@@ -1,4 +1,4 @@
-"""Git, run so that the repository it reads decides nothing: it starts no program and no connection.
+"""Git commands, run so that the repository decides nothing: no program, no connection.
 
 A repository may come with a project from a stranger: its settings name programs (fsmonitor, hooks,
 filters, a transport), its files lead to other repositories.  Git is started from an argument list,

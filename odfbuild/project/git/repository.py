@@ -1,4 +1,4 @@
-"""Take the files of one commit out of a git repository, near or far, without checking it out.
+"""Files of one commit of a git repository, near or far, without a checkout.
 
 Nothing of the repository is run or applied: no hooks, filters, attributes or submodules, and no
 protocol but https, ssh and plain files.  Git is started from argument lists, with a time limit.

@@ -1,4 +1,4 @@
-"""The files of a package as a whole: which names and links are safe, and one hash for all.
+"""Files of a package: which names and links are safe, and one hash for all.
 
 What starts with a dot, and what Python keeps for itself, is no part of a package.
 """

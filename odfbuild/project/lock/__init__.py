@@ -23,8 +23,8 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.ddl import ColumnLineError, read_columns
 from odfbuild.project.files import refuse_link_out
-from odfbuild.project.lock.columns import ColumnLineError, read_columns
 from odfbuild.project.yaml import Document, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
 

@@ -1,4 +1,4 @@
-"""Whether a lock file still speaks of the project as it is: by hashes, without any engine.
+"""Validity of a lock file for the current project: by hashes, without any engine.
 
 An entry holds as long as the definition is the one that it was made for, as far as columns depend
 on it, and the columns of every input are the ones that the lock file gives for them.
@@ -25,9 +25,9 @@ from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.ddl import ColumnLineError, read_columns
 from odfbuild.planner.declared import Declared
 from odfbuild.project.lock import Lock
-from odfbuild.project.lock.columns import ColumnLineError, read_columns
 
 Columns = Callable[[DatasetAlias], tuple[str, ...] | None]
 

@@ -1,4 +1,4 @@
-"""Templates of a project: run them, and keep what is needed to say later what wrote what.
+"""Templates of a project: their execution, and which part of them wrote what.
 
 Jinja is imported when the first template runs.
 """

@@ -1,4 +1,4 @@
-"""What an expression of a template may make and cost, told before it is made.
+"""Bounds on what an expression of a template may make and cost, checked before it is made.
 
 A few characters can ask for a text of gigabytes (`'a' | center(10 ** 10)`) or for hours of work.
 So texts and lists have a greatest length, and what goes through a filter, a method or a print is

@@ -1,4 +1,4 @@
-"""How Jinja runs here: sandboxed, strict, the same on every run, and with exact places.
+"""Jinja environment: sandboxed, strict, the same on every run, and with exact places.
 
 Jinja knows lines only.  Every token is given its offset in the text (from 1) in place of its line,
 so whatever Jinja says of lines, in a syntax tree, an error or compiled code, names an exact place.

@@ -1,4 +1,4 @@
-"""Generators expanded: which items each has, and what a template can read of each.
+"""Expansion of generators: their items, and what a template can read of each.
 
 An item is known by its key, never by its place in a list: adding one changes no other.
 """

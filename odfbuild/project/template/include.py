@@ -1,4 +1,4 @@
-"""Files that values are taken from: `query: !include ../sql/x.sql`."""
+"""Included files, from which values are taken: `query: !include ../sql/x.sql`."""
 
 from collections.abc import Callable
 from pathlib import PurePosixPath

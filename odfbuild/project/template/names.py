@@ -1,4 +1,4 @@
-"""What templates read by name: variables, the environment, the item at hand; and how it prints."""
+"""Names that templates read: variables, the environment, the item at hand; and their printing."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Python functions for templates: the modules of the macros folder, where a project asks for them.
+"""Python functions for templates: the modules of the macros folder, where a project enables them.
 
 They are the project's own code and run unconfined; what they return has to be plain values.
 """

@@ -1,4 +1,4 @@
-"""Rendered text: what a template made, and which part of which file made which part of it.
+"""Rendered text: the result of a template, and the part of a file that made each part of it.
 
 Most renderings are never asked where they come from, so the answer is worked out when it is: the
 template runs once more, with a note of its place in everything that it writes.

@@ -1,4 +1,4 @@
-"""Templates that say which part of which file wrote each part of their output."""
+"""Tracing templates, which record the part of a file that wrote each part of their output."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Words of old manifests as today's specification has them: kinds, values, ids, fields.
+"""Rewriting of old manifests to today's specification: kinds, values, ids, fields.
 
 The layout of the classes says where kinds, enums and hashes stand.  What is not known is passed
 over: the strict reader is there to refuse it.

@@ -1,4 +1,4 @@
-"""Words of older specifications and what became of them, as tables (ODF 0.18, 0.32, 0.34.1)."""
+"""Words of older specifications and their successors, as tables (ODF 0.18, 0.32, 0.34.1)."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple

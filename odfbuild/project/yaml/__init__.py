@@ -1,4 +1,4 @@
-"""Read YAML strictly, keeping the place of every key and value.
+"""Strict reader of YAML, which keeps the place of every key and value.
 
 Plain scalars follow the core schema of YAML 1.2: `NO`, `12:30` and dates are texts, `014` is 14.
 Duplicate keys, merge keys, keys that are not text and tags but !include are refused.  Aliases are

@@ -1,4 +1,4 @@
-"""Find the comments of a YAML text: what stands behind a # between its tokens."""
+"""Comments of a YAML text: what stands behind a # between its tokens."""
 
 import re
 from collections.abc import Iterator

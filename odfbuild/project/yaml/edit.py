@@ -1,4 +1,4 @@
-"""YAML edited as text: what is not edited keeps its comments, order, quotes and layout.  Pure.
+"""Edits of YAML as text: comments, order, quotes and layout of the rest are kept.  Pure.
 
 An edit that cannot be made so is refused: the new text is read again, and has to hold the value
 that was asked for and every comment of the old one.

@@ -1,4 +1,4 @@
-"""Say in plain words why a text is not YAML, and where."""
+"""Syntax errors of YAML in plain words, with their place."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where every key and value of a YAML document is written.
+"""Places of every key and value of a YAML document.
 
 A place is kept as two character offsets; line, column and excerpt are worked out only for the few
 places that an error names, so that reading a correct file pays next to nothing for them.

@@ -1,4 +1,4 @@
-"""What YAML of manifests may not hold, each rule with its words."""
+"""Restrictions on the YAML of manifests, each with its message."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The one question that is asked before a head from elsewhere is taken: may it be, and remembered.
+"""Acceptance of a head from elsewhere: whether it may be taken, and the memory of it.
 
 `HeadAcceptance.accept` is called once the blocks are here and before any data is, and `remember`
 with what it gave, once the head has moved.

@@ -1,4 +1,4 @@
-"""Attestations: an envelope that was found for a head, read, verified, and who stands behind it.
+"""Attestations: an envelope found for a head, read, verified, and its signer.
 
 The dataset's own key signs by right, a working key under a delegation.  Every other key is a
 witness: it says that it saw the head, which counts for as much as the reader gives on it.
@@ -12,6 +12,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.repositories.signatures.delegation import (
     Delegation,
     Withdrawals,
+    check_own_key_id,
     verified_delegation,
 )
 from odfbuild.repositories.signatures.envelope import (
@@ -115,6 +116,7 @@ def verified_attestation(
     ):
         if found is not None and said != found:
             raise bad_signature(what, f"it is about the {name} {said}, not {found}")
+    check_own_key_id(envelope, statement.dataset, what)
     envelope.verify(what)
     delegated = statement.delegation
     delegation = None if delegated is None else verified_delegation(delegated, dataset)

@@ -179,7 +179,19 @@ def _serial(data: bytes | None, dataset: DatasetId) -> int:
 def _verify_own(envelope: Envelope, dataset: DatasetId, what: str) -> None:
     if [each.key for each in envelope.signatures] != [PublicKey.of(dataset)]:
         raise bad_signature(what, "only the key of the dataset can sign it")
+    check_own_key_id(envelope, dataset, what)
     envelope.verify(what)
+
+
+def check_own_key_id(envelope: Envelope, dataset: DatasetId, what: str) -> None:
+    """Refuse the key of a dataset under another name than its id: nothing signs the name.
+
+    Raises BadSignatureError.
+    """
+    own = PublicKey.of(dataset)
+    for each in envelope.signatures:
+        if each.key == own and each.key_id != str(dataset):
+            raise bad_signature(what, f"{each.key_id} is another name of {dataset}")
 
 
 def _parsed(envelope: Envelope) -> Delegation:

@@ -3,9 +3,9 @@
     {"payloadType": TEXT, "payload": BASE64, "signatures": [{"keyid": DID, "sig": BASE64}, ...]}
 
 What is signed is `DSSEv1 SP length SP type SP length SP payload`, lengths of bytes in decimal.  The
-payload is kept and checked as the bytes that came.  An envelope has these members and no others,
-each value in its one form, and every one of its signatures must hold: so whoever changes a byte of
-what `to_bytes` gives has something that is refused.
+payload is kept and checked as the bytes that came.  An envelope has these members and no others, is
+written in the one form that `to_bytes` gives, and every one of its signatures must hold: so whoever
+changes a byte of it has something that is refused.
 """
 
 import json
@@ -123,9 +123,14 @@ def parse_envelope(data: bytes, payload_type: str, what: str) -> Envelope:
     Raises BadSignatureError, in which `what` names it.
     """
     try:
-        return envelope_of(Members.parse(data, MOST_BYTES), payload_type)
+        found = envelope_of(Members.parse(data, MOST_BYTES), payload_type)
     except ValueError as error:
         raise bad_signature(what, f"it cannot be read: {error}") from None
+    if found.to_bytes() != data:
+        raise bad_signature(
+            what, "its JSON is written in another form: spaces, another order, or escapes"
+        )
+    return found
 
 
 def envelope_of(members: Members, payload_type: str) -> Envelope:

@@ -1,4 +1,4 @@
-"""JSON objects of strangers, read strictly: each member once, none that is unknown, exact types.
+"""Untrusted JSON objects, read strictly: each member once, none unknown, exact types.
 
 Whatever is wrong is a ValueError, whose text says what.
 """

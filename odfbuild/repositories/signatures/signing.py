@@ -1,4 +1,4 @@
-"""Signing: which key of a workspace speaks for a dataset, and the statements that it signs.
+"""Signing: the key of a workspace for a dataset, and the statements that it signs.
 
 A statement is about a move: `previous` is where the repository stands that it is made for.  So one
 that was made for another repository, or by hand before, is signed anew where the key is at hand.

@@ -1,4 +1,4 @@
-"""What is signed of a head: that a reference of a dataset moved there.
+"""Signed statement of a head: that a reference of a dataset moved there.
 
     {"dataset": "did:odf:fed01...", "ref": "head", "head": "f1620...", "sequenceNumber": 41,
      "previous": "f1620..." or null, "signedAt": TIME, "expires": TIME or null,

@@ -1,4 +1,4 @@
-"""Whether a head that was found elsewhere is believed: by signatures, and by what was seen before.
+"""Trust in a head that was found elsewhere: by signatures, and by the heads seen before.
 
     1. its attestation, if there is one, is well formed, about this head, and its signatures hold;
     2. who signed it is the dataset's key, a delegated one, or a witness that the policy names;

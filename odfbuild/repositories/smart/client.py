@@ -18,15 +18,7 @@ from urllib.parse import urlsplit
 from odfbuild.host.client_logs import silence_clients
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.wire.blocks import decode_link
-from odfbuild.repositories.protocol import (
-    BrokenSourceError,
-    ChainUpdate,
-    Moved,
-    ObjectFile,
-    ReadOnlyRepositoryError,
-    TransferError,
-    UnreachableRepositoryError,
-)
+from odfbuild.repositories.protocol import ChainUpdate, ObjectFile, ReadOnlyRepositoryError
 from odfbuild.repositories.smart.archive import pack, unpack
 from odfbuild.repositories.smart.messages import (
     ENCODING,
@@ -81,6 +73,12 @@ from odfbuild.repositories.smart.server_files import (
 )
 from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
 from odfbuild.state.chain.heads import HEAD, HeadMovedError
+from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.errors import (
+    BrokenSourceError,
+    TransferError,
+    UnreachableRepositoryError,
+)
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

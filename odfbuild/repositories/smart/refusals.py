@@ -1,7 +1,7 @@
-"""Errors of the smart transfer protocol, and which of them an answer of a server means."""
+"""Errors of the smart transfer protocol, and the answers of a server that mean them."""
 
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.repositories.protocol import SeedOverwriteError, TransferError
+from odfbuild.repositories.protocol import SeedOverwriteError
 from odfbuild.repositories.smart.messages import (
     Failure,
     InvalidHead,
@@ -14,6 +14,7 @@ from odfbuild.repositories.smart.messages import (
     UnknownFailure,
 )
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.remote.errors import TransferError
 from odfbuild.texts.redaction import excerpt
 
 LONGEST = 2_000  # characters of what a server says that are shown

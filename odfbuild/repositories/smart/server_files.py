@@ -15,20 +15,18 @@ from urllib.parse import urlsplit
 
 from odfbuild.host.client_logs import silence_clients
 from odfbuild.host.files import open_regular
-from odfbuild.host.pace import SlowError, paced
+from odfbuild.host.pace import Deadline, SlowError, paced
 from odfbuild.odf.identity import Multihash
 from odfbuild.repositories.addresses import is_inside, origin_of, parsed
 from odfbuild.repositories.credentials import way_to_give
-from odfbuild.repositories.protocol import (
-    LARGEST_ATTESTATION,
-    LARGEST_HEAD,
+from odfbuild.repositories.protocol import LARGEST_ATTESTATION, LARGEST_HEAD, RangeRefusedError
+from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, TransferUrl
+from odfbuild.state.remote.errors import (
     BrokenSourceError,
-    RangeRefusedError,
     RefusedByRepositoryError,
     TransferError,
     UnreachableRepositoryError,
 )
-from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, TransferUrl
 from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
@@ -54,9 +52,20 @@ class UnsafeUrlError(TransferError):
 
 
 class ServerFiles:
-    """The files of one dataset on a server; `url` ends with a slash."""
+    """The files of one dataset on a server; `url` ends with a slash.
 
-    def __init__(self, url: str, token: str | None, repository: str | None = None) -> None:
+    `patience` is how many seconds an answer has to begin once it was asked for.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        repository: str | None = None,
+        *,
+        patience: float = _SECONDS,
+    ) -> None:
+        self._patience = patience
         self.url = url
         self.repository = repository
         self.headers = {VERSION_HEADER: VERSION}
@@ -175,12 +184,22 @@ class ServerFiles:
     ) -> "Iterator[httpx.Response]":
         import httpx
 
+        deadline = Deadline(self._patience, self.close)
+        if content is None:
+            deadline.start()
+        else:
+            content = _followed_by(content, deadline.start)
+        failures = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError, RuntimeError)
         with ExitStack() as opened:
             try:
                 stream = self._opened().stream(method, url, headers=headers, content=content)
                 response = opened.enter_context(stream)
-            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
-                raise unreachable(self.url, str(error) or type(error).__name__) from None
+            except failures as error:
+                # RuntimeError is that of a client that was closed meanwhile
+                reason = deadline.reason if deadline.is_over else str(error) or type(error).__name__
+                raise unreachable(self.url, reason) from None
+            finally:
+                deadline.cancel()
             try:
                 yield response
             except (httpx.HTTPError, httpx.StreamError, SlowError) as error:
@@ -201,6 +220,12 @@ class ServerFiles:
                 verify=verify,
             )
         return self._client
+
+
+def _followed_by(content: Iterator[bytes], end: Callable[[], None]) -> Iterator[bytes]:
+    """Yield what is sent, and call `end` when all of it was."""
+    yield from content
+    end()
 
 
 @cache

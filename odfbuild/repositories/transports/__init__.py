@@ -1,1 +1,1 @@
-"""Ways to a dataset elsewhere: one module a scheme."""
+"""Transports to a dataset elsewhere: one module a scheme."""

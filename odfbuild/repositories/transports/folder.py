@@ -15,11 +15,12 @@ from pathlib import Path
 from odfbuild.host.files import open_descriptor, open_regular
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias, is_name
-from odfbuild.repositories.protocol import BrokenSourceError, Moved, UnreachableRepositoryError
-from odfbuild.repositories.transports.simple import SimpleTarget, missing_file
+from odfbuild.repositories.transports.simple import SimpleTarget
 from odfbuild.state.chain.heads import HEAD, LocalHeads
 from odfbuild.state.files.disk import Disk, pending
 from odfbuild.state.files.links import check_dataset_links
+from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.errors import BrokenSourceError, UnreachableRepositoryError, missing_file
 
 _CHUNK = 1 << 20
 _PARALLEL = 4

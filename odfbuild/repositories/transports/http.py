@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from odfbuild.host.client_logs import silence_clients
-from odfbuild.host.pace import SlowError, paced
+from odfbuild.host.pace import Deadline, SlowError, paced
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.addresses import is_inside, joined, origin_of, parsed
 from odfbuild.repositories.credentials import way_to_give
-from odfbuild.repositories.protocol import (
-    RangeRefusedError,
-    ReadOnlyRepositoryError,
+from odfbuild.repositories.protocol import RangeRefusedError, ReadOnlyRepositoryError
+from odfbuild.repositories.transports.simple import SimpleSource
+from odfbuild.state.remote.errors import (
     RefusedByRepositoryError,
     UnreachableRepositoryError,
+    missing_file,
 )
-from odfbuild.repositories.transports.simple import SimpleSource, missing_file
 
 if TYPE_CHECKING:
     import httpx
@@ -41,10 +41,19 @@ _TAG: Final = re.compile(r'(W/)?"[\x21\x23-\x7e]{0,200}"')
 class WebServer:
     """Connections to one server, and the token that it is given.
 
-    `repository` is the name of a setting, whose variable may hold the token.
+    `repository` is the name of a setting, whose variable may hold the token; `patience` is how many
+    seconds an answer has to begin.
     """
 
-    def __init__(self, url: str, token: str | None = None, repository: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        repository: str | None = None,
+        *,
+        patience: float = _SILENT_SECONDS,
+    ) -> None:
+        self._patience = patience
         self._url = url
         self._origin = origin_of(url)
         self._token = token
@@ -88,11 +97,17 @@ class WebServer:
     ) -> "httpx.Response":
         import httpx
 
+        deadline = Deadline(self._patience, self.close)
+        deadline.start()
         try:
             client = self._client_for(at)
             return open_answers.enter_context(client.stream("GET", at, headers=dict(headers)))
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # of hosts, too
-            raise broken_off(url, str(error) or type(error).__name__) from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RuntimeError) as error:
+            # ValueError of hosts, RuntimeError of a client that was closed meanwhile
+            reason = deadline.reason if deadline.is_over else str(error) or type(error).__name__
+            raise broken_off(url, reason) from None
+        finally:
+            deadline.cancel()
 
     def close(self) -> None:
         """End the connections; it can be used again."""

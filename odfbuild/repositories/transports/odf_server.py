@@ -15,14 +15,10 @@ from odfbuild.errors import ProtocolError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, is_name
-from odfbuild.repositories.protocol import (
-    ChainTarget,
-    ReadOnlyRepositoryError,
-    TransferError,
-    UnreachableRepositoryError,
-)
+from odfbuild.repositories.protocol import ChainTarget, ReadOnlyRepositoryError
 from odfbuild.repositories.smart.client import SmartDataset
 from odfbuild.repositories.transports.http import HttpFiles, WebServer
+from odfbuild.state.remote.errors import TransferError, UnreachableRepositoryError
 
 _ANSWER: Final = 1 << 16
 

@@ -16,17 +16,16 @@ from odfbuild.odf.wire.blocks import decode_link
 from odfbuild.repositories.download import each_of
 from odfbuild.repositories.protocol import (
     LARGEST_ATTESTATION,
-    LARGEST_BLOCK,
     LARGEST_HEAD,
-    BrokenSourceError,
     ChainUpdate,
-    Moved,
     ObjectFile,
 )
 from odfbuild.repositories.signatures.delegation import is_newer_list
 from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, parse_head
-from odfbuild.state.chain.objects import CorruptObjectError, check_bytes, hash_file
+from odfbuild.state.chain.objects import LARGEST_BLOCK, CorruptObjectError, check_bytes, hash_file
+from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.errors import BrokenSourceError, missing_file
 
 
 class FileReader(Protocol):
@@ -148,15 +147,6 @@ class SimpleTarget(SimpleSource):
         if (actual := hash_file(source, file.hash.code)) != file.hash:
             raise CorruptObjectError(file.hash, actual, str(source.parent))
         self._writer.create(path, source, moved)
-
-
-def missing_file(place: str, path: str) -> BrokenSourceError:
-    """Return the error that a file is missing of which the chain speaks."""
-    return BrokenSourceError(
-        what=f"{place}{path} is missing",
-        why="its chain speaks of it",
-        fix="try again; if it stays so, the copy there is damaged: ask who keeps it",
-    )
 
 
 def _unheard(size: int) -> None:

@@ -1,1 +1,1 @@
-"""What a query means to an incremental step: its class, keys, sums, order and findings."""
+"""Meaning of a query for an incremental step: its class, keys, sums, order and findings."""

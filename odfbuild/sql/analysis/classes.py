@@ -1,4 +1,4 @@
-"""How a transform can be computed step by step: its incremental class, and the clause that says so.
+"""Incremental classes of transforms, and the clause that decides the class.
 
 Decided from the shape of the query; types only tell sums that are exact from those that are not.
 

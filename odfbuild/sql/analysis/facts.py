@@ -1,4 +1,4 @@
-"""What a SQL text says before any engine runs: its inputs, its class, and what it must not use.
+"""Facts of a SQL text before any engine runs: its inputs, its class, and what it must not use.
 
 Pure.  A query is `linear` when every output row comes from one input row: projections, filters,
 generators (explode, LATERAL VIEW) and UNION ALL, in any nesting.  Such a query can run on the new

@@ -1,10 +1,11 @@
-"""What in a query depends on the order of rows, and how it is made to depend on values alone.
+"""Dependence of a query on the order of rows, and its rewriting to depend on values alone.
 
 Rows have no order beyond their values: neither the portions in which they came nor the number of
 threads may show.  Where values can decide, the text is changed in place, else it is refused:
 
     row_number() over (order by v)   row_number() over (order by v, struct(*))
     collect_list(v)                  sort_array(collect_list(v))
+    any_value(v)                     min(v)
     max_by(v, t)                     max_by(v, IF((t) IS NULL, NULL, struct((t), (v))))
     select a, b ... order by a limit 3       select a, b ... order by a, 1, 2 limit 3
     select * ... qualify row_number() over (order by v) = 1
@@ -14,6 +15,7 @@ threads may show.  Where values can decide, the text is changed in place, else i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -137,7 +139,7 @@ class _Ordering:
         self.edits.add((at, at), (*parts, ")"), call.at, closes=True)
 
     def _of_key(self, call: Spoken) -> None:
-        """Give a value that the keys of a group determine as what they say."""
+        """Give a value that the keys of a group determine as what they say, any value as one."""
         select = self.spans.select(call.at)
         keys = self.spans.group(select) or ()
         plain = call.end == call.close + 1 and len(call.arguments) == 1
@@ -146,11 +148,29 @@ class _Ordering:
             self.edits.add(at, parts, call.at, inner=call.at + 1)
             self._keep_name(call)
             return
+        if call.name == "any_value" and not self.spans.in_pivot(call.at):
+            self._least(call)
+            return
         fix = (
             "group by it too, or say which row by its values: min(x), max(x), or "
-            "max_by(x, event_time)"
+            "max_by(x, event_time); any_value(x) if it is the same in all rows of a group"
         )
         self._refuse(call, f"{call.name}()", fix)
+
+    def _least(self, call: Spoken) -> None:
+        """Take the least of the values of which any may be taken."""
+        nulls = _NULLS.search(self.text, call.close + 1, call.end)
+        more = call.arguments[1:]
+        if not more and nulls is None:
+            self._keep_name(call)
+        elif (call.start, call.end) in self.spans.items(self.spans.select(call.at)):
+            self._refuse(call, "any_value() with words for nulls", "give it a name: ... as x")
+            return
+        self._rename(call, "min")
+        if more:
+            self.edits.add((call.arguments[0][1], call.close), ("",), call.at)
+        if nulls is not None:
+            self.edits.add(nulls.span(), ("",), call.at)
 
     def _keep_name(self, call: Spoken) -> None:
         """Give an item of a SELECT list the name that it would have had."""
@@ -430,6 +450,7 @@ def _from_start(frame: str) -> bool:
     )
 
 
+_NULLS = re.compile(r"\s+(?:IGNORE|RESPECT)\s+NULLS", re.IGNORECASE)
 _AFTER = ("ORDER_BY", "SORT_BY", "CLUSTER_BY", "DISTRIBUTE_BY", "LIMIT", "OFFSET")
 _LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
 _TEXTS = frozenset({"listagg", "string_agg"})

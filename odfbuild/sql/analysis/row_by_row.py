@@ -1,4 +1,4 @@
-"""What in a SELECT works row by row, what on groups, and what on neither.  Pure."""
+"""Parts of a SELECT that work row by row, on groups, or on neither.  Pure."""
 
 from __future__ import annotations
 

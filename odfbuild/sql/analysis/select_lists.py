@@ -1,4 +1,4 @@
-"""What the lists of a SELECT say: its items, the keys of its groups and of an order.  Pure."""
+"""Lists of a SELECT: its items, the keys of its groups and of an order.  Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark refuses of a query for its form alone.
+"""Queries that Spark refuses for their form alone.
 
 Aggregates, groups, set operations, window functions, subqueries, names of WITH and parameters.
 
@@ -7,23 +7,22 @@ Pure.  Only what is certain is found: where a form or a function is not known, n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, some
+from odfbuild.sql.analysis.window_forms import window_forms
 from odfbuild.sql.arities import ARITIES
-from odfbuild.sql.columns.expressions import integer
 from odfbuild.sql.columns.functions import WINDOWED
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.shape import (
     Call,
-    Cast,
     Column,
     Derived,
     Expr,
-    FrameBound,
     From,
     Lambda,
     OpaqueRelation,
@@ -35,29 +34,16 @@ from odfbuild.sql.text.shape import (
     Subquery,
     TextPlace,
     Unknown,
-    WindowShape,
     children,
     walk,
 )
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.tokens import unfilled
-from odfbuild.sql.text.types import BIGINT, BYTE, SHORT
 
 Found: TypeAlias = tuple[Reason, str, TextPlace]
 
-_OFFSETS = {"lag", "lead"}
-_RANKS = {"rank", "dense_rank", "percent_rank", "row_number", "ntile"}
-_ORDERED = _OFFSETS | _RANKS | {"cume_dist", "nth_value"}
-_COUNTS = {"lag": 1, "lead": 1, "nth_value": 1, "ntile": 0}
-"""Which argument of a window function is a number that has to be a constant."""
-
-
-_REFUSED_COUNTS = {
-    **dict.fromkeys(_OFFSETS, (BYTE, SHORT, BIGINT)),
-    "ntile": (BYTE, SHORT, BIGINT),
-}
-"""The types of such numbers that are not taken: an offset is an INT as it is written."""
+_WINDOWED = re.compile(r"\b(?:over|filter|qualify)\b", re.IGNORECASE)
 
 
 def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
@@ -67,8 +53,10 @@ def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
             statement = step.statement
             for reason, text, place in list(_of_query(statement)):
                 yield QueryFinding(reason, text, number, place)
-            for text, place, hint in list(_of_windows(statement)):
-                yield QueryFinding(Reason.WINDOW, text, number, place, hint)
+            if _WINDOWED.search(statement.text):
+                for query in _queries(statement.shape):
+                    for text, place, hint in window_forms(query):
+                        yield QueryFinding(Reason.WINDOW, text, number, place, hint)
             for text, place, hint in list(_of_arguments(statement)):
                 yield QueryFinding(Reason.ARGUMENTS, text, number, place, hint)
 
@@ -193,103 +181,6 @@ def _bare(expr: Expr) -> Iterator[Column]:
         case _:
             for child in children(expr):
                 yield from _bare(child)
-
-
-# Windows
-
-
-def _of_windows(statement: Statement) -> Iterator[tuple[str, TextPlace, str]]:
-    if "over" in statement.text.lower():
-        for query in _queries(statement.shape):
-            if isinstance(query, Select):
-                yield from _windows_of(query)
-
-
-def _windows_of(select: Select) -> Iterator[tuple[str, TextPlace, str]]:
-    named = dict(select.windows)
-    aliases = {alias for output in select.outputs for alias in output.aliases}
-    exprs = (*(output.value for output in select.outputs), *some(select.qualify), *select.order)
-    for call in (each for expr in exprs for each in walk(expr)):
-        if not isinstance(call, Call) or call.over is None:
-            continue
-        over = call.over
-        if over.name is not None:
-            over = named.get(over.name, over)
-        if call.place is None or over.name is not None:
-            continue  # a window on another one
-        wrong = [*_wrong_window(call, over, aliases)] if call.name in _ORDERED else []
-        for what, hint in (*wrong, *_wrong_frame(over)):
-            yield what, call.place, hint
-            break
-
-
-def _wrong_window(
-    call: Call, over: WindowShape, aliases: Collection[str]
-) -> Iterator[tuple[str, str]]:
-    name = call.name
-    if not over.order:
-        yield f"{name}() has no ORDER BY in its window", "add ORDER BY to the window"
-    if over.frame and name in _OFFSETS:
-        yield f"{name}() has a frame", "leave the frame out: the offset says which row is meant"
-    own = "range" if name == "cume_dist" else "rows"
-    another = over.frame not in {"", own} or (over.frame and over.bounds != _UP_TO_HERE)
-    if name in _RANKS | {"cume_dist"} and another:
-        what = f"{name}() has a frame of its own, of {own.upper()} up to the current row"
-        yield what, "leave the frame out"
-    at = _COUNTS.get(name, len(call.args))
-    for count in call.args[at : at + 1]:
-        yield from _wrong_count(name, count, aliases)
-
-
-def _wrong_count(name: str, count: Expr, aliases: Collection[str]) -> Iterator[tuple[str, str]]:
-    columns = [each for each in walk(count) if isinstance(each, Column)]
-    if columns and not any(each.parts[0] in aliases for each in columns):
-        yield (
-            f"the number in {name}() is no constant",
-            "write a number; a self-join gives the row that a column says",
-        )
-    if isinstance(count, Cast) and count.type in _REFUSED_COUNTS.get(name, ()):
-        yield f"the number in {name}() is no INT", "write a number without a letter behind it"
-    number = integer(count)
-    if number is not None and number < 1 and name not in _OFFSETS:
-        yield f"{name}() counts from 1, and is asked for {number}", "write 1 or more"
-
-
-_UP_TO_HERE = (FrameBound("preceding"), FrameBound("current"))
-_ALL_ROWS = (FrameBound("preceding"), FrameBound("following"))
-
-
-def _wrong_frame(over: WindowShape) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the bounds of a frame, as far as they are plain numbers."""
-    if not over.bounds:
-        return
-    start, end = over.bounds
-    first, last = _offset(start), _offset(end)
-    if (start.side, start.distance) == ("following", None):
-        yield "the frame begins behind the last row", "begin at UNBOUNDED PRECEDING, or nearer"
-    elif (end.side, end.distance) == ("preceding", None):
-        yield "the frame ends before the first row", "end at UNBOUNDED FOLLOWING, or nearer"
-    elif first is not None and last is not None and first > last:
-        yield "the frame ends before it begins", "write the bounds the other way round"
-    distant = [each for each in over.bounds if each.distance is not None]
-    if over.frame == "range" and not over.order and over.bounds != _ALL_ROWS:
-        yield "a RANGE without ORDER BY", "add ORDER BY to the window, or count ROWS"
-    elif over.frame == "range" and distant and len(over.order) > 1:
-        yield (
-            f"a RANGE with a distance over {len(over.order)} keys in ORDER BY",
-            "order by the one key that the distance is of, or count ROWS",
-        )
-
-
-def _offset(bound: FrameBound) -> int | None:
-    """Return where a bound is from the current row, None if that is not written as a number.
-
-    Spark compares such bounds alone: a frame from `1 FOLLOWING` to the current row is an empty one.
-    """
-    number = None if bound.distance is None else integer(bound.distance)
-    if number is None:
-        return None
-    return number if bound.side == "following" else -number
 
 
 # Arguments

@@ -1,4 +1,4 @@
-"""What sums and averages add up: exact numbers, or floating-point ones.  Pure.
+"""Operands of sums and averages: exact numbers, or floating-point ones.  Pure.
 
 Adding up floating-point numbers gives other last bits in another order, and a changed bit is
 another row.

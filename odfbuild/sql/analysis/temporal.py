@@ -1,4 +1,4 @@
-"""What is wrong with joins with versions of tables, and with the tables that have versions.  Pure.
+"""Problems of joins with versions of tables, and of the tables that have versions.  Pure.
 
 What the texts alone can tell is told by `join_problems` and `table_problems`; what needs the
 columns of the inputs by `column_problems`.

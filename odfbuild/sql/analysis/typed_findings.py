@@ -1,4 +1,4 @@
-"""What may be wrong with a query for the columns of its inputs: order of rows, versions.  Pure."""
+"""Findings that depend on the types of input columns: order of rows, versions.  Pure."""
 
 from __future__ import annotations
 

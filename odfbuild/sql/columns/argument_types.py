@@ -1,4 +1,4 @@
-"""Values of types that a function or an operator does not take.  Pure.
+"""Type errors of arguments of functions and operators.  Pure.
 
 Only what is certain is said: a type that is not known, and NULL, are taken everywhere.
 """
@@ -55,6 +55,8 @@ _PARTS = {
     **dict.fromkeys(("transform_keys", "transform_values", "map_filter", "map_zip_with"), "M"),
 }
 """The kinds of values that have parts, by what takes them apart."""
+_LIKE = {"any_value": "min"}
+"""Functions that are sent to the engine as others."""
 _SENTENCES = {
     "field": "a part of a value, value.name",
     "case": "the values of a CASE",
@@ -76,11 +78,12 @@ def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> Const
     if name in _ALIKE and len(letters) > 2:
         found = (pair for pair in combinations(letters, 2) if refused(name, pair) is not None)
         letters = list(next(found, (None, None)))
-    at = refused(name, letters)
+    like = _LIKE.get(name, name)
+    at = refused(like, letters)
     if at is None:
         return None
     given = " and ".join(NAMES[each] for each in letters if each is not None)
-    fitting = " or ".join(taken(name, letters, at))
+    fitting = " or ".join(taken(like, letters, at))
     beside = f" beside {NAMES[before]}" if at and (before := letters[at - 1]) is not None else ""
     return ConstantFailure(
         f"{_sentence(name)} cannot be of {given}",

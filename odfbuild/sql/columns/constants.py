@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from math import isinf
 from typing import Final
 
 from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
 from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
-from odfbuild.sql.text.shape import Expr, Literal, Operation
+from odfbuild.sql.text.shape import Column, Expr, Literal, Operation, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,31 @@ _PARSING: Final = {
 _TIMES: Final = {*_PARSING, "date_format", "from_unixtime"}
 _SCHEMAS: Final = {"schema_of_json", "schema_of_csv", "schema_of_xml"}
 _FROM_ONE: Final = {"element_at": 1, "slice": 1, "array_insert": 1, "split_part": 2}
+_FRACTIONS: Final = {
+    *("percentile", "percentile_cont", "percentile_disc"),
+    *("percentile_approx", "approx_percentile"),
+}
+_CONSTANTS: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("percentile", "percentile_cont", "percentile_disc"), (1,)),
+    **dict.fromkeys(("percentile_approx", "approx_percentile"), (1, 2)),
+    **dict.fromkeys(("round", "bround", "ceil", "ceiling", "floor", "mode", "collate"), (1,)),
+    **dict.fromkeys(("to_binary", "try_to_binary", "to_number", "try_to_number"), (1,)),
+    **dict.fromkeys(("histogram_numeric", "approx_count_distinct", "string_agg"), (1,)),
+    **dict.fromkeys(("listagg", "hll_sketch_agg", "xpath", "xpath_boolean"), (1,)),
+    **dict.fromkeys(("xpath_double", "xpath_float", "xpath_int", "xpath_long"), (1,)),
+    **dict.fromkeys(("xpath_number", "xpath_short", "xpath_string"), (1,)),
+    **dict.fromkeys(("date_part", "datepart"), (0,)),
+    "mask": (1, 2, 3, 4),
+    "count_min_sketch": (1, 2, 3),
+    "regexp_replace": (3,),
+}
+"""Which arguments of a function are the same for all rows."""
+_LEAST_DEVIATION, _MOST_DEVIATION = 0.001, 0.39  # with less, Spark has no room to count
+_FIELD_NAMES: Final = """
+    YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS
+    DAYOFWEEK DOW DOY HOUR H HOURS HR HRS MINUTE M MIN MINS MINUTES SECOND S SEC SECONDS SECS
+"""
+_FIELDS: Final = frozenset(_FIELD_NAMES.split())
 _DIVIDING: Final = {"mod", "pmod", "/", "%", "div"}
 
 _WEEKS: Final = frozenset("YWwuec")
@@ -64,6 +90,13 @@ _NAMES: Final[Mapping[DataType, str]] = {
     types.DOUBLE: "DOUBLE",
     types.BOOLEAN: "BOOLEAN",
     types.DATE: "DATE",
+    types.TIMESTAMP: "TIMESTAMP",
+}
+_BITS: Final[Mapping[DataType, int]] = {
+    types.BYTE: 8,
+    types.SHORT: 16,
+    types.INT: 32,
+    types.BIGINT: 64,
 }
 
 
@@ -72,6 +105,10 @@ def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constan
 
     `values` are the types of its arguments.
     """
+    if name in _CONSTANTS and (found := _variable(name, args)) is not None:
+        return found
+    if name == "regexp_replace" and len(args) == 4 and (_number(args[3]) or 0) < 1:
+        return _first_letter(name, args[3])
     if name in _PATTERNS and len(args) > 1:
         return _pattern(name, args)
     if name in _TIMES and len(args) > 1:
@@ -85,9 +122,73 @@ def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constan
         return _first(name, args, values)
     if name in _DIVIDING and len(args) == 2 and _is_zero(args[1]):
         return _by_zero(f"{name}()")
+    if name in _FRACTIONS and len(args) > 1:
+        return _fraction(name, args[1])
+    if name in {"date_part", "datepart", "extract"} and len(args) == 2:
+        return _field(name, args[0])
+    if name == "approx_count_distinct" and len(args) == 2:
+        return _deviation(args[1])
     if name == "sequence" and len(args) == 3 and _is_zero(args[2]):
         return ConstantFailure("sequence() has a step of 0", "give it another step")
     return None
+
+
+def _variable(name: str, args: Sequence[Expr]) -> ConstantFailure | None:
+    """Return that an argument is of columns that has to be the same for all rows."""
+    for at in _CONSTANTS[name]:
+        if at < len(args) and any(isinstance(each, Column) for each in walk(args[at])):
+            which = ("first", "second", "third", "fourth", "fifth")[at]
+            return ConstantFailure(
+                f"the {which} argument of {name}() is no constant",
+                "write a value that is the same for all rows",
+            )
+    return None
+
+
+def _first_letter(name: str, expr: Expr) -> ConstantFailure | None:
+    number = _number(expr)
+    if number is None:
+        return None
+    what = f"{name}() counts from 1, and is asked for {number}"
+    return ConstantFailure(what, "write 1 for the first letter")
+
+
+def _fraction(name: str, expr: Expr) -> ConstantFailure | None:
+    number = _decimal(expr)
+    if number is None or 0 <= number <= 1:
+        return None
+    return ConstantFailure(
+        f"{name}() is asked for the share {number}", "write a share from 0 to 1, 0.5 for the median"
+    )
+
+
+def _deviation(expr: Expr) -> ConstantFailure | None:
+    number = _decimal(expr)
+    if number is None or (_LEAST_DEVIATION <= number <= _MOST_DEVIATION and _number(expr) is None):
+        return None
+    return ConstantFailure(
+        f"approx_count_distinct() cannot have the deviation {number}",
+        f"write a number from {_LEAST_DEVIATION} to {_MOST_DEVIATION}, or leave it out",
+    )
+
+
+def _field(name: str, expr: Expr) -> ConstantFailure | None:
+    field = _text(expr)
+    if field is None or field.upper() in _FIELDS or "_" in field:
+        return None
+    return ConstantFailure(
+        f"{name}() of '{field}', which no time has",
+        "write one of: " + ", ".join(sorted(each.lower() for each in _FIELDS if len(each) > 3)),
+    )
+
+
+def _decimal(expr: Expr) -> float | None:
+    """Return a number that is written as such."""
+    if isinstance(expr, Operation) and expr.op == "neg":
+        number = _decimal(expr.args[0])
+        return None if number is None else -number
+    plain = isinstance(expr, Literal) and expr.kind in {"integer", "decimal", "double"}
+    return float(expr.text) if plain and isinstance(expr, Literal) else None
 
 
 def _text(expr: Expr) -> str | None:
@@ -131,9 +232,29 @@ def type_failure(to: DataType | None) -> ConstantFailure | None:
     return None
 
 
+def literal_failure(expr: Literal) -> ConstantFailure | None:
+    """Return why a number that is written as such is none."""
+    if expr.kind == "double" and isinf(float(expr.text)):
+        return ConstantFailure(f"{expr.text} is no DOUBLE", "write less than 1.8e308")
+    if expr.kind not in {"integer", "decimal"}:
+        return None
+    whole, _, fraction = expr.text.partition(".")
+    count = len(whole.lstrip("0")) + len(fraction)
+    if count <= _DIGITS:
+        return None
+    return ConstantFailure(
+        f"a number has {count} digits",
+        f"a decimal has {_DIGITS} at most; write 1e{count} for a DOUBLE",
+    )
+
+
 def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     """Return why a constant text cannot become a value of a type; None if that is not certain."""
     text = _text(value)
+    number, bits = _number(value), _BITS.get(to) if to is not None else None
+    if number is not None and bits is not None and abs(number) > 2 ** (bits - 1):
+        name = _NAMES[to] if to is not None else ""
+        return ConstantFailure(f"{number} is no {name}", "write it in a wider type, such as BIGINT")
     if text is None:
         return None
     plain = text.strip()
@@ -145,6 +266,9 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
         fails = plain.lower() not in _BOOLEANS
     elif to == types.DATE:
         fails = not plain.isalpha() and not _is_date(plain)
+    elif to == types.TIMESTAMP:
+        day = _DAY.match(plain)
+        fails = day is not None and not _is_date(day.group())
     else:
         return None
     if not fails:
@@ -326,7 +450,10 @@ def operator_failure(
     if op in {"like", "ilike"}:
         return _like_failure(args[1])
     if op == "escape" and isinstance(args[0], Operation):
-        return _like_failure(args[0].args[1], _text(args[1]) or "")
+        sign = _text(args[1])
+        if sign is not None and len(sign) != 1:
+            return ConstantFailure(f"ESCAPE '{sign}' is not one sign", "write one, such as '!'")
+        return _like_failure(args[0].args[1], sign or "")
     if op in COMPARED:
         return _time_failure(args, values)
     return _by_zero(op) if op in _DIVIDING and _is_zero(args[1]) else None

@@ -1,4 +1,4 @@
-"""What an expression gives, and which input columns it is made of.  Pure.
+"""Types and input columns of an expression.  Pure.
 
 Columns that only decide on rows, order or groups are gathered apart from those whose values come
 out.  What is not understood has no type, but its columns still count.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import combinations
 
 from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
@@ -17,13 +18,14 @@ from odfbuild.sql.columns.constants import (
     ConstantFailure,
     cast_failure,
     failure,
+    literal_failure,
     operator_failure,
     type_failure,
 )
 from odfbuild.sql.columns.functions import AGGREGATES, RANKINGS, SCALARS, WINDOW_PARTS, WINDOWED
 from odfbuild.sql.columns.output import Attribute, ColumnRef, RelationColumns
 from odfbuild.sql.columns.scope import Ambiguous, Missing, NameScope, Resolution, fields_of
-from odfbuild.sql.columns.structs import field_of, item_of
+from odfbuild.sql.columns.structs import field_of, has_twice, item_of
 from odfbuild.sql.columns.types import (
     UNKNOWN,
     Value,
@@ -67,9 +69,9 @@ _COMPARED = {"=", "<>", "<", "<=", ">", ">=", "between", "in"}
 
 @dataclass(frozen=True, slots=True)
 class UnknownColumn:
-    """A name that the inputs do not have, or that several have (`ambiguous`).
+    """A name that the inputs do not have, or that several columns or fields have (`ambiguous`).
 
-    `near` is what may be meant: the nearest name, or the names in full.
+    `near` is what may be meant: the nearest name, or the names in full, where these differ.
     """
 
     name: str
@@ -228,30 +230,49 @@ class ExpressionReader(ABC):
     # Values
 
     def literal(self, expr: Literal, _: NameScope) -> Value:
+        self.note_failure(literal_failure(expr), None)
         return literal(expr.kind, expr.text)
 
     def cast(self, expr: Cast, scope: NameScope) -> Value:
         value = self.value(expr.value, scope)
         self.note_failure(type_failure(expr.type), None)
-        if expr.literal and expr.type is not None:
-            return Value(expr.type, False)
         if not expr.safe:
             self.note_failure(cast_failure(expr.value, expr.type), None)
+        if expr.literal and expr.type is not None:
+            return Value(expr.type, False)
         self.note_types(cast_to(expr.type), [expr.value], [value], None)
         return cast(value, expr.type, safe=expr.safe)
 
     def field(self, expr: Field, scope: NameScope) -> Value:
         value = self.value(expr.value, scope)
         self.note_types("field", [expr.value], [value], None)
-        return field_of(value, expr.name) or UNKNOWN
+        return self.part(value, expr.name, expr.value)
 
     def element(self, expr: Element, scope: NameScope) -> Value:
         index = self.value(expr.index, scope)
         inner = self.value(expr.value, scope)
         self.note_types("element", [expr.value, expr.index], [inner, index], None)
         if isinstance(inner.kind, DataTypeStruct) and isinstance(expr.index, Literal):
-            return field_of(inner, expr.index.text) or UNKNOWN
+            return self.part(inner, expr.index.text, expr.value)
         return item_of(inner)
+
+    def part(self, value: Value, name: str, of: Expr) -> Value:
+        """Return a field of a struct, and take note of one that it does not have."""
+        found = field_of(value, name)
+        kind = value.kind
+        while isinstance(kind, DataTypeList):
+            kind = unwrapped(kind.item_type)[0]
+        if found is None and isinstance(kind, DataTypeStruct):
+            twice = has_twice(value, name)
+            names = [] if twice else [field.name for field in kind.fields]
+            near = get_close_matches(name, names, n=1)
+            path = f"{'.'.join(of.parts)}." if isinstance(of, Column) else ""
+            place = next((each.place for each in walk(of) if isinstance(each, Column)), None)
+            meant = f"{path}{near[0]}" if near else None
+            self.unknown_columns.append(
+                UnknownColumn(f"{path}{name}", self.step, place, meant, ambiguous=twice)
+            )
+        return found or UNKNOWN
 
     def case(self, expr: Case, scope: NameScope) -> Value:
         operand = None if expr.operand is None else self.value(expr.operand, scope)
@@ -437,6 +458,7 @@ class Calls(ExpressionReader):
         """Return what an aggregate gives; `count(*)` uses no column."""
         plain = [e for e in expr.args if not (isinstance(e, StarExpr) and not e.qualifier)]
         args = self.values(plain, scope)
+        self.note_failure(failure(expr.name, expr.args, args), expr.place)
         if len(plain) == len(expr.args) and not expr.order:
             self.note_types(expr.name, plain, args, expr.place)
         return AGGREGATES[expr.name](args)
@@ -466,6 +488,7 @@ class Calls(ExpressionReader):
 
     def extract(self, expr: Call, scope: NameScope) -> Value:
         unit, of = expr.args[0], self.value(expr.args[-1], scope)
+        self.note_failure(failure(expr.name, expr.args, [UNKNOWN, of]), expr.place)
         if not isinstance(unit, Literal) or isinstance(of.kind, types.Interval):
             return UNKNOWN
         second = unit.text.lower() in _SECONDS
@@ -474,6 +497,7 @@ class Calls(ExpressionReader):
 
     def round(self, expr: Call, scope: NameScope) -> Value:
         args = self.values(expr.args, scope)
+        self.note_failure(failure(expr.name, expr.args, args), expr.place)
         self.note_types(expr.name, expr.args, args, expr.place)
         if len(args) == 1 and expr.name in SCALARS and expr.name != "bround":
             return SCALARS[expr.name](args)

@@ -451,6 +451,8 @@ _TIMED: dict[str, Rule] = {
     **_all(gives(types.TIMESTAMP, "i"), "timestamp_seconds timestamp_millis timestamp_micros"),
     "date_from_unix_date": gives(types.DATE, "i"),
     "make_date": gives(types.DATE, "iii"),
+    "make_dt_interval": gives(types.DAY_TIME),
+    "make_ym_interval": gives(types.YEAR_MONTH),
     "make_timestamp": gives(types.TIMESTAMP),
     **_all(gives(types.TIMESTAMP, "dt"), "from_utc_timestamp to_utc_timestamp"),
     **_all(window, "window session_window"),
@@ -500,8 +502,8 @@ _OTHERS = """
     bitmap_bucket_number bitmap_count bround collate collation convert_timezone
     from_base32 from_csv from_json from_xml getbit hll_sketch_estimate hll_union hmac ilike
     is_valid_utf8 is_valid_variant is_variant_null jaro_winkler_similarity json_object_keys
-    like luhn_check make_dt_interval make_interval make_time make_timestamp_ltz
-    make_timestamp_ntz make_valid_utf8 make_ym_interval map_concat map_from_entries
+    like luhn_check make_interval make_time make_timestamp_ltz
+    make_timestamp_ntz make_valid_utf8 map_concat map_from_entries
     map_zip_with nanvl parse_json parse_url quote raise_error reduce regexp_instr rlike
     schema_of_csv schema_of_json schema_of_variant schema_of_xml sentences
     shiftrightunsigned st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid

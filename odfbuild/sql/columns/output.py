@@ -1,4 +1,4 @@
-"""The columns that a relation gives: their names, what each is, and on which side it stands.  Pure.
+"""Output columns of a relation: their names, their types, and their side of a join.  Pure.
 
 Everything that passes a name through a query (a star, an alias, a subquery, a join) goes by these
 rules, so that all classes of queries and the lineage of columns mean the same column by a name.

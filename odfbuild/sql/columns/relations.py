@@ -1,4 +1,4 @@
-"""What a query gives: its columns from those of its sources, by Spark's scoping rules.  Pure."""
+"""Columns of a query from those of its sources, by Spark's scoping rules.  Pure."""
 
 from __future__ import annotations
 

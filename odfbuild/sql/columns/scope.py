@@ -1,4 +1,4 @@
-"""Names in scope: how a dotted name finds a column of what a query reads, and what it gives.
+"""Names in scope: how a dotted name finds a column of what a query reads, and its type.
 
 A name that nobody else has may be one of a relation whose columns are not all known.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from odfbuild.odf.events import DataTypeStruct
 from odfbuild.sql.columns.output import Attribute, ColumnRef, RelationColumns
-from odfbuild.sql.columns.structs import field_of
+from odfbuild.sql.columns.structs import field_of, has_twice
 from odfbuild.sql.columns.types import UNKNOWN, Value
 from odfbuild.sql.text.shape import StarExpr
 
@@ -38,7 +38,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """A name that several relations have."""
+    """A name that several columns have, or several fields of a struct.
+
+    `candidates` are names in full that tell them apart; none where nothing does.
+    """
 
     sources: frozenset[ColumnRef]
     candidates: tuple[str, ...]
@@ -112,14 +115,15 @@ class NameScope:
     ) -> Resolution | Ambiguous | None:
         if len(candidates) > 1:
             sources = frozenset(ref for each in candidates for ref in each.sources)
-            names = (f"{e.qualifier}.{e.name}" if e.qualifier else e.name for e in candidates)
-            return Ambiguous(sources, tuple(names))
+            names = [f"{e.qualifier}.{e.name}" if e.qualifier else e.name for e in candidates]
+            apart = len({*names}) == len(names) and all(e.qualifier for e in candidates)
+            return Ambiguous(sources, tuple(names) if apart else ())
         attribute = candidates[0]
         value = attribute.value
         for name in path:
             inner = field_of(value, name)
             if inner is None:
-                return None
+                return Ambiguous(attribute.sources, ()) if has_twice(value, name) else None
             value = inner
         return Resolution(value, attribute.sources, copied=attribute.copied and not path)
 

@@ -32,6 +32,14 @@ def field_of(value: Value, name: str) -> Value | None:
     return UNKNOWN
 
 
+def has_twice(value: Value, name: str) -> bool:
+    """Tell whether a struct, or every struct in a list, has several fields of a name."""
+    kind = value.kind
+    while isinstance(kind, DataTypeList):
+        kind = unwrapped(kind.item_type)[0]
+    return isinstance(kind, DataTypeStruct) and [f.name for f in kind.fields].count(name) > 1
+
+
 def item_of(value: Value) -> Value:
     """Return an item of a list or a value of a map, which may always be missing."""
     kind = value.kind

@@ -1,4 +1,4 @@
-"""Read one SQL text into a Statement.
+"""Parser of one SQL text into a Statement.
 
 This module and its siblings `tokens` and `tree_...` are the only ones that know sqlglot, which is
 imported on first use.  Nothing here judges: what a text may do is said in `sql.analysis`, what its
@@ -29,21 +29,35 @@ def read(text: str) -> Statement:
 
 
 @lru_cache(maxsize=4096)
-def skeleton(text: str) -> Hashable | None:
+def skeleton(text: str, *, compared: bool = False) -> Hashable | None:
     """Return what two texts have in common that differ in numbers and strings only.
 
-    Strings that may stand for a moment are kept.  None of a text that is no sequence of words.
+    Strings that may stand for a moment are kept; if `compared`, so is all that an engine's analyser
+    may look at.  None of a text that is no sequence of words.
     """
     from sqlglot.errors import TokenError
 
     from odfbuild.sql.text.tokens import outline
 
     try:
-        return outline(_dialect().tokenize(text))
+        return outline(_dialect().tokenize(text), compared=compared)
     except TokenError:
         return None
 
 
+def sql_name(name: str) -> str:
+    """Return a name as a query has it, in backticks if it needs them.
+
+    That is every word of SQL but those for times, and what begins as the words for the moment and
+    the session do, of which an engine may have more than are known here.
+    """
+    plain = name.isascii() and name.isidentifier() and not name.lower().startswith("current_")
+    if plain and name.lower() not in _PLAIN:
+        plain = [token.token_type.name for token in _dialect().tokenize(name)] == ["VAR"]
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+_PLAIN = frozenset({"date", "time", "timestamp"})
 _CLAUSES = {
     "distinct": ("DISTINCT", "DISTINCT"),
     "group": ("GROUP BY", "GROUP_BY"),
@@ -242,6 +256,8 @@ class _StatementReader:
         for part, value in node.args.items():
             if value and part not in allowed:
                 clause, token = _CLAUSES.get(part, (part.strip("_").upper(), None))
+                if part == "pivots" and value[0].args.get("unpivot"):
+                    clause, token = "UNPIVOT", "UNPIVOT"
                 self._bar(clause, token)
 
     def _bar(self, clause: str, token_type: str | None, skip: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Where calls stand in a text, what belongs to them, and the SELECT around them.  Pure.
+"""Spans of calls in a text, of their parts, and of the SELECT around them.  Pure.
 
 Read from the words and their parentheses alone, so that a text can be changed in place: of
 `first(x) ignore nulls over (partition by k order by t)` all is one call.

@@ -1,4 +1,4 @@
-"""Joins with the versions of a table: where a query asks for them, and what Spark is asked instead.
+"""Joins with the versions of a table: their place in a query, and the query for Spark.
 
     from l join t for system_time as of l.at as r on r.k = l.k
 

@@ -1,4 +1,4 @@
-"""What the words of a text say before it is parsed, and what the parser must be told of them.
+"""Tokens of a text before it is parsed, and hints for the parser.
 
 Knows sqlglot; imported when a text is read.
 """
@@ -21,6 +21,10 @@ _BEFORE_QUOTED = _BEFORE_NAMES | {TokenType.FROM, TokenType.JOIN}  # where table
 _BEHIND_NAMES = frozenset({TokenType.DOT, TokenType.L_PAREN})
 _SPEAKING = CLOCK_WORDS | SESSION_WORDS
 _CASTS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
+_BEFORE_ITEMS = frozenset({TokenType.SELECT, TokenType.COMMA})
+_COMPARISONS = frozenset({TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT})
+_COMPARISONS |= {TokenType.GTE, TokenType.NULLSAFE_EQ}
+_INT_DIGITS = 9  # any number of so many is an INT
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
 
@@ -146,14 +150,22 @@ def unfilled(tokens: Sequence[Token]) -> Iterator[Name]:
         before = token.kind
 
 
-def outline(tokens: Sequence[Any]) -> tuple[object, ...]:
-    """Return the words of a text, with the numbers and strings in it left out."""
+def outline(tokens: Sequence[Any], *, compared: bool = False) -> tuple[object, ...]:
+    """Return the words of a text, with the numbers and strings in it left out.
+
+    If `compared`, they are left out where no analyser looks at them: behind a comparison, and where
+    they are columns.
+    """
     parts: list[object] = []
-    for token in tokens:
-        kind = token.token_type
+    kinds = [TokenType.COMMA, *(token.token_type for token in tokens), None]
+    for at, token in enumerate(tokens):
+        before, kind, after = kinds[at : at + 3]
         text = token.text
         if kind is TokenType.NUMBER or (kind is TokenType.STRING and not is_undated(text)):
-            text = ""
+            column = before in _BEFORE_ITEMS and after is TokenType.ALIAS
+            apart = column or (before in _COMPARISONS and after is not TokenType.DCOLON)
+            plain = kind is TokenType.STRING or (text.isdecimal() and len(text) <= _INT_DIGITS)
+            text = text if compared and not (apart and plain) else ""
         parts += (kind, text)
         if token.comments:
             parts.append(tuple(token.comments))

@@ -1,4 +1,4 @@
-"""Turn the parser's tree of one statement into its shape.
+"""Shape of one statement, from the parser's tree.
 
 Knows sqlglot; imported when a text is read.
 """
@@ -342,7 +342,9 @@ class _Shaper(TreeWalk):
 def _foreign(node: Any, known: frozenset[str]) -> Iterator[Name]:
     for part, value in node.args.items():
         if value and part not in known:
-            yield Name(_CLAUSES.get(part, part.strip("_").upper()), TextPlace(0, 1, 1, 1))
+            turned = part == "pivots" and value[0].args.get("unpivot")
+            clause = "UNPIVOT" if turned else _CLAUSES.get(part, part.strip("_").upper())
+            yield Name(clause, TextPlace(0, 1, 1, 1))
 
 
 def _place(value: Expr) -> TextPlace | None:

@@ -1,4 +1,4 @@
-"""The types that casts name, from the parser's form.
+"""Types that casts name, from the parser's form.
 
 Knows sqlglot; imported when a text is read.
 """

@@ -1,4 +1,4 @@
-"""Types of Spark SQL as types of ODF: the ones that casts name, and how stored types are read.
+"""Types of Spark SQL as types of ODF: those that casts name, and those of stored columns.
 
 Inside a query there are types that no dataset has: times without zone, intervals.
 """

@@ -6,11 +6,12 @@
 One is named after its head, so it is there before the head is.  No other reader looks for them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.state.chain.objects import LocalObjects, ObjectEntry
 from odfbuild.state.files.disk import Disk, pending, read_file
 
 AttestationName: TypeAlias = Multihash | Literal["delegations"]
@@ -33,6 +34,12 @@ class Attestations(Protocol):
 
     def path(self, name: AttestationName) -> Path:
         """Return where an envelope is, or would be."""
+
+    def entries(self) -> tuple[ObjectEntry, ...]:
+        """Return the heads that have one, as `heads` does, with the sizes and ages of these."""
+
+    def remove(self, names: Sequence[Multihash]) -> None:
+        """Take the envelopes of some heads away."""
 
 
 class LocalAttestations:
@@ -72,6 +79,13 @@ class LocalAttestations:
     def path(self, name: AttestationName) -> Path:
         return self._folder / str(name)
 
+    def entries(self) -> tuple[ObjectEntry, ...]:
+        known = {each.hash: each for each in LocalObjects(self._folder, self._disk).entries()}
+        return tuple(known[head] for head in self.heads() if head in known)
+
+    def remove(self, names: Sequence[Multihash]) -> None:
+        LocalObjects(self._folder, self._disk).remove(names)
+
 
 class MemoryAttestations:
     """Attestations in memory."""
@@ -91,6 +105,13 @@ class MemoryAttestations:
 
     def path(self, name: AttestationName) -> Path:
         return Path("attestations") / str(name)
+
+    def entries(self) -> tuple[ObjectEntry, ...]:
+        return tuple(ObjectEntry(each, len(self._envelopes[each]), 0.0) for each in self.heads())
+
+    def remove(self, names: Sequence[Multihash]) -> None:
+        for each in names:
+            self._envelopes.pop(each, None)
 
 
 def head_of(file_name: str) -> Multihash | None:

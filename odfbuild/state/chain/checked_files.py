@@ -1,4 +1,4 @@
-"""Files that were found to hash to their names, remembered so that no step hashes them again.
+"""Files whose hashes were checked, remembered so that no step hashes them again.
 
     cache/checked/<id of the dataset>      a line for each file, the last one of a name counts:
                                            name, inode, size, mtime and ctime in ns, CRC-32 of these

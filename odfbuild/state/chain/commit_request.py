@@ -1,4 +1,4 @@
-"""What executors hand over to be made real: events, and the files that they speak of."""
+"""Commit requests of executors: events, and the files that they refer to."""
 
 from dataclasses import dataclass
 from pathlib import Path

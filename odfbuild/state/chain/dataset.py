@@ -34,7 +34,7 @@ from odfbuild.state.chain.objects import (
     UnreadableObjectError,
 )
 from odfbuild.state.chain.seen_heads import DamagedSeenHeadError, SeenHeads
-from odfbuild.state.chain.stores import Stores, check_files, check_present
+from odfbuild.state.chain.stores import Stores, check_files, check_present, sizes_of
 
 _KEPT_BYTES = 64 << 20
 Noting = Callable[[ChainState], None]
@@ -158,11 +158,13 @@ class Dataset:
         """Return all data slices, oldest first, and where their files are, be they as recorded
         or not: what reads their rows gets them of `data.checks.verified_files`.
         """
+        return tuple((each, self.data_path(each.physical_hash)) for each in self.data_slices(upto))
+
+    def data_slices(self, upto: Multihash | None = None) -> tuple[DataSlice, ...]:
+        """Return all data slices, oldest first; no file of theirs is asked for."""
         events = [block.event for _, block in self.blocks(upto=upto)]
         slices = [each.new_data for each in events if isinstance(each, AddData | ExecuteTransform)]
-        return tuple(
-            (each, self.data_path(each.physical_hash)) for each in slices if each is not None
-        )
+        return tuple(each for each in slices if each is not None)
 
     def data_path(self, hash: Multihash) -> Path:
         """Return where the file of a data slice is, be it as recorded or not."""
@@ -285,9 +287,9 @@ class Dataset:
         with self.stores.heads.lock():  # of what no head reaches, nothing goes meanwhile
             if (actual := self.head()) != expected:
                 raise HeadMovedError(expected, actual)
-            state = None
+            state, sizes = None, sizes_of(self.stores)
             for hash, block in self.blocks(upto=to):
-                check_present(block.event, self.stores, {})
+                check_present(block.event, self.stores, {}, sizes)
                 state = fold(state, block, hash)
             if state is None or state.dataset != self.id:
                 raise NotInChainError(self.id, to)

@@ -1,4 +1,4 @@
-"""Whether a state that was remembered says what the blocks at its head say.
+"""Agreement of a remembered state with the blocks at its head.
 
 A checksum shows that a row of the index is as it was written, not that it was written of this head.
 """

@@ -1,4 +1,4 @@
-"""The heads of all datasets and the stat facts of their files: who did not move is not read.
+"""Heads of all datasets and the stat facts of their files: unmoved ones are not read.
 
 As of definitions, size, times and inode stand for what a file holds; of files that were young when
 they were looked at, what they hold is compared.
@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.heads import HEAD
@@ -16,6 +16,22 @@ from odfbuild.state.files.disk import read_file
 
 TICK: Final = 2_000_000_000  # ns, of the coarsest clock of a file system
 _END: Final = f"{os.sep}refs{os.sep}{HEAD}"
+
+
+class HeadLook(Protocol):
+    """How heads are looked at; ids and heads are texts."""
+
+    def stats(self) -> str:
+        """Return the stat facts of all heads, a line each, in order: id, size, two times, inode.
+
+        Where they are no files, a line is another one when the head is.
+        """
+
+    def head(self, id: str) -> str | None:
+        """Return what a head is now, None if there is none."""
+
+    def has_blocks(self, heads: Mapping[str, str]) -> bool:
+        """Tell whether the block of each head is there, as far as can be told in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +61,10 @@ class HeadTable:
         pairs = (line.split(" ") for line in self.heads.split("\n") if line)
         return {id: head for id, head in pairs}  # noqa: C416 - pairs are lists
 
-    def changed(self, datasets: str, stats: str) -> frozenset[str] | None:
+    def changed(self, look: HeadLook, stats: str) -> frozenset[str] | None:
         """Return the ids whose heads are others by now; None if there are more or fewer.
 
-        `stats` are the facts by now of the folder of datasets.
+        `stats` are the facts by now.
         """
         known = self.by_id()
         suspects = set(self.young)
@@ -58,41 +74,50 @@ class HeadTable:
             if came != gone or not came <= known.keys():
                 return None
             suspects |= came
-        return frozenset(
-            id for id in suspects if _read(f"{datasets}{os.sep}{id}{_END}") != known.get(id)
-        )
+        return frozenset(id for id in suspects if look.head(id) != known.get(id))
 
     def with_heads(self, heads: Mapping[str, str], stats: str, *, now: int) -> "HeadTable":
         """Return the table with other heads of some datasets, by id; facts as `of` takes them."""
         return self._of({**self.by_id(), **heads}, stats, now)
 
 
-def lacks_a_block(datasets: str, table: HeadTable, changed: Collection[str]) -> bool:
+def lacks_a_block(look: HeadLook, table: HeadTable, changed: Collection[str]) -> bool:
     """Tell whether the block at a head is not there; those that `changed` are read as they are."""
     heads = table.by_id()
-    heads |= {id: _read(f"{datasets}{os.sep}{id}{_END}") or "" for id in changed}
-    part, access, there = f"{os.sep}blocks{os.sep}", os.access, os.F_OK
-    with _folder(datasets) as at:
-        return not all(
-            head and access(f"{id}{part}{head}", there, dir_fd=at) for id, head in heads.items()
-        )
+    heads |= {id: look.head(id) or "" for id in changed}
+    return not look.has_blocks(heads)
 
 
-def head_stats(datasets: str) -> str:
-    """Return the stat facts of the head files in the folder of datasets, a line each, in order."""
-    try:
-        names = sorted(os.listdir(datasets))  # noqa: PTH208
-    except OSError:
-        return ""
-    stat, lines = os.stat, []
-    with _folder(datasets) as folder:
-        for name in names:
-            try:
-                at = stat(f"{name}{_END}", dir_fd=folder, follow_symlinks=False)
-            except OSError:
-                continue
-            lines.append(f"{name} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns} {at.st_ino}")
-    return "\n".join(lines)
+class FolderLook:
+    """The head files in the folder of datasets."""
+
+    def __init__(self, datasets: str) -> None:
+        self._datasets = datasets
+
+    def stats(self) -> str:
+        try:
+            names = sorted(os.listdir(self._datasets))  # noqa: PTH208
+        except OSError:
+            return ""
+        stat, lines = os.stat, []
+        with _folder(self._datasets) as folder:
+            for name in names:
+                try:
+                    at = stat(f"{name}{_END}", dir_fd=folder, follow_symlinks=False)
+                except OSError:
+                    continue
+                lines.append(f"{name} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns} {at.st_ino}")
+        return "\n".join(lines)
+
+    def head(self, id: str) -> str | None:
+        return _read(f"{self._datasets}{os.sep}{id}{_END}")
+
+    def has_blocks(self, heads: Mapping[str, str]) -> bool:
+        part, access, there = f"{os.sep}blocks{os.sep}", os.access, os.F_OK
+        with _folder(self._datasets) as at:
+            return all(
+                head and access(f"{id}{part}{head}", there, dir_fd=at) for id, head in heads.items()
+            )
 
 
 @contextmanager

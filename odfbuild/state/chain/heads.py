@@ -105,7 +105,7 @@ class LocalHeads:
         return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
 
     def read(self, name: str = HEAD) -> Multihash | None:
-        path = self._refs / _checked(name)
+        path = self._refs / checked_name(name)
         try:
             text = read_file(path)
         except OSError as error:
@@ -113,7 +113,7 @@ class LocalHeads:
         return None if text is None else parse_head(text, path)
 
     def swap(self, name: str, *, expected: Multihash | None, new: Multihash) -> None:
-        path = self._refs / _checked(name)
+        path = self._refs / checked_name(name)
         with self.lock():
             actual = self.read(name)
             if actual != expected:
@@ -124,7 +124,7 @@ class LocalHeads:
             self._disk.sync(self._refs)
 
     def delete(self, name: str, *, expected: Multihash) -> None:
-        path = self._refs / _checked(name)
+        path = self._refs / checked_name(name)
         with self.lock():
             actual = self.read(name)
             if actual != expected:
@@ -160,7 +160,7 @@ class MemoryHeads:
         return tuple(sorted(self._heads))
 
     def read(self, name: str = HEAD) -> Multihash | None:
-        return self._heads.get(_checked(name))
+        return self._heads.get(checked_name(name))
 
     def swap(self, name: str, *, expected: Multihash | None, new: Multihash) -> None:
         with self._mine:
@@ -204,7 +204,13 @@ def _unreadable(path: Path, error: OSError) -> Exception:
     )
 
 
-def _checked(name: str) -> str:
+def is_ref_name(name: str) -> bool:
+    """Tell whether a text can be the name of a reference."""
+    return _NAME.fullmatch(name) is not None
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a reference; raises InvalidRefNameError of a text that cannot be one."""
     if _NAME.fullmatch(name) is None:
         raise InvalidRefNameError(
             what=f"{excerpt(name, 100)!r} cannot be the name of a reference",

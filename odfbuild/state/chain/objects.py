@@ -6,7 +6,10 @@ Names starting with a dot are unfinished.
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +18,7 @@ from odfbuild.host.files import NO_FILE, open_regular, read_regular, why_irregul
 from odfbuild.odf.identity import InvalidMultihashError, Multicodec, Multihash
 from odfbuild.state.files.disk import Disk, move, pending, read_file
 
+LARGEST_BLOCK = 64 << 20  # bytes
 _HASHES = {"sha256": hashlib.sha256, "sha3_256": hashlib.sha3_256}
 
 
@@ -69,8 +73,22 @@ def unreadable(path: str | Path, error: OSError) -> Exception:
     return UnreadableObjectError(path, error.strerror or str(error))
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectEntry:
+    """An object as it lies in a store: its bytes, and when it was put there (in seconds)."""
+
+    hash: Multihash
+    size: int
+    touched: float
+
+
 class ObjectStore(Protocol):
-    """A set of objects by hash; an object never changes."""
+    """A set of objects by hash; an object never changes.
+
+    One that is elsewhere, not `is_at_hand`, is brought when it is asked for.
+    """
+
+    is_at_hand: bool
 
     def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
         """Take in bytes, or finished files, which are moved; on return they are there to stay.
@@ -86,15 +104,32 @@ class ObjectStore(Protocol):
     def has(self, hash: Multihash) -> bool:
         """Say whether an object is there."""
 
+    def size(self, hash: Multihash) -> int | None:
+        """Return how many bytes an object has, None if it is not there."""
+
     def path(self, hash: Multihash) -> Path:
         """Return where other programs can read an object as a file."""
+
+    def bring(self, hashes: Collection[Multihash]) -> None:
+        """Have files of objects at hand, several at a time, that will be asked for one by one."""
+
+    def renew(self, hash: Multihash) -> bool:
+        """Bring an object anew whose file has other bytes; tell whether there was a better one."""
 
     def list(self) -> Iterator[Multihash]:
         """Yield the hashes of all objects in no order."""
 
+    def entries(self) -> Iterator[ObjectEntry]:
+        """Yield all objects with their sizes and ages, in no order."""
+
+    def remove(self, hashes: Sequence[Multihash]) -> None:
+        """Take objects away, in this order; those that are gone already are left out."""
+
 
 class LocalObjects:
     """Objects as files of one folder, which is made with the first of them."""
+
+    is_at_hand = True
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
@@ -142,23 +177,49 @@ class LocalObjects:
         path = self.path(hash)
         return path.is_file() and why_irregular(path) is None
 
+    def size(self, hash: Multihash) -> int | None:
+        return self.path(hash).stat().st_size if self.has(hash) else None
+
     def path(self, hash: Multihash) -> Path:
         return self._folder / str(hash)
+
+    def bring(self, hashes: Collection[Multihash]) -> None:
+        pass
+
+    def renew(self, hash: Multihash) -> bool:  # noqa: ARG002
+        return False
 
     def list(self) -> Iterator[Multihash]:
         if not self._folder.is_dir():
             return
         with os.scandir(self._folder) as entries:
             for entry in entries:
-                if (name := _as_hash(entry.name)) is not None:
+                if (name := as_hash(entry.name)) is not None:
                     yield name
+
+    def entries(self) -> Iterator[ObjectEntry]:
+        for hash in self.list():
+            with suppress(FileNotFoundError):
+                status = self.path(hash).lstat()
+                touched = max(status.st_mtime, status.st_ctime)  # moving a file keeps the first
+                yield ObjectEntry(hash, status.st_size, touched)
+
+    def remove(self, hashes: Sequence[Multihash]) -> None:
+        for hash in hashes:
+            with suppress(FileNotFoundError):
+                self._disk.remove(self.path(hash))
+        if hashes:
+            self._disk.sync(self._folder)
 
 
 class MemoryObjects:
     """Objects in memory, for tests; `scratch` is where `path` puts copies."""
 
+    is_at_hand = True
+
     def __init__(self, scratch: Path | None = None) -> None:
         self._objects: dict[Multihash, bytes] = {}
+        self._touched: dict[Multihash, float] = {}
         self._scratch = scratch
 
     def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
@@ -169,6 +230,7 @@ class MemoryObjects:
             else:
                 check_bytes(name, source, "memory")
                 self._objects[name] = source
+            self._touched[name] = time.time()
 
     def get(self, hash: Multihash) -> bytes:
         if hash not in self._objects:
@@ -178,6 +240,9 @@ class MemoryObjects:
     def has(self, hash: Multihash) -> bool:
         return hash in self._objects
 
+    def size(self, hash: Multihash) -> int | None:
+        return len(self._objects[hash]) if hash in self._objects else None
+
     def path(self, hash: Multihash) -> Path:
         if self._scratch is None:
             raise MissingObjectError(hash, "the file system: it is kept in memory")
@@ -185,8 +250,22 @@ class MemoryObjects:
         place.write_bytes(self.get(hash))
         return place
 
+    def bring(self, hashes: Collection[Multihash]) -> None:
+        pass
+
+    def renew(self, hash: Multihash) -> bool:  # noqa: ARG002
+        return False
+
     def list(self) -> Iterator[Multihash]:
         yield from tuple(self._objects)
+
+    def entries(self) -> Iterator[ObjectEntry]:
+        for hash, data in tuple(self._objects.items()):
+            yield ObjectEntry(hash, len(data), self._touched[hash])
+
+    def remove(self, hashes: Sequence[Multihash]) -> None:
+        for hash in hashes:
+            self._objects.pop(hash, None)
 
 
 def hash_file(path: Path, code: int = Multicodec.SHA3_256) -> Multihash:
@@ -218,7 +297,8 @@ def check_bytes(name: Multihash, data: bytes, place: str) -> None:
         raise CorruptObjectError(name, Multihash(name.code, digest), place)
 
 
-def _as_hash(text: str) -> Multihash | None:
+def as_hash(text: str) -> Multihash | None:
+    """Return the hash that an object is named by; None of any other name."""
     if not text.startswith("f"):
         return None
     try:

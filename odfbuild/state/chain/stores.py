@@ -1,11 +1,12 @@
-"""Where the parts of a dataset are, and what its events say of files, compared with these."""
+"""Stores of the parts of a dataset, and its events compared with the stored files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from odfbuild.errors import StateError
-from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataEvent
+from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.attestations import Attestations, MemoryAttestations
 from odfbuild.state.chain.checked_files import CheckedFiles
@@ -40,6 +41,17 @@ class Stores:
     attestations: Attestations = field(default_factory=MemoryAttestations)
 
 
+Sizes: TypeAlias = Mapping[Multihash, int]
+"""How many bytes objects have."""
+
+
+def sizes_of(stores: Stores) -> Sizes | None:
+    """Return how many bytes all files have of a dataset that is elsewhere; None of one here."""
+    if stores.data.is_at_hand:
+        return None
+    return {e.hash: e.size for s in (stores.data, stores.checkpoints) for e in s.entries()}
+
+
 def check_files(prepared: CommitRequest, stores: Stores) -> None:
     """Refuse events of which the staged files are not what they say."""
     staged: dict[tuple[str, Multihash], StagedFile] = {
@@ -64,30 +76,54 @@ def _place(staged: StagedFile, stores: Stores) -> Path:
 
 
 def check_present(
-    event: MetadataEvent, stores: Stores, staged: Mapping[tuple[str, Multihash], StagedFile]
+    event: MetadataEvent,
+    stores: Stores,
+    staged: Mapping[tuple[str, Multihash], StagedFile],
+    sizes: Sizes | None = None,
 ) -> None:
-    """Refuse an event that speaks of files which are neither staged nor kept, or are otherwise."""
+    """Refuse an event that speaks of files which are neither staged nor kept, or are otherwise.
+
+    `sizes` are those of all that is kept, if they are known.
+    """
     if not isinstance(event, AddData | ExecuteTransform):
         return
     if event.new_data is not None:
-        hash = event.new_data.physical_hash
-        _check_slice(event.new_data, _file_of(hash, staged.get(("data", hash)), stores.data))
+        found = staged.get(("data", event.new_data.physical_hash))
+        _check_file(event.new_data, found, stores.data, sizes)
     if event.new_checkpoint is not None:
-        hash = event.new_checkpoint.physical_hash
-        path = _file_of(hash, staged.get(("checkpoint", hash)), stores.checkpoints)
-        _check_size(path, event.new_checkpoint.size)
+        found = staged.get(("checkpoint", event.new_checkpoint.physical_hash))
+        _check_file(event.new_checkpoint, found, stores.checkpoints, sizes)
 
 
-def _file_of(hash: Multihash, staged: StagedFile | None, store: ObjectStore) -> Path:
+def _check_file(
+    promised: DataSlice | Checkpoint,
+    staged: StagedFile | None,
+    store: ObjectStore,
+    sizes: Sizes | None,
+) -> None:
+    """Compare a file with what an event says of it; the rows only of one that is at hand."""
+    hash = promised.physical_hash
+    path: Path | None = None
     if staged is not None and staged.path.is_file():
-        return staged.path
-    if not store.has(hash):
+        path = staged.path
+        size: int | None = path.stat().st_size
+    else:
+        size = store.size(hash) if sizes is None else sizes.get(hash)
+        path = store.path(hash) if store.is_at_hand else None
+    if size is None:
         raise MissingObjectError(hash, "the staged files and the dataset")
-    return store.path(hash)
+    if promised.size != size:
+        raise InconsistentSliceError(
+            what=f"{hash if path is None else path.name} has {size} bytes, the event says "
+            f"{promised.size}",
+            why="the size of a file is part of its description",
+            fix="write the file again",
+        )
+    if path is not None and isinstance(promised, DataSlice):
+        _check_rows(promised, path)
 
 
-def _check_slice(slice: DataSlice, path: Path) -> None:
-    _check_size(path, slice.size)
+def _check_rows(slice: DataSlice, path: Path) -> None:
     interval = slice.offset_interval
     promised, actual = interval.end - interval.start + 1, _rows(path)
     if promised != actual:
@@ -95,16 +131,6 @@ def _check_slice(slice: DataSlice, path: Path) -> None:
             what=f"{path.name} has {actual} records, its offsets count {promised}",
             why="every record has one offset of the slice's interval",
             fix="write the slice again",
-        )
-
-
-def _check_size(path: Path, promised: int) -> None:
-    actual = path.stat().st_size
-    if promised != actual:
-        raise InconsistentSliceError(
-            what=f"{path.name} has {actual} bytes, the event says {promised}",
-            why="the size of a file is part of its description",
-            fix="write the file again",
         )
 
 

@@ -1,4 +1,4 @@
-"""The steps that make things last: every durable change of a workspace is made of these seven.
+"""Durable writes: the seven steps of which every lasting change of a workspace is made.
 
 They are gathered behind one small class so that tests can cut a change off after any of them.
 """

@@ -1,4 +1,4 @@
-"""Folders of a workspace: which hold rows, keys and plans, so are for its owner alone; and last."""
+"""Folders of a workspace: private to their owner where they hold rows, keys or plans; durable."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Links in a workspace: none may stand in it, as it may have come with somebody's repository.
+"""Symbolic links in a workspace: refused, as they may have come with a foreign repository.
 
 What is swept, written and deleted is named by its place below the root of the workspace, and over
 a link such a place is one outside.  The root itself may be a link: to a larger disk, say.
@@ -10,8 +10,7 @@ from pathlib import Path
 
 from odfbuild.errors import StateError
 
-_FOLDERS = ("staging", "datasets", "names", "keys", "cache", "runs", "disabled", "sources")
-_OTHERS = ("index.sqlite", "local", "warehouse")  # what is in them Spark alone makes
+_OF_SPARK = ("local", "warehouse")  # what is in them Spark alone makes
 _PARTS = ("refs", "blocks", "data", "checkpoints", "attestations")
 
 
@@ -31,15 +30,13 @@ class WorkspaceLinkError(StateError):
 
 
 def check_links(root: Path) -> None:
-    """Raise WorkspaceLinkError of a link among the folders of a workspace or in one of them."""
-    for name in (*_FOLDERS, *_OTHERS):
-        _check_link(f"{root}{os.sep}{name}")
-    for name in _FOLDERS:
-        _check_entries(f"{root}{os.sep}{name}")
-    caches = f"{root}{os.sep}cache"
-    with suppress(OSError):
-        for name in os.listdir(caches):  # noqa: PTH208
-            _check_entries(f"{caches}{os.sep}{name}")
+    """Raise WorkspaceLinkError of a link in a workspace, in a folder of it or of its cache."""
+    _check_entries(str(root))
+    for folder in (str(root), f"{root}{os.sep}cache"):
+        with suppress(OSError):
+            for name in os.listdir(folder):  # noqa: PTH208
+                if name not in _OF_SPARK:
+                    _check_entries(f"{folder}{os.sep}{name}")
 
 
 def check_staging_links(root: Path) -> None:

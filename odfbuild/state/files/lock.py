@@ -1,4 +1,4 @@
-"""One at a time: an advisory lock on a folder, freed by the kernel when its holder dies.
+"""Advisory lock on a folder, freed by the kernel when its holder dies.
 
 The lock is `flock`.  Who holds it is noted in a file beside, for messages only: the note may be
 stale or missing and is never what decides.

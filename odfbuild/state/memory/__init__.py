@@ -1,1 +1,1 @@
-"""What is remembered beside the chains, to be asked again at any time."""
+"""Caches and memories beside the chains, which can be rebuilt at any time."""

@@ -1,4 +1,4 @@
-"""Changes of inputs that an apply let pass, so that nobody is asked again before rows come.
+"""Changes of inputs that an apply let pass, so that nobody is asked twice before rows come.
 
     <workspace>/cache/accepted-inputs/<fed01... of the reader>
                                   a checksum and a JSON object, a line each: {id of the input: head}

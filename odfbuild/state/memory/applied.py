@@ -1,4 +1,4 @@
-"""What the last apply left of each dataset, so that what others did can be told from it.
+"""State of each dataset after the last apply, to tell changes by others from it.
 
     cache/applied/<alias in lower case, / as %2F>     id, head or -, ok or failed: a line each,
                                                       after a checksum of these and the name

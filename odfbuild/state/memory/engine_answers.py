@@ -1,4 +1,4 @@
-"""Answers of engines, kept so that no question is asked twice: texts by the hash of the question.
+"""Answers of engines, stored so that no question is asked twice: texts by question hash.
 
 It may be deleted or damaged at any time: what is lost is asked again.  A question names all that
 its answer depends on, so an answer never goes out of date.

@@ -1,4 +1,4 @@
-"""Where datasets were pulled from and pushed to, as their users named these places.
+"""Places that datasets were pulled from and pushed to, as their users named them.
 
     <workspace>/cache/origins/<fed01...>    a checksum and a JSON object, a line each: {"pull",
     "push"}

@@ -1,4 +1,4 @@
-"""The record of a settled project: what held when a plan was made, and what was said of it.
+"""Record of an unchanged project: the facts that a plan rested on, and its text.
 
 While the files, the heads and the local sources are as they were then, a new plan is the same, so
 no YAML is read and no graph built.  A cache, no more: a lost record costs time, never truth.  The

@@ -1,5 +1,6 @@
 """What the columns of the first new Parquet file make certain is said at plan."""
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from tests.support.projects.texts import root
 WIDE = pa.array([Decimal(10) ** 39], pa.decimal256(40, 0))
 DURATION = pa.array([1], pa.duration("s"))
 OF_STRUCTS = pa.array([[{"a": 1}]])
+TWICE = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
 NULLS = pa.nulls(1)
 REFUSED = {
     "wide": (WIDE, "error[invalid-source]", "DECIMAL(38,0)"),
     "a wide part": (pa.array([[Decimal(1)]], pa.list_(pa.decimal256(40, 0))), "invalid-source", ""),
     "a duration": (DURATION, "error[unhashable-type]", "preprocess"),
     "structs in a list": (OF_STRUCTS, "error[unhashable-type]", "preprocess"),
+    "a name twice in a struct": (TWICE, "error[invalid-source]", "read.schema"),
     "nulls": (NULLS, "error[bad-input-schema]", "declare the column"),
     "a list of nulls": (pa.array([[None]]), "error[bad-input-schema]", "a part of no type"),
     "a view": (pa.array([[1]], pa.list_view(pa.int32())), "error[invalid-source]", "read.schema"),
@@ -73,7 +76,15 @@ def test_a_column_that_no_step_can_store_is_refused_before_anything_is_written(
     assert way_on in planned.out
     assert "datasets/src.yaml:" in planned.out
     assert "data/1.parquet" in planned.out or "'x'" in planned.out
-    assert here("apply", "--yes").code == 4
+    applied = here("apply", "--yes")
+    assert applied.code == 4
+    assert "Gate: passed for the rest: 1 error, 1 dataset left out.\n" in applied.out
+    again = here("apply", "--yes")
+    assert again.code == 1
+    assert "No changes" not in again.out
+    assert "Gate: passed for the rest: 1 error, 1 dataset left out.\n" in again.out
+    (told,) = json.loads(here("apply", "--yes", "-o", "json").out)["notes"]
+    assert told["level"] == "error"
     assert here("log", "src").code != 0  # no block of it
     assert here("log", "other").code == 0
 

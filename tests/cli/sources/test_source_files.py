@@ -101,8 +101,13 @@ def test_a_late_file_is_named_by_all_who_speak_of_the_source(run: Inside) -> Non
         "warning[late-files]: src: 1 file before the last one that was read" in said.out + said.err
     )
     assert "data/a.csv" in said.out + said.err
-    assert "src has 1 file before the last one that was read: data/a.csv" in run("status").out
+    status = run("status").out
+    assert "src has 1 file before the last one that was read: data/a.csv" in status
+    assert "What to do with files that are not read: odfbuild drift" in status
     explained = run("explain", "src").out
+    assert "files of its source stay unread" in explained
+    assert "all that its source" not in explained
+    assert "what to do with what stays unread: odfbuild drift src" in explained
     assert "1 file before the last one that was read: data/a.csv" in explained
     assert "every file that it names was read" not in explained
     drifted = run("drift", "-o", "json")

@@ -43,7 +43,7 @@ def test_a_renamed_column_is_a_warning_with_place_and_way_on_said_once(
     here = Inside(lay_out(tmp_path / "p", files), capsys, monkeypatch, FakeEngine())
     done = here("apply", "--yes")
     assert done.code == 0, done.err
-    assert "datasets/src.yaml:4:9: warning[renamed-column]: data/1.csv has columns" in done.err
+    assert "datasets/src.yaml:9:7: warning[renamed-column]: data/1.csv has columns" in done.err
     assert "'op' is stored as '_op', 'number' is stored as '_number'" in done.err
     assert "'offset'" not in done.err
     assert "preprocess" in done.err

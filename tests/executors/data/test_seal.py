@@ -205,6 +205,12 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
         _seal(table, tmp_path)
 
 
+def test_two_fields_of_one_name_in_a_struct_are_refused(tmp_path: Path) -> None:
+    pair = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(BadInputSchemaError, match="'s' has two fields called 'a'"):
+        _seal(_with(s=pair), tmp_path)
+
+
 def test_a_column_of_nothing_but_null_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputSchemaError, match="column 'a' has no type"):
         _seal(_with(a=pa.nulls(1)), tmp_path)

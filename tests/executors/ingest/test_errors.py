@@ -33,8 +33,25 @@ class Case:
     code: str
     says: str
     fix: str
-    place: str = "datasets/src.yaml:4:9: "
+    place: str | None = None
+    """Where it stands; without one, at the part of `src` that its code is about."""
+
     first: Files = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.place is None:
+            place = f"datasets/src.yaml:{PARTS.get(self.code, '4:9')}: "
+            object.__setattr__(self, "place", place)
+
+
+PARTS = {
+    "source-not-found": "8:7",
+    "source-unreachable": "8:7",
+    "template": "8:7",
+    "damaged-archive": "9:7",
+    "invalid-source": "9:7",
+}
+"""The part of a source that each of these codes is about: fetch, prepare, or read."""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +88,7 @@ def check_error(done: Done, case: Case) -> None:
     """Hold one error against the case: its place, its words, its way out, and nothing else."""
     assert "Traceback" not in done.err + done.out
     assert not re.search(r"^\s+at [\w.$]+\(", done.err + done.out, re.MULTILINE)
-    found = re.findall(rf"^{re.escape(case.place)}error\[([\w-]+)\]: (.*)", done.err, re.M)
+    found = re.findall(rf"^{re.escape(str(case.place))}error\[([\w-]+)\]: (.*)", done.err, re.M)
     assert [code for code, _ in found] == [case.code], done.err
     assert case.says in done.err
     assert case.fix in done.err.split("  fix: ")[-1]
@@ -160,7 +177,7 @@ def test_a_source_waits_for_its_first_file(run: Inside, project: Path, fetch: st
     assert "nothing was read yet; no file to read yet: " in planned.out
     first = run("apply", "--yes")
     assert (first.code, first.err.count("[source-not-found]: new: ")) == (0, 1)
-    assert "datasets/new.yaml:4:9: warning[source-not-found]: new: " in first.err
+    assert "datasets/new.yaml:8:7: warning[source-not-found]: new: " in first.err
     waiting = run("plan", "--detailed-exitcode")
     assert waiting.code == 0, waiting.out
     assert "no file to read yet: " in waiting.out
@@ -197,12 +214,14 @@ ALONE = {
         code="kind-changed",
         says="src: the dataset is a Root, and is declared as a Derivative",
         fix="declare it under another name",
+        place="datasets/src.yaml:5:9: ",
     ),
     "another event time": Case(
         files={SOURCE: root().replace("eventTimeColumn: t", "eventTimeColumn: happened")},
         code="vocab-changed",
         says="src: the names of the system columns differ",
         fix="put the SetVocab event back",
+        place="datasets/src.yaml:11:7: ",
     ),
 }
 
@@ -219,7 +238,9 @@ def test_a_definition_that_cannot_be_carried_out_is_left_out_with_its_readers(
     assert "ingest     1 new file: 2.csv" in planned.out
     done = run("apply", "--yes")
     assert done.code == 4
-    assert re.search(rf"^{re.escape(case.place)}.*error\[{case.code}\]: ", done.err, re.MULTILINE)
+    assert re.search(
+        rf"^{re.escape(str(case.place))}.*error\[{case.code}\]: ", done.err, re.MULTILINE
+    )
     assert case.says in done.err
     assert case.fix in done.err
     assert "[1/1] ok      ingest:other" in done.err
@@ -481,17 +502,14 @@ def spark(
     return Inside(project, capsys, monkeypatch)
 
 
-def query(
-    text: str, says: str, fix: str, code: str = "invalid-query", column: int | None = None
-) -> Case:
-    """Return a query, and where on its line the error is, if it is not of the whole dataset."""
-    at = "4:9" if column is None else f"14:{column}"
+def query(text: str, says: str, fix: str, code: str = "invalid-query", column: int = 26) -> Case:
+    """Return a query, and where on its line the error is."""
     return Case(
         files={OUTPUT: derivative(query=text)},
         code=code,
         says=f"out: {says}",
         fix=fix,
-        place=f"datasets/out.yaml:{at}: ",
+        place=f"datasets/out.yaml:14:{column}: ",
     )
 
 
@@ -535,7 +553,10 @@ UNLUCKY = {
     "a division by zero": query("select t, 1 / (v - 2) as x from src", "Division by", "nullif"),
     "a cast that fails": query("select t, cast(k as int) as x from src", "The value 'a'", "try_"),
     "an event time that is null": query(
-        "select nullif(t, t) as t, k from src", "the query gives rows without 't'", "coalesce"
+        "select nullif(t, t) as t, k from src",
+        "the query gives rows without 't'",
+        "coalesce",
+        column=9,
     ),
 }
 
@@ -640,6 +661,6 @@ def test_a_snapshot_has_each_key_once(spark: Inside, project: Path, rows: str, s
         code="merge-input",
         says=says,
         fix="`preprocess`",
-        place="datasets/keyed.yaml:4:9: ",
+        place="datasets/keyed.yaml:10:7: ",
     )
     check_failure(spark, project, case, before=heads(project))

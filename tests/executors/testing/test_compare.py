@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.testing.compare import Near, compare
+from odfbuild.executors.testing.compare import MissingRow, compare
 
 ROW = st.fixed_dictionaries(
     {"k": st.sampled_from(["a", "b", None]), "v": st.integers(0, 2) | st.none()}
@@ -42,14 +42,14 @@ def test_the_nearest_row_stands_beside_a_missing_one() -> None:
     far, near = {"a": 1, "b": 0, "c": 0}, {"a": 1, "b": 2, "c": 0}
     found = compare(wanted, [far, near], ["a", "b", "c"])
     assert found is not None
-    assert found.missing == (Near(wanted[0], near, ("c",)),)
+    assert found.missing == (MissingRow(wanted[0], near, ("c",)),)
     assert found.unexpected == (far,)
 
 
 def test_a_row_like_none_stands_alone() -> None:
     found = compare([{"a": 1, "b": 2}], [{"a": 3, "b": 4}], ["a", "b"])
     assert found is not None
-    assert found.missing == (Near({"a": 1, "b": 2}),)
+    assert found.missing == (MissingRow({"a": 1, "b": 2}),)
     assert found.unexpected == ({"a": 3, "b": 4},)
 
 

@@ -36,7 +36,7 @@ def test_nothing_is_said_of_a_project_that_stays_as_it_is(code: str, case: Case)
     for project in (case.before, case.after, case.near):
         found = Versions(project, project).assess()
         assert found.assessments == {}
-        assert found.refusals == found.notes == ()
+        assert (found.refusals, found.notes) == ({}, ())
 
 
 def test_there_is_a_case_for_every_rule() -> None:

@@ -10,12 +10,12 @@ SET = OpenLineageSettings(url="https://one.example/", token_env="LINEAGE_TOKEN")
 
 
 def test_nothing_is_sent_by_default() -> None:
-    telling = parse_config("odfbuild: 1\n", default_name="x").telling
+    telling = parse_config("odfbuild: 1\n", default_name="x").openlineage
     assert endpoint_of(telling, {"OPENLINEAGE_API_KEY": "k"}) is None
 
 
 def test_the_setting_names_server_path_and_variable() -> None:
-    telling = parse_config(FULL, default_name="x").telling
+    telling = parse_config(FULL, default_name="x").openlineage
     assert telling.namespace == "markets-prod"
     assert endpoint_of(telling, {"LINEAGE_TOKEN": "t"}) == Endpoint(
         "http://lineage.example.org:5000/base/api/v2/lineage", "t"

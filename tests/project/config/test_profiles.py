@@ -8,14 +8,9 @@ from hypothesis import strategies as st
 
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
+from odfbuild.host.user_folders import config_folder
 from odfbuild.project.config.project_file import Config, load_config, parse_config
-from odfbuild.project.config.targets import (
-    ProfilesFile,
-    SparkOptions,
-    Target,
-    looks_secret,
-    user_folder,
-)
+from odfbuild.project.config.targets import ProfilesFile, SparkOptions, Target, looks_secret
 
 GUARDED = "odfbuild: 1\ntargets: {prod: {protect: true, require_plan_file: true}}\n"
 
@@ -160,9 +155,9 @@ def test_other_names_are_no_secrets(name: str) -> None:
 
 
 def test_the_users_folder_is_where_settings_are_kept() -> None:
-    assert user_folder({"HOME": "/h"}) == Path("/h/.config/odfbuild")
-    assert user_folder({"HOME": "/h", "XDG_CONFIG_HOME": "/x"}) == Path("/x/odfbuild")
-    assert user_folder({}) is None
+    assert config_folder({"HOME": "/h"}) == Path("/h/.config/odfbuild")
+    assert config_folder({"HOME": "/h", "XDG_CONFIG_HOME": "/x"}) == Path("/x/odfbuild")
+    assert config_folder({}) is None
 
 
 LINES = ["targets:\n", "  dev:\n", "    workspace: w\n", "    protect: false\n", "  - x\n"]

@@ -13,7 +13,7 @@ from odfbuild.errors import ProjectErrors
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.ddl import column_lines, parse_ddl
 from odfbuild.project import lock as lockfile
 from odfbuild.project.lock import (
     LOCK_FILE,
@@ -26,7 +26,6 @@ from odfbuild.project.lock import (
     read_lock,
     write_lock,
 )
-from odfbuild.project.lock.columns import column_lines
 from tests.support.values.strategies import aliases, multihashes, names, records
 
 A, B, C = (f"f1620{digit * 64}" for digit in "abc")

@@ -71,6 +71,10 @@ def test_datasets_of_a_package_are_left_out_if_it_lists_none(tmp_path: Path) -> 
     assert loaded(tmp_path, {}, {}).declared == ()
 
 
+def test_a_package_with_settings_and_without_datasets_is_one_of_templates(tmp_path: Path) -> None:
+    assert loaded(tmp_path, {}, {"odfbuild.yaml": "odfbuild: 1\n"}).declared == ()
+
+
 def test_problems_of_a_package_are_told_with_its_folder(tmp_path: Path) -> None:
     common = {
         "odfbuild.yaml": "odfbuild: 1\ndatasets: [defs]\n"

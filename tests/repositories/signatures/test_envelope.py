@@ -17,6 +17,7 @@ from odfbuild.repositories.signatures.envelope import (
     pre_authentication_encoding,
     signed,
 )
+from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.repositories.signatures.statement import HEAD_TYPE, HeadStatement, parse_statement
 from tests.repositories.signatures.signing import (
     DATASET,
@@ -123,7 +124,8 @@ def test_other_bytes_are_no_envelope(data: bytes) -> None:
 
 def rewritten(**members: Any) -> bytes:
     value = {**envelope(VECTOR).value(), **members}
-    return json.dumps({name: each for name, each in value.items() if each != "left out"}).encode()
+    kept = {name: each for name, each in value.items() if each != "left out"}
+    return json.dumps(kept, separators=(",", ":")).encode()
 
 
 OWN = envelope(VECTOR).value()
@@ -234,13 +236,46 @@ def test_statements_are_read_as_they_were_written() -> None:
         assert parse_statement(each.to_bytes()) == each
 
 
-def test_spaces_between_members_do_not_change_what_was_signed() -> None:
-    """Only the bytes of the payload are signed, and they are never written anew."""
+def test_a_payload_is_never_written_anew() -> None:
     spaced = json.dumps(json.loads(VECTOR.to_bytes()), indent=1).encode()
-    data = json.dumps(signed(HEAD_TYPE, spaced, did(OWNER), OWNER).value(), indent=1).encode()
+    data = signed(HEAD_TYPE, spaced, did(OWNER), OWNER).to_bytes()
     found = verified_attestation(data, DATASET, HEAD, "head", 41)
     assert found.envelope.payload == spaced
     assert found.statement == VECTOR
+
+
+def escaped(text: str, at: int) -> str:
+    return f"{text[:at]}\\u{ord(text[at]):04x}{text[at + 1 :]}"
+
+
+@pytest.mark.holds("signature-bytes")
+@given(st.data())
+def test_an_envelope_in_another_form_is_none(data: st.DataObject) -> None:
+    """Whatever other text of JSON has the same value is not what was signed and sent."""
+    text = envelope(VECTOR, OWNER, WITNESS).to_bytes().decode()
+    value = json.loads(text)
+    form = data.draw(st.sampled_from(["spaces", "indent", "order", "escape", "around"]))
+    if form == "spaces":
+        changed = json.dumps(value)
+    elif form == "indent":
+        changed = json.dumps(value, indent=data.draw(st.integers(0, 3)))
+    elif form == "order":
+        names = data.draw(st.permutations(list(value)))
+        changed = json.dumps({name: value[name] for name in names}, separators=(",", ":"))
+    elif form == "escape":
+        letters = [at for at, sign in enumerate(text) if sign.isalnum()]
+        changed = escaped(text, data.draw(st.sampled_from(letters)))
+    else:
+        spaces = st.text(" \t\r\n", max_size=3)
+        changed = data.draw(spaces) + text + data.draw(spaces)
+    if changed != text:
+        refused(changed.encode())
+
+
+@pytest.mark.holds("signature-bytes")
+def test_the_key_of_a_dataset_has_one_name() -> None:
+    other = signed(HEAD_TYPE, VECTOR.to_bytes(), str(PublicKey.of(DATASET)), OWNER)
+    assert "another name of" in refused(other.to_bytes())
 
 
 def test_a_key_that_signs_again_has_one_signature() -> None:

@@ -9,8 +9,9 @@ import os
 import threading
 
 from odfbuild.odf.identity import Multihash, sha3_256
-from odfbuild.repositories.transports.object_store import Bucket, ObjectFiles
+from odfbuild.repositories.transports.object_store import ObjectFiles
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.remote.bucket import Bucket
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 __all__ = ["race"]

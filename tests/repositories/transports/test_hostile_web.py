@@ -28,6 +28,10 @@ from odfbuild.repositories.catalogue import entries, find_alias
 from odfbuild.repositories.protocol import ObjectFile
 from odfbuild.repositories.remotes import open_repository
 from odfbuild.repositories.smart.client import SmartDataset, TransferPatience
+from odfbuild.repositories.smart.server_files import ServerFiles
+from odfbuild.repositories.transports.http import WebServer
+from odfbuild.state.remote.errors import UnreachableRepositoryError
+from tests.support.servers.babbling import HEADS, babbling
 
 HASH = sha3_256(b"x")
 FILE = ObjectFile("data", HASH, 10)
@@ -317,3 +321,24 @@ def test_who_sends_less_than_the_least_rate_is_not_waited_for(
         assert not slow
     if not slow:
         assert b"".join(taken) == bytes(sum(sizes))
+
+
+GIVEN_UP = "did not begin in 1 seconds|too long|too many|exceed"
+BEGINNINGS = {name: HEADS[name] for name in ("heads", "headers", "a header")}
+"""Answers that never begin; in others a limit of the library ends what has no end."""
+
+
+@pytest.mark.holds("server-bounds")
+@pytest.mark.parametrize("is_slow", [False, True], ids=["at once", "piece by piece"])
+@pytest.mark.parametrize(("first", "block"), BEGINNINGS.values(), ids=BEGINNINGS)
+def test_an_answer_that_never_begins_is_given_up(first: bytes, block: bytes, is_slow: bool) -> None:
+    pause = 0.05 if is_slow else 0.0
+    with babbling([first], block[:20] if is_slow else block, pause) as port:
+        url = f"http://127.0.0.1:{port}/"
+        web, smart = WebServer(url, patience=1), ServerFiles(url, None, patience=1)
+        with pytest.raises(UnreachableRepositoryError, match=GIVEN_UP), web.answer(url, {}):
+            pass
+        with pytest.raises(UnreachableRepositoryError, match=GIVEN_UP):
+            smart.text("refs/head")
+        with pytest.raises(UnreachableRepositoryError, match=GIVEN_UP):
+            smart.put("refs/head", b"x")

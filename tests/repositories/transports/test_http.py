@@ -8,14 +8,14 @@ import pytest
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.download import download_file
-from odfbuild.repositories.protocol import (
+from odfbuild.repositories.protocol import ObjectFile
+from odfbuild.repositories.transports.http import HttpRepository, dataset_at
+from odfbuild.repositories.transports.ipfs import gateway_url
+from odfbuild.state.remote.errors import (
     BrokenSourceError,
-    ObjectFile,
     RefusedByRepositoryError,
     UnreachableRepositoryError,
 )
-from odfbuild.repositories.transports.http import HttpRepository, dataset_at
-from odfbuild.repositories.transports.ipfs import gateway_url
 from tests.support.servers.http import Page, Server, serving
 
 DATA = bytes(range(256)) * 400

@@ -11,28 +11,23 @@ from odfbuild.odf.identity import DatasetId, Multicodec, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.catalogue import entries, indexed
 from odfbuild.repositories.download import download
-from odfbuild.repositories.protocol import (
-    BrokenSourceError,
-    ChainUpdate,
-    ObjectFile,
-    RefusedByRepositoryError,
-    UnreachableRepositoryError,
-)
+from odfbuild.repositories.protocol import ChainUpdate, ObjectFile
 from odfbuild.repositories.transfer import pull, push
 from odfbuild.repositories.transports.object_store import (
-    Abilities,
-    Bucket,
     ObjectDataset,
     ObjectFiles,
     ObjectRepository,
-    UnsafeStoreError,
-    bucket_of,
     dataset_at,
-    probe,
 )
 from odfbuild.repositories.transports.simple import SimpleTarget
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.chain.objects import hash_file
+from odfbuild.state.remote.bucket import Abilities, Bucket, UnsafeStoreError, bucket_of, probe
+from odfbuild.state.remote.errors import (
+    BrokenSourceError,
+    RefusedByRepositoryError,
+    UnreachableRepositoryError,
+)
 from odfbuild.state.workspace import Workspace
 from tests.repositories.places import Believing, files_of_dataset
 from tests.repositories.transports.races import race

@@ -4,11 +4,13 @@
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.rule.grammar.pairs import Outcome, Pair, drawn_pair, outcome
 
 _BAD = ("differs", "fails")
 _SIGNS = ("+A", "-R", "-C", "+C")
+_BOTH_COMPILERS = ("-XX:TieredStopAtLevel=4",)
 
 
 class Count:
@@ -46,6 +49,19 @@ class Count:
             ", ".join(f"{name} {number}" for name, number in each.most_common(12))
             for each in (self.names, self.kinds, self.duck)
         )
+
+
+def _processor_seconds() -> float:
+    """Return what this process and those that it started have used of the processor."""
+    times, tick = {}, os.sysconf("SC_CLK_TCK")
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = each.read_text().rpartition(")")[2].split()
+            times[int(each.parent.name)] = int(fields[1]), sum(map(int, fields[11:13])) / tick
+    ours = {os.getpid()}
+    while more := {pid for pid, (parent, _) in times.items() if parent in ours} - ours:
+        ours |= more
+    return sum(times[pid][1] for pid in ours)
 
 
 def shown(pair: Pair, found: Outcome) -> str:
@@ -79,11 +95,17 @@ def shrunk(engine: SparkEngine, plain: PlainSpark, pair: Pair, found: Outcome, m
     return drawn_pair(0, record=(query, rows))
 
 
-def run(seeds: Sequence[tuple[int, int]], *, shrink: int, every: int = 50) -> Count:
-    """Run pairs and print what differs."""
+def run(
+    seeds: Sequence[tuple[int, int]], *, shrink: int, optimize: bool = False, every: int = 50
+) -> Count:
+    """Run pairs and print what differs; `optimize` lets Java use its second compiler, too."""
     count, begun = Count(), time.monotonic()
-    with tempfile.TemporaryDirectory() as top, SparkEngine(Path(top) / "jvm", cores=1) as engine:
-        plain = PlainSpark(Path(top))
+    java = _BOTH_COMPILERS if optimize else ()
+    with (
+        tempfile.TemporaryDirectory() as top,
+        SparkEngine(Path(top) / "jvm", cores=1, java_options=java or None) as engine,
+    ):
+        plain = PlainSpark(Path(top), java)
         try:
             for at, (seed, number) in enumerate(seeds, 1):
                 pair = drawn_pair(seed, number)
@@ -96,7 +118,12 @@ def run(seeds: Sequence[tuple[int, int]], *, shrink: int, every: int = 50) -> Co
                     print(f"pair {seed}.{number} {shown(pair, found)}\n", flush=True)
                 if at % every == 0:
                     took = time.monotonic() - begun
-                    print(f"{at} pairs in {took:.0f} s: {count}; --from {seed + 1}", flush=True)
+                    used = _processor_seconds() / at
+                    print(
+                        f"{at} pairs in {took:.0f} s, {used:.2f} s of processor each: {count}; "
+                        f"--from {seed + 1}",
+                        flush=True,
+                    )
         finally:
             plain.close()
     return count
@@ -108,6 +135,9 @@ def main() -> None:
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--histories", type=int, default=1, help="of each query")
     parser.add_argument("--shrink", type=int, default=0, help="tries to make each record smaller")
+    parser.add_argument(
+        "--optimize", action="store_true", help="let Java compile twice: for thousands of pairs"
+    )
     parser.add_argument("--print", action="store_true", help="show queries, run nothing")
     chosen = parser.parse_args()
     queries = range(chosen.first, chosen.first + -(-chosen.pairs // chosen.histories))
@@ -116,7 +146,7 @@ def main() -> None:
         for seed in queries:
             print(f"-- {seed}\n{drawn_pair(seed).query}")
         return
-    count = run(seeds[: chosen.pairs], shrink=chosen.shrink)
+    count = run(seeds[: chosen.pairs], shrink=chosen.shrink, optimize=chosen.optimize)
     print(count)
     for reason, number in count.reasons.most_common(40):
         print(f"{number:6} {reason}")

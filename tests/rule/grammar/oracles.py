@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,6 +20,9 @@ from tests.rule.grammar.plain_spark import plain
 from tests.rule.grammar.queries import Composed
 from tests.rule.grammar.tables import Table, literal
 from tests.rule.inputs import Row
+
+if TYPE_CHECKING:
+    import duckdb
 
 __all__ = ["Asked", "PlainSpark", "counted", "duck_rows"]
 
@@ -37,7 +41,7 @@ class Asked:
 class PlainSpark:
     """A process that answers plain batch queries; one question may be under way."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, java_options: Sequence[str] = ()) -> None:
         java = find_java()
         env = {
             **os.environ,
@@ -49,7 +53,7 @@ class PlainSpark:
         self._log = folder / "plain-spark.log"
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(_SCRIPT)],
+                [sys.executable, str(_SCRIPT), *java_options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -101,20 +105,35 @@ def duck_rows(query: Composed, state: Asked) -> list[Row] | None:
     import duckdb
     import sqlglot
 
-    with duckdb.connect() as database:
-        database.execute("set timezone = 'UTC'")
+    database, made = _duck(), []
+    for each in state.tables:
+        database.register(each.name, _arrow(each, state.rows[each.name]))
+    try:
+        *steps, (_, last) = query.batch(state.watermark)
+        for alias, text in steps:
+            told = sqlglot.transpile(text, read="spark", write="duckdb")[0]
+            database.execute(f"create temp view {alias} as {told}")
+            made.append(alias)
+        told = sqlglot.transpile(last, read="spark", write="duckdb")[0]
+        found = database.sql(told).to_arrow_table().to_pylist()
+        return [{name: _as_spark(value) for name, value in row.items()} for row in found]
+    except (duckdb.Error, sqlglot.errors.SqlglotError):
+        return None
+    finally:
+        for alias in reversed(made):
+            database.execute(f"drop view {alias}")
         for each in state.tables:
-            database.register(each.name, _arrow(each, state.rows[each.name]))
-        try:
-            *steps, (_, last) = query.batch(state.watermark)
-            for alias, text in steps:
-                told = sqlglot.transpile(text, read="spark", write="duckdb")[0]
-                database.execute(f"create temp view {alias} as {told}")
-            told = sqlglot.transpile(last, read="spark", write="duckdb")[0]
-            found = database.sql(told).to_arrow_table().to_pylist()
-            return [{name: _as_spark(value) for name, value in row.items()} for row in found]
-        except (duckdb.Error, sqlglot.errors.SqlglotError):
-            return None
+            database.unregister(each.name)
+
+
+@cache
+def _duck() -> "duckdb.DuckDBPyConnection":
+    """Return the database of this process: to open one takes ten times as long as to ask it."""
+    import duckdb
+
+    database = duckdb.connect(config={"threads": 1})
+    database.execute("set timezone = 'UTC'")
+    return database
 
 
 def _as_spark(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 Each line of standard input is a JSON object: `states`, each with `views` (names and the queries
 that they stand for, in order) and the `query`.  For each there comes a line: `rows`, a list for
-each state of rows in the form of `plain`, or `error`.
+each state of rows in the form of `plain`, or `error`.  Arguments are options of Java.
 """
 
 import json
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STATE = "__state"
+_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -30,7 +31,6 @@ _SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "OFF",
@@ -91,6 +91,7 @@ def main() -> None:
     said = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a JVM prints is no answer
     builder = SparkSession.builder.master("local[1]").appName("plain")
+    builder = builder.config("spark.driver.extraJavaOptions", " ".join([_JAVA, *sys.argv[1:]]))
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -22,12 +22,18 @@ from odfbuild.state.chain.heads import (
     MemoryHeads,
 )
 from odfbuild.state.files.lock import LockedError, locked, open_locked
+from odfbuild.state.remote.heads import BucketHeads, HeadTags
+from tests.support.servers.memory_store import MemoryClient
 
 ONE, TWO = sha3_256(b"1"), sha3_256(b"2")
-MAKERS: list[Callable[[Path], HeadStore]] = [LocalHeads, lambda _: MemoryHeads()]
+MAKERS: list[Callable[[Path], HeadStore]] = [
+    LocalHeads,
+    lambda _: MemoryHeads(),
+    lambda _: BucketHeads(MemoryClient(), "dataset/", HeadTags()),
+]
 
 
-@pytest.fixture(params=MAKERS, ids=["local", "memory"])
+@pytest.fixture(params=MAKERS, ids=["local", "memory", "bucket"])
 def heads(request: pytest.FixtureRequest, tmp_path: Path) -> HeadStore:
     make: Callable[[Path], HeadStore] = request.param
     return make(tmp_path / "dataset")

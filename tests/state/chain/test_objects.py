@@ -1,6 +1,7 @@
 """Objects by hash: the folder and its twin in memory behave the same."""
 
 import errno
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from odfbuild.state.chain.objects import (
     hash_files,
 )
 from odfbuild.state.files.disk import Disk
+from odfbuild.state.remote.cache import ObjectCache
+from odfbuild.state.remote.objects import BucketObjects, Sent
+from tests.support.servers.memory_store import MemoryClient
 
 Make = Callable[[Path], ObjectStore]
 
@@ -25,7 +29,16 @@ def local(folder: Path) -> ObjectStore:
     return LocalObjects(folder / "objects")
 
 
-@pytest.fixture(params=[local, MemoryObjects], ids=["local", "memory"])
+def in_bucket(folder: Path, *, keeps_blocks: bool = False) -> ObjectStore:
+    cache = ObjectCache(folder / "cache", 1 << 30)
+    client = MemoryClient(clock=time.time)
+    return BucketObjects(client, "dataset/data/", cache, Sent(), keeps_blocks=keeps_blocks)
+
+
+MAKERS: list[Make] = [local, MemoryObjects, in_bucket]
+
+
+@pytest.fixture(params=MAKERS, ids=["local", "memory", "bucket"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     make: Make = request.param
     return make(tmp_path)
@@ -34,6 +47,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 def test_a_new_store_holds_nothing(store: ObjectStore) -> None:
     assert list(store.list()) == []
     assert not store.has(sha3_256(b"a"))
+    assert store.size(sha3_256(b"a")) is None
     with pytest.raises(MissingObjectError) as caught:
         store.get(sha3_256(b"a"))
     assert caught.value.missing == sha3_256(b"a")
@@ -47,7 +61,19 @@ def test_what_was_put_is_there(store: ObjectStore, data: bytes) -> None:
         assert store.get(name) == data
         assert store.path(name).read_bytes() == data
     assert store.has(name)
+    assert store.size(name) == len(data)
     assert list(store.list()) == [name]
+
+
+def test_objects_have_sizes_and_ages_and_can_be_taken_away(store: ObjectStore) -> None:
+    before, kept, gone = time.time() - 1, sha3_256(b"kept"), sha3_256(b"to go")
+    store.put({kept: b"kept", gone: b"to go"})
+    found = {each.hash: each for each in store.entries()}
+    assert {hash: each.size for hash, each in found.items()} == {kept: 4, gone: 5}
+    assert all(before < each.touched < time.time() + 1 for each in found.values())
+    store.remove([gone, sha3_256(b"never there")])
+    assert list(store.list()) == [kept]
+    assert not store.has(gone)
 
 
 def test_putting_nothing_is_nothing(store: ObjectStore) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -76,8 +77,10 @@ class History:
         folder: Path,
         *script: Added | MetadataEvent,
         disk: Disk | None = None,
+        workspace: Workspace | None = None,
     ) -> None:
-        self.workspace = Workspace(folder / "workspace", disk=disk or QuickDisk())
+        on_disk = partial(Workspace, folder / "workspace", disk=disk or QuickDisk())
+        self.workspace = on_disk() if workspace is None else workspace
         alias = DatasetAlias.parse("src")
         found = self.workspace.open(alias)
         events = (PUSH, SetVocab())

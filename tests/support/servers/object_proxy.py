@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,16 +21,31 @@ class ObjectProxy:
     """What passes, and what does not.
 
     `loses` tells of which requests, by method and path, the answer is lost once they were carried
-    out; `lies` is the store to which conditional requests go without conditions; `cut` after how
-    many bytes of a body a download breaks off, once.
+    out; `fault` is the number of a request, counted from the last `restart`, and what becomes of
+    it: "before" or "after" breaks off, "409" and "500" are answers, "late" is one; `lies` is the
+    store to which conditional requests go without conditions; `cut` after how many bytes of a body
+    a download breaks off, once.
     """
 
     port: int = 0
     loses: list[tuple[str, str]] = field(default_factory=list)
     lies: S3Store | None = None
     cut: int | None = None
+    fault: tuple[int, str] | None = None
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def restart(self, at: int, how: str) -> None:
+        """Count requests anew, of which one goes wrong."""
+        with self.lock:
+            self.asked.clear()
+            self.fault = at, how
+
+    def due(self) -> str:
+        """Return what goes wrong with the request that came last, nothing if all is well."""
+        if self.fault is not None and len(self.asked) - 1 == self.fault[0]:
+            return self.fault[1]
+        return ""
 
     def is_lost(self, method: str, path: str) -> bool:
         with self.lock:
@@ -65,6 +81,17 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             with proxy.lock:
                 proxy.asked.append((self.command, self.path, self.headers.get("range")))
+                due = proxy.due()
+            if due == "before":
+                self.close_connection = True
+                return
+            if due in ("409", "500"):
+                self.send_response_only(int(due))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            if due == "late":
+                time.sleep(0.2)
             headers = dict(self.headers.items())
             if proxy.lies is not None and _CONDITIONS & {name.lower() for name in headers}:
                 self._put_anyway(body)
@@ -74,7 +101,7 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             answer = far.getresponse()
             data = answer.read()
             far.close()
-            if proxy.is_lost(self.command, self.path):
+            if due == "after" or proxy.is_lost(self.command, self.path):
                 self.close_connection = True
                 return
             self.send_response_only(answer.status)

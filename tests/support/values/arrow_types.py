@@ -47,6 +47,8 @@ UNWRITTEN = ENCODED[-3:]
 ALL = (*FLAT, *ENCODED, *EXTENSIONS)
 """Types that are not nested, or nested by themselves."""
 
+_NAMES = st.sampled_from(["m0", "m1", "m2", "M0", ""])
+
 
 def nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
     """Draw a type that holds values of others."""
@@ -57,9 +59,7 @@ def nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataTy
         field.map(pa.list_), field.map(pa.large_list), field.map(pa.list_view),
         field.map(pa.large_list_view), field.map(lambda each: pa.list_(each, 2)),
         st.builds(lambda value: pa.map_(pa.string(), value), inner),
-        st.lists(inner, min_size=1, max_size=3).map(
-            lambda kinds: pa.struct([(f"m{at}", kind) for at, kind in enumerate(kinds)])
-        ),
+        st.lists(st.tuples(_NAMES, inner), min_size=1, max_size=3).map(pa.struct),
     ]  # fmt: skip
     return st.one_of(one)
 
@@ -114,7 +114,7 @@ def _texts_and_more(kind: Any) -> st.SearchStrategy[Any]:
         pairs = st.tuples(_values(kind.key_type), values(kind.item_type))
         return st.lists(pairs, max_size=2, unique_by=lambda pair: str(pair[0]))
     if is_.is_struct(kind):
-        return st.fixed_dictionaries({each.name: values(each.type) for each in kind})
+        return st.tuples(*(st.tuples(st.just(each.name), values(each.type)) for each in kind))
     size = kind.list_size if is_.is_fixed_size_list(kind) else None
     low, high = (0, 3) if size is None else (size, size)
     return st.lists(values(kind.value_type), min_size=low, max_size=high)
@@ -144,7 +144,7 @@ def plain(scalar: Any, *, cut: bool | None = None) -> Any:
     if pa.types.is_map(kind):
         return [(plain(e["key"], cut=within), plain(e["value"], cut=within)) for e in scalar.values]
     if pa.types.is_struct(kind):
-        return {name: plain(scalar[name], cut=within) for name in scalar}
+        return [(each.name, plain(scalar[at], cut=within)) for at, each in enumerate(kind)]
     if pa.types.is_nested(kind):
         return [plain(each, cut=within) for each in scalar.values]
     if pa.types.is_date(kind):

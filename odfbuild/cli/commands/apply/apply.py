@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, assert_never
+from typing import TYPE_CHECKING, Annotated, Final, assert_never
 
 import typer
 
@@ -41,16 +41,16 @@ from odfbuild.cli.formats.outputs import wants_colour
 from odfbuild.cli.problems import whole
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
-from odfbuild.cli.render.run import notes_of, report_json, report_text
+from odfbuild.cli.render.run import failures_of, notes_of, report_json, report_text
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import names_of, reserved, reserved_for
 from odfbuild.cli.saved import saved_file
 from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.terminal.events import say, say_event, tell_idle
-from odfbuild.cli.unreadable import told_damage
+from odfbuild.cli.unreadable import damage_is_reported
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.executors.runs.report import Done, RunReport
-from odfbuild.planner.exclusion import LeftOut, reasons
+from odfbuild.planner.exclusion import LeftOut, counted, reasons
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import Plan
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 _LISTED = 20
+_NONE: Final[LeftOut] = {}
 
 
 def resumed_text(found: Resumed) -> str:
@@ -309,7 +310,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
     ) as (made, plan, mine):
         if mine.waited and made.files is not None:
             made.files.check(project)
-        is_over = _is_over(project, plan, options)
+        is_over = _is_over(project, plan, options, made.left_out)
         tell_left_out(made.left_out)
         if is_over:
             return exits.ERROR if made.left_out else _idle_code(plan)
@@ -319,7 +320,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
         run = Running(
             settle=settle,
             declared=made.loaded.declared,
-            damaged=bool(made.left_out),
+            unplanned=reasons(made.left_out),
             begun=mine.begun,
             files=made.files,
         )
@@ -329,7 +330,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
 def tell_left_out(left_out: LeftOut) -> None:
     """Say which datasets are not in a plan, and why."""
     if left_out:
-        told_damage()
+        damage_is_reported()
         sys.stderr.write(render_diagnostics(reasons(left_out)) + "\n")
         sys.stderr.flush()
 
@@ -398,9 +399,12 @@ def _apply_rest(given: ProjectArguments, run: str, options: ApplyOptions) -> int
         return carry_out(project, plan, options, doing)
 
 
-def _is_over(project: app.Opened, plan: Plan, options: ApplyOptions) -> bool:
+def _is_over(
+    project: app.Opened, plan: Plan, options: ApplyOptions, left_out: LeftOut = _NONE
+) -> bool:
     """Show the plan; tell whether there is nothing to do, or nothing that may be done."""
-    text = plan_text(plan, colour=options.progress and wants_colour())
+    shown = counted(plan, left_out)
+    text = plan_text(shown, colour=options.progress and wants_colour(), partly=True)
     if options.output == "text":
         say(text)
     else:
@@ -408,7 +412,7 @@ def _is_over(project: app.Opened, plan: Plan, options: ApplyOptions) -> bool:
     over = not plan.steps or not plan.verdict.passed
     if over:
         remember_accepted(project, plan)
-        answer_idle(project, options, "", plan)
+        answer_idle(project, options, "", plan, unplanned=reasons(left_out))
     return over
 
 
@@ -423,25 +427,29 @@ def answer_idle(
     text: str,
     plan: Plan | None = None,
     command: str = "apply",
+    unplanned: Sequence[Diagnostic] = (),
 ) -> None:
     """Answer where nothing is done: in words, which are given, or as options ask."""
     if options.output == "ndjson":
-        tell_idle(project, command, gate_passed=plan is None or plan.verdict.passed)
+        passed = plan is None or plan.verdict.passed
+        tell_idle(project, command, unplanned, passed=passed)
     elif options.output == "text":
         say(text)
-    _answer_json(options, plan, RunReport(()))
+    _answer_json(options, plan, RunReport(()), (), unplanned)
 
 
 def _answer_json(
     options: ApplyOptions,
     plan: Plan | None,
     report: RunReport,
-    notes: Sequence[Diagnostic] = (),
+    notes: Sequence[Diagnostic],
+    unplanned: Sequence[Diagnostic],
     run: str | None = None,
 ) -> None:
     """Print or write the one document, where it was asked for."""
     if options.output == "json" or options.reports.wants("json"):
-        document = report_json(plan, report, notes, run)
+        passed = not unplanned and (plan is None or plan.verdict.passed)
+        document = report_json(report, (*unplanned, *notes), run, gate_passed=passed)
         if options.output == "json":
             say(document)
         options.reports.write("json", document)
@@ -461,7 +469,7 @@ class Running:
     """What a run is to those who carry it out.
 
     `settle` as in `app.apply`; `declared` the definitions, if they were read; `left_out` says that
-    something of the plan did not fit, `damaged` that some datasets could not be planned; `follows`
+    something of the plan did not fit, `unplanned` why datasets could not be planned; `follows`
     is the run that this one goes on with; `begun` hears the id of the run; `files` as in
     `app.apply`.
     """
@@ -470,7 +478,7 @@ class Running:
     settle: bool = False
     declared: Sequence[Declared] | None = None
     left_out: bool = False
-    damaged: bool = False
+    unplanned: Sequence[Diagnostic] = ()
     follows: str | None = None
     slices: int | None = None
     begun: Callable[[str], None] = _unheard
@@ -483,20 +491,20 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
     Raises KeyboardInterrupt, after all was told, where the run was interrupted.
     """
     report, run, stopped = _run(project, plan, options, doing)
-    for each in _failures(plan, report):
+    for each in failures_of(project, plan, report):
         sys.stderr.write(render_diagnostics([each]) + "\n")
     notes = tuple(notes_of(project, plan, report))
     if notes:
         sys.stderr.write(render_diagnostics(notes) + "\n")
     if options.output == "text":
         say(report_text(report))
-    _answer_json(options, plan, report, notes, run)
+    _answer_json(options, plan, report, notes, doing.unplanned, run)
     if run is not None and not report.is_whole:
         _tell_way_on(run)
     if stopped:
         raise KeyboardInterrupt
     code = run_code(plan, report, left_out=doing.left_out)
-    if doing.damaged and code == exits.DONE:
+    if doing.unplanned and code == exits.DONE:
         return exits.PARTLY if report.committed else exits.ERROR
     return code
 
@@ -512,7 +520,7 @@ def _run(
     project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running
 ) -> tuple[RunReport, str | None, bool]:
     """Return what became of the steps, the id of the run if it is recorded, and its interrupt."""
-    from odfbuild.cli.arguments.scope import manner_of
+    from odfbuild.cli.arguments.scope import run_settings_of
     from odfbuild.cli.render.progress import watching
     from odfbuild.executors.runs.record import Asking
     from odfbuild.executors.runs.scheduler import InterruptedRun
@@ -523,11 +531,16 @@ def _run(
         begun.append(run)
         doing.begun(run)
 
-    asking = Asking(command=doing.command, follows=doing.follows, began=began)
+    asking = Asking(
+        command=doing.command,
+        follows=doing.follows,
+        left_out=tuple(doing.unplanned),
+        began=began,
+    )
     if options.output == "ndjson":
         asking = replace(asking, heard=say_event)
     stopped = False
-    settings = manner_of(
+    settings = run_settings_of(
         project,
         options.pools,
         fail_fast=options.fail_fast,
@@ -555,15 +568,6 @@ def _run(
             _tell_way_on(begun[0])
         raise
     return report, begun[0] if begun else None, stopped
-
-
-def _failures(plan: Plan, report: RunReport) -> Iterator[Diagnostic]:
-    """Yield what failed, each with its dataset, and where that is declared if nothing is nearer."""
-    for step, failed in report.failures:
-        declared = plan.datasets[step.target].place
-        for each in failed.error.diagnostics():
-            what = f"{step.target}: {each.what}"
-            yield replace(each, what=what, span=each.span or declared)
 
 
 def run_code(plan: Plan, report: RunReport, *, left_out: bool = False) -> int:

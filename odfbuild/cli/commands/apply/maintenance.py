@@ -66,7 +66,7 @@ class MaintenanceOptions:
     on_busy: str = OnBusy.WAIT
 
     @property
-    def only_told(self) -> bool:
+    def is_dry(self) -> bool:
         """Say whether nothing is done now."""
         return self.dry_run or self.out is not None
 
@@ -82,13 +82,13 @@ def housekeep(
     project = open_given(given, lock_timeout=settings.lock_timeout)
     if settings.full:
         wish = full_rebuild(project)
-    if not settings.only_told:
+    if not settings.is_dry:
         refuse_unplanned(project, given, command_of(wish))
     only = _only_one(project, selectors)
     if only is None or exclude or settings.downstream or settings.full:
         return housekeep_selected(project, selectors, exclude, wish, settings)
     name = str(only)
-    if settings.only_told:
+    if settings.is_dry:
         return _prepared(project, name, wish, settings)
     with _reserved(project, name, wish, settings.on_busy) as mine:
         return exits.DONE if mine.busy else _prepared(project, name, wish, settings)
@@ -140,10 +140,10 @@ def _prepared(project: app.Opened, name: str, wish: Wish, settings: MaintenanceO
         out = sys.stderr if settings.as_json else sys.stdout
         out.write(f"{app.find_name(project, name)}  Nothing to do: {idle_text(wish)}.\n")
         return exits.DONE
-    if settings.only_told:
+    if settings.is_dry:
         check_files(project, prepared)
     _tell(HousekeepingPlan((prepared.housekeeping,), alone=True), settings)
-    if settings.only_told:
+    if settings.is_dry:
         return exits.DONE
     if not settings.yes:
         confirm(prepared.housekeeping.work)
@@ -230,7 +230,7 @@ def housekeep_selected(
     """Print what a wish will do to selected datasets; then save it, or ask and do it."""
     wishes, unfit = _wishes(project, selectors, exclude, wish)
     prepared = prepare_all(project, wishes, downstream=settings.downstream)
-    if settings.only_told or not prepared.steps:
+    if settings.is_dry or not prepared.steps:
         return _all_prepared(project, prepared, unfit, wish, settings)
     written, read = _names(project, prepared.steps)
     with reserved(
@@ -328,12 +328,12 @@ def _all_prepared(
         (sys.stderr if settings.as_json else sys.stdout).write("Nothing to do.\n")
         return exits.DONE
     plan = _plan(steps)
-    if settings.only_told:
+    if settings.is_dry:
         anew = made_anew(steps)
         for step in steps:
             check_files(project, step, anew)
     _tell(plan, settings)
-    if settings.only_told:
+    if settings.is_dry:
         return exits.DONE
     if not settings.yes:
         confirm(command_of(wish))

@@ -53,12 +53,12 @@ def retire_selected(
 ) -> int:
     """Print what retiring datasets takes away; then save it, or ask and do it."""
     project = open_given(given, lock_timeout=options.lock_timeout)
-    only_told = options.dry_run or options.out is not None
-    if not only_told:
+    is_dry = options.dry_run or options.out is not None
+    if not is_dry:
         refuse_unplanned(project, given, "retire")
     names = chosen_existing(project, selectors, exclude)
     undo = prepare_retirement(project, names)
-    if only_told or not undo.steps:
+    if is_dry or not undo.steps:
         return take_back_or_tell(project, undo, options)
     with reserved(project, names, command="retire", on_busy=options.on_busy) as mine:
         names -= mine.busy

@@ -46,11 +46,11 @@ from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.reservation import reserved_for
 from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
+from odfbuild.planner.exclusion import LeftOut, reasons
 from odfbuild.planner.plan.subset import restrict
 
 if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias
-    from odfbuild.planner.exclusion import LeftOut
     from odfbuild.planner.plan import Plan
 
 _NAMED = 5
@@ -211,7 +211,7 @@ def _look_and_run(given: ProjectArguments, options: RunOptions, seen: _Seen) -> 
             command="run",
             declared=data.declared,
             slices=options.slices,
-            damaged=bool(left_out),
+            unplanned=reasons(left_out),
             begun=mine.begun,
             files=data.files,
         )
@@ -243,8 +243,8 @@ def _left_out(project: app.Opened, data: Data, options: RunOptions) -> LeftOut:
 def _pass(project: app.Opened, plan: Plan, options: RunOptions, doing: Running) -> int:
     if not plan.steps:
         if options.watch is None:
-            answer_idle(project, options.apply, _IDLE, command="run")
-        return exits.ERROR if doing.damaged else exits.DONE
+            answer_idle(project, options.apply, _IDLE, command="run", unplanned=doing.unplanned)
+        return exits.ERROR if doing.unplanned else exits.DONE
     if not plan.is_empty and options.apply.output == "text":
         sys.stdout.write(plan_text(plan, colour=options.apply.progress and wants_colour()))
         sys.stdout.flush()

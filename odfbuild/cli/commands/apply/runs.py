@@ -113,6 +113,7 @@ def runs(
     """List past runs; show one: its steps, how long they took, heads before and after."""
     as_json = output == "json"
     project = open_given(given)
+    project.workspace.bring_runs()
     root = project.workspace.root
     if run is None:
         most = limit or (None if as_json else TABLE_RUNS)

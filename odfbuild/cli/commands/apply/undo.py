@@ -68,11 +68,11 @@ def undo(
 def undo_run(given: ProjectArguments, run: str, options: UndoOptions) -> int:
     """Print what taking a run back does; then save it, or ask and do it."""
     project = open_given(given, lock_timeout=options.lock_timeout)
-    only_told = options.dry_run or options.out is not None
-    if not only_told:
+    is_dry = options.dry_run or options.out is not None
+    if not is_dry:
         refuse_unplanned(project, given, "undo")
     undo = prepare_undo(project, run)
-    if only_told or not undo.steps:
+    if is_dry or not undo.steps:
         return take_back_or_tell(project, undo, options)
     with reserved(project, _names(undo), command="undo", on_busy=options.on_busy) as mine:
         if mine.busy:

@@ -47,7 +47,7 @@ from odfbuild.planner.diff.chain_definitions import UndeclarableError, snapshot_
 from odfbuild.project.read import read_manifests
 from odfbuild.project.yaml.format import UnformattableError, formatted
 from odfbuild.state.copy import peek
-from odfbuild.state.disabled import disable, enable, mark_of
+from odfbuild.state.disabled import mark_of
 from odfbuild.state.memory.applied import record_applied
 
 if TYPE_CHECKING:
@@ -179,18 +179,18 @@ def _take(
             there = project.workspace.open(found.copied.dataset)
             before = None if there is None else there.state()
             written = _defined(project, found.state, alias) if settings.definition else None
-            root, id = project.workspace.root, found.copied.dataset
+            workspace, id = project.workspace, found.copied.dataset
             known = None if before is None else before.polling
             is_new = source is not None and (known is None or mark_of(known) != mark_of(source))
             bars = bool(uses) and is_new and not settings.with_sources
             if bars:  # before the source is in force; another one may be disabled as yet
-                disable(root, id, source if before is None else None)
+                workspace.disable(id, source if before is None else None)
             dataset = put_in_place(project, found, alias)
             problem = acceptance.remember(accepted)
             if bars:
-                disable(root, id, source)
+                workspace.disable(id, source)
             elif settings.with_sources:
-                enable(root, id)
+                workspace.enable(id)
             _say_imported(folder, alias, found, before)
             if is_new:
                 _say_sources(alias, uses, settings)
@@ -244,7 +244,7 @@ def _define_known(
     """Write the definition of a dataset that the workspace has and the project does not declare."""
     state = app.find_dataset(project, str(alias)).state()
     assert state is not None  # noqa: S101 - it has a head
-    if settings.with_sources and enable(project.workspace.root, state.dataset):
+    if settings.with_sources and project.workspace.enable(state.dataset):
         sys.stdout.write(f"The source of {alias} is used from now on.\n")
         if not settings.definition or any(each.alias == alias for each in declared.declared):
             return

@@ -24,7 +24,7 @@ from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
-from odfbuild.cli.unreadable import told_damage
+from odfbuild.cli.unreadable import damage_is_reported
 from odfbuild.errors import ProjectError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def doctor(
         if not as_json:
             sys.stdout.write(_line(each))
             sys.stdout.flush()
-    told_damage()
+    damage_is_reported()
     bad = [each for each in found if each.health is Health.BAD]
     if as_json:
         sys.stdout.write(_document(found) + "\n")

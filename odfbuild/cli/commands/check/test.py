@@ -131,10 +131,10 @@ def _json(tests: Iterator[Tested], _: Testing) -> Iterator[Tested]:
 
 def _ndjson(tests: Iterator[Tested], testing: Testing) -> Iterator[Tested]:
     """Print an event for each test as it is done."""
-    from odfbuild.cli.terminal.events import telling_events
+    from odfbuild.cli.terminal.events import printed_events
 
     count_of = len(testing.tests.fixtures) + len(testing.tests.checks)
-    with telling_events(testing.project, "test", count_of) as (events, counts):
+    with printed_events(testing.project, "test", count_of) as (events, counts):
         counts.update(_summary(()))
         for each in tests:
             told = {key: value for key, value in each.entry.items() if key != "dataset"}

@@ -104,6 +104,7 @@ def verify(
 
     reports = parse_reports(report or (), _REPORTS)
     project = open_given(given)
+    project.workspace.read_anew()
     known = project.workspace.names()
     found_names, loaded = chosen_readable(project, selection or (), exclude or ())
     chosen = sorted(found_names)
@@ -217,9 +218,9 @@ def _junit(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]
 def _ndjson(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     """Print an event for each dataset as it is done."""
     from odfbuild.cli.formats.replay import checked_json
-    from odfbuild.cli.terminal.events import telling_events
+    from odfbuild.cli.terminal.events import printed_events
 
-    with telling_events(asked.project, "verify", asked.datasets) as (events, counts):
+    with printed_events(asked.project, "verify", asked.datasets) as (events, counts):
         for each in found:
             outcome = "passed" if each.passed else "failed"
             name = _called(each, asked.names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -36,9 +35,13 @@ def gc(
         bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")
     ] = False,
     older_than: Annotated[
-        str,
-        typer.Option("--older-than", metavar="TIME", help="Keep what is younger, such as 30m."),
-    ] = "1d",
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="TIME",
+            help="Keep what is younger, such as 30m. Default: 1d; in an object store 7d.",
+        ),
+    ] = None,
     keep_runs: Annotated[
         int, typer.Option("--keep-runs", min=0, help="Keep the records of so many runs.")
     ] = 100,
@@ -48,11 +51,13 @@ def gc(
 
     Ends with 4 when a dataset was left alone, because it is being changed or is damaged.
     """
-    age = _age(older_than)
+    age = None if older_than is None else _age(older_than)
     project = open_given(given)
+    if age is None:
+        age = _age("1d" if project.workspace.url is None else "7d")
     if not dry_run:
         refuse_unnamed(project, given, "gc")
-    wanted = Collection(before=time.time() - age / 1_000, keep_runs=keep_runs, dry_run=dry_run)
+    wanted = Collection(age=age / 1_000, keep_runs=keep_runs, dry_run=dry_run)
     found = collect_garbage(project, wanted)
     if output == "json":
         document = json.dumps(_document(found, dry_run=dry_run), indent=2, ensure_ascii=False)

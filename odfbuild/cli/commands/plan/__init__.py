@@ -1,1 +1,1 @@
-"""Commands that say what would change, and why."""
+"""Commands that show what would change, and why."""

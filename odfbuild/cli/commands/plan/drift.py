@@ -25,7 +25,6 @@ from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.odf.identity import DatasetId
 from odfbuild.planner.plan.policy import last_names
-from odfbuild.state.workspace import ReadOnlyWorkspace
 
 if TYPE_CHECKING:
     from odfbuild import app
@@ -51,7 +50,7 @@ def drift(
 ) -> int:
     """Say where chains are not what this project made of them. Reads only; exit code 2 if so."""
     opened = open_given(given)
-    project = replace(opened, workspace=ReadOnlyWorkspace(opened.workspace.root))
+    project = replace(opened, workspace=opened.workspace.read_only())
     ignored = () if ignore_file is None else read_ignored(ignore_file)
     loaded = load_readable(project)
     declared = loaded.sound
@@ -63,7 +62,7 @@ def drift(
     moved = project.policy.moved
     untold = {*loaded.wrong, *unsure_of(loaded, project.workspace.names(), last_names(moved))}
     found = (
-        *find_drift(project.workspace.root, declared, moved=moved, only=only, untold=untold),
+        *find_drift(project.workspace, declared, moved=moved, only=only, untold=untold),
         *files_drift(project, _of(declared, only), project.workspace.states()),
     )
     left = [each for each in found if not is_ignored(each, ignored, project.policy.today)]

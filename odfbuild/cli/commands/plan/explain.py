@@ -32,6 +32,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.diff import in_force
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Pull, Step, Transform
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Judged
+from odfbuild.planner.plan.policy import Reread
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
     FilesPassedOver,
@@ -135,7 +136,7 @@ def _declared(
     place = f"{each.span(())}{instance}"
     yield printable(f"{each.alias}  ({kind_word(each.snapshot.kind)}, {place})")
     yield ""
-    yield _verdict(plan, steps, pushed=_is_pushed(each))
+    yield _verdict(plan, steps, pushed=_is_pushed(each), unread=bool(passed))
     if _rewritten(plan, each.alias):
         yield printable(f"To make its data anew: odfbuild rebuild {each.alias} --downstream")
     yield from _section("Why", list(cause_lines(plan, each.alias)))
@@ -153,11 +154,13 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield from (f"  {line}" for line in lines)
 
 
-def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool) -> str:
+def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool, unread: bool = False) -> str:
     if not steps and pushed:
         return "Nothing to do: the chain has what is declared, and its data is pushed."
     if any(isinstance(reason, InputRewritten) for step in steps for reason in step.reasons):
         return "It cannot run: an input no longer holds the block that was read last."
+    if not steps and unread:
+        return "Nothing to do: the chain has what is declared; files of its source stay unread."
     if not steps:
         return (
             "Nothing to do: the chain has what is declared, and all that its source or inputs hold."
@@ -229,6 +232,8 @@ def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterat
     for reason in again:
         yield from _listed("file to read by `reread: " + reason.rule + "`", reason.names)
     yield from (printable(line) for line in left_unread(passed))
+    if passed and each.traits.ingest.reread is not Reread.NEVER:
+        yield printable(f"what to do with what stays unread: odfbuild drift {each.alias}")
     if asked:
         yield printable(f"{asked[0].origin} has to be asked")
     elif news:

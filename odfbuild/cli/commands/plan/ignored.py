@@ -1,4 +1,4 @@
-"""The drift that people know of and let pass: a file that is reviewed in git.
+"""Ignored drift: a file in git of differences that people know and let pass.
 
     - {dataset: org.example.*, kind: watermark, until: 2026-12-31}
 

@@ -353,6 +353,13 @@ def _counts(store: SqliteLineageResource) -> tuple[int, int]:
 def _store(project: app.Opened, *, writes: bool = False) -> Iterator[SqliteLineageResource]:
     """Give the lineage of the workspace, caught up with its chains; say where that is not so."""
     workspace = project.workspace
+    if writes and workspace.url is not None:
+        raise StateError(
+            what=f"nothing can be noted by hand in {workspace.url}",
+            why="what chains do not tell is kept on one machine, and others would not see it",
+            fix="keep relations in a file of the project, and write that for who reads lineage; "
+            "what chains tell is shown everywhere",
+        )
     if writes:
         make_workspace_folder(workspace.root, workspace.root)
     store = lineage_of(workspace)

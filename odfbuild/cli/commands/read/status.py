@@ -121,6 +121,8 @@ def _print_table(found: Sequence[_Standing]) -> None:
             sys.stdout.write(printable(f"  {each.alias} is locked by {each.holder}") + "\n")
         for line in left_unread(each.passed):
             sys.stdout.write(printable(f"  {each.alias} has {line}") + "\n")
+    if any(each.passed for each in found):
+        sys.stdout.write("  What to do with files that are not read: odfbuild drift\n")
 
 
 def _to_seconds(time: Timestamp) -> str:

@@ -1,4 +1,4 @@
-"""Which rows of a dataset are meant: up to which block or time, as recorded or as they stand."""
+"""Options for the rows of a dataset: up to which block or time, as recorded or as current rows."""
 
 from __future__ import annotations
 

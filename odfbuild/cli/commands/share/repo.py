@@ -126,7 +126,8 @@ def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
     """Try a repository; say what can be done with it."""
     from odfbuild.repositories.catalogue import INDEX
     from odfbuild.repositories.remotes import open_repository
-    from odfbuild.repositories.transports.object_store import ObjectRepository, refuse_unsafe
+    from odfbuild.repositories.transports.object_store import ObjectRepository
+    from odfbuild.state.remote.bucket import refuse_unsafe
 
     scheme = settings.url.partition(":")[0]
     found: dict[str, Any] = {"name": settings.name, "url": settings.url, "read": "no"}
@@ -179,9 +180,10 @@ def _form(settings: RepositorySettings) -> dict[str, Any]:
 
 
 def _profiles() -> Any:
-    from odfbuild.project.config.targets import PROFILES, user_folder
+    from odfbuild.host.user_folders import config_folder
+    from odfbuild.project.config.targets import PROFILES
 
-    folder = user_folder(os.environ)
+    folder = config_folder(os.environ)
     if folder is None:
         raise ProjectError(
             what="there is no folder for your settings",

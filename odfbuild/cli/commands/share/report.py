@@ -1,4 +1,4 @@
-"""What a transfer of datasets looks like: bytes and the time that is left, and what came of it."""
+"""Reports of transfers: bytes and remaining time, and the outcome."""
 
 from __future__ import annotations
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import bytes_text, kind_word
 from odfbuild.cli.terminal.console import print_table, printable, printable_json
@@ -32,7 +31,10 @@ def search(
         list[str] | None,
         typer.Option("--repo", metavar="NAME", help="Only in this repository; may be repeated."),
     ] = None,
-    output: TableFormat = "table",
+    output: Annotated[
+        Literal["table", "json", "ndjson"],
+        typer.Option("-o", "--output", help="ndjson: a dataset a line."),
+    ] = "table",
 ) -> int:
     """List the datasets of repositories, by what they publish of themselves."""
     from odfbuild.repositories.catalogue import entries
@@ -63,12 +65,13 @@ def search(
 
 
 def _print(found: list[tuple[str, CatalogueEntry]], output: str) -> None:
+    forms = [_form(repository, each) for repository, each in found]
     if output == "json":
-        document = {
-            "format_version": "1.0",
-            "datasets": [_form(repository, each) for repository, each in found],
-        }
+        document = {"format_version": "1.0", "datasets": forms}
         sys.stdout.write(printable_json(json.dumps(document, indent=2)) + "\n")
+        return
+    if output == "ndjson":
+        sys.stdout.writelines(printable_json(json.dumps(each)) + "\n" for each in forms)
         return
     rows = [
         (

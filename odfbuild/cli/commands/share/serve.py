@@ -129,7 +129,15 @@ def serve(
 def served_folder(given: ProjectArguments, workspace: Path | None) -> Path:
     """Return the workspace that is meant, which is there."""
     if workspace is None:
-        return open_given(given).workspace.root
+        opened = open_given(given).workspace
+        if opened.url is not None:
+            raise UsageRefusedError(
+                what=f"the workspace {opened.url} is in an object store, and cannot be served",
+                why="the server reads and writes folders of its machine",
+                fix="each dataset there is a repository already: odfbuild pull "
+                f"{opened.url}datasets/fed01.../; or odfbuild push to a folder, and serve that",
+            )
+        return opened.root
     from odfbuild.state.files.links import check_links
 
     if not workspace.is_dir():

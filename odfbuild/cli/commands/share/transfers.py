@@ -1,4 +1,4 @@
-"""What pull, clone and push have in common: one dataset after the other, and the report of all."""
+"""Transfers of several datasets: the common part of pull, clone and push."""
 
 from __future__ import annotations
 
@@ -121,10 +121,10 @@ def _consent(wanted: Sequence[NamedTransfer], options: TransferOptions) -> None:
 def _with_events(
     project: app.Opened, wanted: Sequence[NamedTransfer], options: TransferOptions
 ) -> int:
-    from odfbuild.cli.terminal.events import telling_events
+    from odfbuild.cli.terminal.events import printed_events
 
     errors: list[OdfBuildError] = []
-    with telling_events(project, options.command, len(wanted)) as (events, counts):
+    with printed_events(project, options.command, len(wanted)) as (events, counts):
         for each in wanted:
             try:
                 found = each.move(options.mode, None)

@@ -1,4 +1,4 @@
-"""The files of a dataset as its chain records them: whoever reads their rows gets them here.
+"""Verified files of a dataset as its chain records them, for everyone who reads their rows.
 
 Each is hashed once, as `state.chain.checked_files` says.  A slice of a derivative dataset may have
 other bytes if its rows are the recorded ones and its footer tells the truth of them, as `verify`
@@ -68,6 +68,7 @@ def data_files(dataset: Dataset, slices: Iterable[DataSlice], owner: str) -> tup
     `owner` names the dataset in messages.  Raises LostDataError, DamagedDataError.
     """
     pieces = tuple(slices)
+    dataset.stores.data.bring([piece.physical_hash for piece in pieces])
     paths = tuple(dataset.data_path(piece.physical_hash) for piece in pieces)
     named = zip((piece.physical_hash for piece in pieces), paths, strict=True)
     try:
@@ -87,6 +88,8 @@ def _check(
     by_hash = {piece.physical_hash: piece for piece in pieces}
     left = [each for each in unknown if not _has_rows(dataset, by_hash[each[0]], each[1])]
     for name, path, actual in dataset.stores.checked.unlike(left):
+        if dataset.stores.data.renew(name):
+            continue
         _check_rows(dataset, by_hash[name], path, actual, owner)
 
 
@@ -97,7 +100,7 @@ def data_file(dataset: Dataset, piece: DataSlice, owner: str) -> Path:
 
 def slices_upto(dataset: Dataset, upto: Multihash | None = None) -> tuple[DataSlice, ...]:
     """Return the data slices up to a block, by default the head, oldest first."""
-    return tuple(piece for piece, _ in dataset.slices(upto))
+    return dataset.data_slices(upto)
 
 
 def all_files(

@@ -1,4 +1,4 @@
-"""What groups count, worked out in Arrow: of few rows, and of what was known and what is new.
+"""Counts of groups in Arrow: of few rows, and of earlier counts with new rows.
 
 Every column but those of the key stands for one number of a group: `__odf_n` counts its rows, and
 of the argument 0 `__odf_c0` counts the values, `__odf_s0` is their sum, `__odf_l0` the least and

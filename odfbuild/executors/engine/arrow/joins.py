@@ -1,4 +1,4 @@
-"""What a step of inner joins works on: the new rows of each input, and what they meet in others.
+"""Inputs of a step of inner joins: new rows of each input, and the rows they meet in others.
 
 A join of inputs of which some change is summed up input by input: the new rows of the first with
 all others as they were, those of the second with the first as it is now, and so on.  Rows that an

@@ -1,4 +1,4 @@
-"""What a step works on, read without an engine: the rows of the keys that it touches, or all.
+"""Inputs of a keyed step, read without an engine: rows of the keys that it touches, or all.
 
 The result of a query for some keys depends on the rows of these alone; so the step computes it
 anew for them, and corrects what the dataset holds of them.  Too much for memory is not read: then

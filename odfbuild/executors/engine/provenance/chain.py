@@ -1,4 +1,4 @@
-"""Where the records of a derivative dataset come from, as far as chains tell it.  Pure.
+"""Provenance of the records of a derivative dataset, as far as chains record it.  Pure.
 
 Every step records which offsets of its inputs were new to it.  A query that looks at one row at a
 time made its rows of those alone; any other may have looked at all that came before as well.  So

@@ -1,4 +1,4 @@
-"""Which rows of its inputs a row was made of, and what made it come or go: found by trying.
+"""Derivation of one row: the input rows it was made of, and what made it come or go, by trial.
 
 A query that looks at one row at a time is run again with the positions of its rows.  Any other is
 run again on ever fewer of the rows that stood: what is left gives the row by itself, and none of it

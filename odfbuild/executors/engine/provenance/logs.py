@@ -1,4 +1,4 @@
-"""The records of inputs that bear on one row of a result, and those that take them back.
+"""Records of inputs that bear on one row of a result, and those that take them back.
 
 Where the query works by a key that the row holds, these are the records of that key, else all.
 """

@@ -1,4 +1,4 @@
-"""Which of many things something depends on: the least of them that still bring it about.  Pure.
+"""Minimal causes: the least of many things that still bring something about.  Pure.
 
 What is found brings it about alone, and no single thing can be taken out of it.  There may be
 others like it, as two rows that have the greatest value: of those the first is found.

@@ -1,4 +1,4 @@
-"""How often a query gives a row, for many selections of rows: in one run where that can be.
+"""Multiplicities of a row for many selections of input rows: in one run where possible.
 
 Where a query only tells the values of its key apart, each selection gets a value of its own; so one
 run answers for all of them, and the row is looked for under each value.

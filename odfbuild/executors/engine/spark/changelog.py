@@ -1,4 +1,4 @@
-"""Changelogs and the rows that they stand for, as SQL texts: both ways.
+"""Changelogs and their current rows as SQL texts: both ways.
 
 Replaying takes the rows that were taken back out of those that were added; what is left is a
 multiset, equal as GROUP BY says: null is null, NaN is NaN, -0.0 is 0.0.  The other way, two

@@ -1,4 +1,4 @@
-"""The Spark engine: what a step asks for, in the session and the way that fit its size."""
+"""The Spark engine: each operation in the session and with the operator that fit its size."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager

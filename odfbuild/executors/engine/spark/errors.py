@@ -1,4 +1,4 @@
-"""Spark's exceptions in our words: one readable line, the place in the user's text, a way out.
+"""Spark's exceptions in our words: one readable line, the place in the user's text, a remedy.
 
 What a query or its data did wrong becomes InvalidQueryError, everything else EngineFailedError.
 Spark says which by its SQLSTATE: 22 data, 42 text and names, 0A and 54 limits, P0001 raise_error;

@@ -1,4 +1,4 @@
-"""Answer a question: views of datasets, the text as it is, rows into memory or into files."""
+"""Ad hoc queries on Spark: views of datasets, the text as it is, rows into memory or files."""
 
 from collections import Counter
 from collections.abc import Iterator

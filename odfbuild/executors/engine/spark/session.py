@@ -1,4 +1,4 @@
-"""One JVM for the process, and for each thread a session of its own for each size of work.
+"""Sessions: one JVM for the process, and for each thread a session for each size of work.
 
 Temporary views belong to a session, so that steps of several threads never see each other's.
 """
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.errors import EngineFailedError
+from odfbuild.errors import Diagnostic, EngineFailedError
 from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.spark.cluster import (
     nominal_cores,
@@ -299,16 +299,17 @@ def _check_guarded(session: "SparkSession") -> None:
 
 
 _LOGGER = logging.getLogger("odfbuild.engine")
-_said: set[str] = set()
+_said: set[Diagnostic] = set()
 _LOCK = threading.RLock()
 _running: list[_Host] = []  # none or one
 
 
-def _say_once(text: str) -> None:
+def _say_once(found: Diagnostic) -> None:
     """Warn of something once in the life of this process, which may start many engines."""
-    if text not in _said:
-        _said.add(text)
-        _LOGGER.warning("%s", text)
+    if found not in _said:
+        _said.add(found)
+        said = f"{found.level.value}[{found.code}]: {found.what}"
+        _LOGGER.warning("%s\n  why: %s\n  fix: %s", said, found.why, found.fix)
 
 
 def is_connected() -> bool:

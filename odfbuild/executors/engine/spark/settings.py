@@ -1,4 +1,4 @@
-"""Every Spark setting of ours, in one place: those that fix results, and those that fit the size.
+"""Spark settings: those that fix results, and those that fit the size.
 
 A change of `PINNED` is a change of what queries mean: count up the revision in
 `odfbuild.executors.engine.protocol`, which is part of the engine version that chains record.

@@ -1,4 +1,4 @@
-"""A short run of everything that steps do, so that a class archive holds what they need.
+"""Training run of everything that steps do, so that a class archive holds what they need.
 
 Run as a module it makes the archive for the Java that is found; `archive` starts it.
 """

@@ -1,4 +1,4 @@
-"""Podman or docker: find it, see to an image, run a container, and leave none behind.
+"""Container runtimes, Podman or docker: discovery, images, containers that are always removed.
 
 The two take the same command lines as far as they are used here.  A container is killed and removed
 when what runs it fails, takes too long or is given up: killing the client alone would leave it

@@ -1,4 +1,4 @@
-"""Download one file over FTP, in the clear or through TLS.
+"""Download of one file over FTP, in the clear or through TLS.
 
 `ftps:` encrypts control and data: from the first byte on port 990, which is its default, and after
 `AUTH TLS` on any other port; a server that refuses is left before any password is sent.  A path is

@@ -1,4 +1,4 @@
-"""The files that a pattern with wildcards in its folders matches, in bounded work.
+"""Files that a pattern with wildcards in its folders matches, in bounded work.
 
 Patterns mean what Python's `glob` with `recursive=True` makes of them: `**` is any number of
 folders, what starts with a dot has to be asked for, links are followed.  A folder that is its own

@@ -1,4 +1,4 @@
-"""Download one URL over HTTP: redirects, retries, ranges, conditional requests, no leaked secrets.
+"""Download of one URL over HTTP: redirects, retries, ranges, conditional requests, no secrets.
 
 Headers that the user gave go to the host that they were given for, never to another one that a
 redirect names.  A download that breaks off is continued where it stopped if the server names the
@@ -6,7 +6,6 @@ version of what it sends, and started again otherwise.
 """
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from email.utils import parsedate_to_datetime
@@ -33,6 +32,7 @@ from odfbuild.executors.ingest.fetch.request import (
     unreachable,
 )
 from odfbuild.host.client_logs import silence_clients
+from odfbuild.host.pace import Deadline
 
 if TYPE_CHECKING:
     import ssl
@@ -154,24 +154,16 @@ def _answered(
     Its head has to come as a whole in five times the time to connect: one without end may be sent
     piece by piece, none of which is late.
     """
-    late = threading.Event()
-
-    def give_up() -> None:
-        late.set()
-        client.close()
-
-    limit = 5 * request.timeout
-    timer = threading.Timer(limit, give_up)
-    timer.daemon = True
-    timer.start()
+    deadline = Deadline(5 * request.timeout, client.close)
+    deadline.start()
     try:
         response = client.send(client.build_request("GET", url, headers=headers), stream=True)
     except Exception:
-        if late.is_set():
-            raise unreachable(request, f"its answer did not begin in {limit:g} seconds") from None
+        if deadline.is_over:
+            raise unreachable(request, deadline.reason) from None
         raise
     finally:
-        timer.cancel()
+        deadline.cancel()
     with closing(response):
         yield response
 

@@ -1,4 +1,4 @@
-"""The files of a FilesGlob that its order passes over: late ones, and those that were corrected.
+"""Files of a FilesGlob that its order skips: late ones, and those that were corrected.
 
 A file is read once, in the order of the names, and the chain remembers the last name only (ODF
 0.34.1, "SourceState").  A file before that name which was never read is late; one that is another

@@ -1,4 +1,4 @@
-"""Local sources: files that are there, which are news, times in their names.
+"""Local sources: existing files, which of them are new, times in their names.
 
 A FilesGlob source takes one file a round, in the byte order of the file NAMES or of the times that
 the names hold, and remembers the last name (`odf/etag`); a `file:` url remembers the file's time

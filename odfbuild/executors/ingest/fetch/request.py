@@ -1,4 +1,4 @@
-"""What to get from another machine, how to speak of it, and the ways in which it is not got.
+"""Requests to other machines: the address, its form in messages, and the errors of a fetch.
 
 Messages hold the URL as it was written (templates unfilled, user and password removed); values of
 variables are blanked in whatever a server or a library says.

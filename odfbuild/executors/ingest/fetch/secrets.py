@@ -1,4 +1,4 @@
-"""The credentials of a source: what nobody is to read in what is said of its data.
+"""Credentials of a source, which messages about its data must not show.
 
 A server is sent them, and may send them back: in an error, in the name of a column, in a cell.
 """

@@ -1,4 +1,4 @@
-"""Fetch one round of a source: what is new since the stored state, or that nothing is.
+"""Fetch of one round of a source: what is new since the stored state, or nothing.
 
 FilesGlob gives one file a round and reads it in place; a `file:` url is read in place when its
 modification time is another one; http, https, ftp and ftps are downloaded into the cache, where

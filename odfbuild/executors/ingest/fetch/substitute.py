@@ -1,4 +1,4 @@
-"""Fill `${{ ... }}` templates of a source with the caller's variables; values are never logged.
+"""Substitution of `${{ ... }}` in sources by the caller's variables; values are never logged.
 
 A template holds alternatives from left to right, `${{ env.NAME || 'text' || 42 }}`; the first
 that resolves wins.  `env.NAME` names a variable (letters, digits, `_`, `-`), a number stands for

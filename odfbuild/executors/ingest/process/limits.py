@@ -1,4 +1,4 @@
-"""Limits that the user may set through the environment: how long a thing takes, how big it is."""
+"""Limits that the user may set by environment variables: durations and sizes."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Run a program without a shell, in a process group of its own, and take what it prints.
+"""Execution of a program without a shell, in a process group of its own, and its output.
 
 It may take so long and no longer; what it says on standard error is kept, within bounds.
 """

@@ -1,4 +1,4 @@
-"""Start a program so that it sees little of the machine: no network, nobody's home, no secrets.
+"""Sandbox of a program: no network, no home folders, no secrets, little of the machine.
 
 Linux alone can do this without help: landlock bounds which files are read and written, TCP, signals
 and looks into other processes; a network namespace of its own leaves no network at all.  A small

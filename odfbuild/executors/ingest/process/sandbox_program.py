@@ -1,4 +1,4 @@
-"""Become a program, without files and network: `python -I -S confined.py ASKED PROGRAM ARGV`.
+"""Start of a program without files and network: `python -I -S <this file> ASKED PROGRAM ARGV`.
 
 Run as a script, so it imports nothing but the standard library.  ASKED is JSON: folders to `read`,
 to `write`, and `hidden` ones, which may hold the former.  What the kernel lacks is left out.

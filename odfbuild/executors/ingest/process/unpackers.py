@@ -1,4 +1,4 @@
-"""Commands of Pipe steps that only decompress: they are carried out without a program."""
+"""Built-in decompressors in the place of Pipe commands that only decompress."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which pushes a chain has: the ids that they were given, found without walking the whole chain.
+"""Ids of the pushes of a chain, found without walking the complete chain.
 
 A push with an id leaves it as the state of its source, of the kind `odfbuild/push-id`, in the block
 that it makes.  That block is the truth; the index only remembers where it is, and where what it

@@ -1,4 +1,4 @@
-"""Push: take in what somebody brings, each input exactly one commit.
+"""Pushes: each input exactly one commit.
 
 unpack -> read -> add.  An input may have an id: the commit then says it, and the same id pushed
 again is recognised, so that whoever does not know how a push ended does it again.  A lost race for

@@ -1,4 +1,4 @@
-"""Find the source of a dataset that data is pushed through, or say why there is none."""
+"""Push source of a dataset, or the reason why there is none."""
 
 from odfbuild.errors import EngineError
 from odfbuild.odf.chain.state import ChainState

@@ -1,4 +1,4 @@
-"""Bring what is pushed into one whole file: streams, Arrow data, what speaks Arrow's protocol.
+"""Spooling of pushed rows into one complete file: streams, Arrow data, Arrow's protocol.
 
 Nothing is held in memory as a whole.  A DataFrame is written as Parquet, of which a source reads
 the columns that it declares.

@@ -1,4 +1,4 @@
-"""Read prepared files into typed columns: one module a format (ODF 0.34.1, "ReadStep").
+"""Readers of prepared files into typed columns: one module a format (ODF 0.34.1, "ReadStep").
 
 Small files become a table in memory, large ones one Parquet file in the staging folder; memory
 stays bounded either way.
@@ -20,7 +20,7 @@ from odfbuild.odf.events import (
     ReadStepNdJson,
     ReadStepParquet,
 )
-from odfbuild.odf.schema.types import MOST_DIGITS, too_wide, type_name
+from odfbuild.odf.schema.types import MOST_DIGITS, repeated, too_wide, type_name
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
@@ -37,7 +37,7 @@ def read(
     what the step says, UnsupportedReadError for what this version does not read.
     """
     told = ReadNotes() if notes is None else notes
-    _refuse_wide(step, name)
+    _refuse_declared(step, name)
     try:
         with noting(told.fine_times):
             frame = _read(step, path, staging, name, told)
@@ -49,14 +49,22 @@ def read(
     return frame
 
 
-def _refuse_wide(step: ReadStep, name: str) -> None:
-    """Refuse declared decimals that no engine holds, which a chain from elsewhere may have."""
+def _refuse_declared(step: ReadStep, name: str) -> None:
+    """Refuse declared types that no engine holds, which a chain from elsewhere may have."""
     for field in () if step.schema is None else step.schema.fields:
         if too_wide(field.type) is not None:
             raise UnsupportedReadError(
                 what=f"{name}: the column {field.name} is declared as {type_name(field.type)}",
                 why=f"the engine, and the files that it writes, have at most {MOST_DIGITS} digits",
                 fix=f"declare it with at most {MOST_DIGITS} digits, or as STRING",
+            )
+        twice = repeated(field.type)
+        if twice is not None:
+            raise UnsupportedReadError(
+                what=f"{name}: the column {field.name} is declared with two fields "
+                f"called {twice!r}",
+                why="the fields of a struct have different names",
+                fix="rename one, or declare the column as STRING",
             )
 
 

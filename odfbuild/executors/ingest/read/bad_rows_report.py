@@ -1,4 +1,4 @@
-"""Reports of bad rows and of columns that differ: where they are kept, and what is said.
+"""Reports of bad rows and of columns that differ: their files, and their messages.
 
     bad-rows/<id of the dataset>/<name of the input>-<time>.ndjson    for its owner only
     cache/drift/<id of the dataset>                                  what was told of its columns
@@ -28,10 +28,9 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.schema.arrow import from_arrow
-from odfbuild.odf.schema.ddl import DdlError, to_ddl
+from odfbuild.odf.schema.ddl import DdlError, column_lines, to_ddl
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import BadRows, IngestOptions
-from odfbuild.project.lock.columns import column_lines
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.memory.drift import keep_drift, known_drift
 from odfbuild.state.workspace import Workspace
@@ -42,7 +41,7 @@ _LONGEST_NAME: Final = 120
 _PLAIN: Final = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)[A-Za-z_]\w*", re.I | re.A)
 
 
-def besides_of(options: IngestOptions, name: str, staging: Path) -> ReadNotes:
+def reader_notes(options: IngestOptions, name: str, staging: Path) -> ReadNotes:
     """Return what to give a reader of one input; its bad rows go into the staging folder."""
     if options.bad_rows is BadRows.REFUSE:
         return ReadNotes()
@@ -50,7 +49,7 @@ def besides_of(options: IngestOptions, name: str, staging: Path) -> ReadNotes:
 
 
 @contextmanager
-def telling(
+def reported_notes(
     notes: ReadNotes | None,
     *,
     workspace: Workspace,

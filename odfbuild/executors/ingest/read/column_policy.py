@@ -1,4 +1,4 @@
-"""Which columns of an input are read: those of its schema, or what a policy makes of others.
+"""Column policies: the columns of an input that are read, by its schema or by `columns`.
 
 `exact` refuses an input whose columns are not those declared; `by-name` takes those that are,
 leaves others out and has null where one lacks, without a word; `union` takes in new ones, too, with
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.read import read
-from odfbuild.executors.ingest.read.bad_rows_report import besides_of
+from odfbuild.executors.ingest.read.bad_rows_report import reader_notes
 from odfbuild.executors.ingest.read.notes import ReadNotes, SchemaDrift
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.chain.schema import schema_in_force
@@ -41,7 +41,7 @@ def read_columns(
     policy = options.columns
     declared = declared_schema(step)
     if policy is None or declared is None:
-        told = besides_of(options, name, staging)
+        told = reader_notes(options, name, staging)
         return read(step, path, staging=staging, name=name, notes=told), told
     if policy is ColumnsPolicy.UNION:
         step = _with(step, _gained(state, declared.names))
@@ -60,7 +60,7 @@ def read_columns(
 def _read(
     step: ReadStep, path: Path, staging: Path, name: str, options: IngestOptions
 ) -> tuple[Frame | None, ReadNotes]:
-    told = besides_of(options, name, staging)
+    told = reader_notes(options, name, staging)
     told.by_name = options.columns is not ColumnsPolicy.EXACT
     return read(step, path, staging=staging, name=name, notes=told), told
 

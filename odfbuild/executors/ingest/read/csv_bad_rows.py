@@ -1,4 +1,4 @@
-"""Read the good records of a CSV file, and put the bad ones aside.
+"""CSV files with bad records: good ones read, bad ones put aside.
 
 A record is bad before it is read, by its number of fields or by bytes that are no text, or after
 it, by a value.  Blocks of whole records are read one by one; the lines of records are only looked

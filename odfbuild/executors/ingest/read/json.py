@@ -1,4 +1,4 @@
-"""Read one JSON document into typed columns (ODF 0.34.1, "ReadStep::Json").
+"""One JSON document into typed columns (ODF 0.34.1, "ReadStep::Json").
 
 `subPath` is a path of keys, `a.b.c`, to an array of objects; without it the document is that
 array.  The text is held in memory as a whole, its records only a few thousand at a time.

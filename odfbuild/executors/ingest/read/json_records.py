@@ -1,4 +1,4 @@
-"""Turn JSON records, as Python reads them, into typed columns, nested ones too.
+"""JSON records, as Python reads them, into typed columns, nested ones too.
 
 Numbers come as their own text (`Number`), so that none is rounded before its type is known.  A
 number may be written as a string (many services do so); a string is never made from a number.

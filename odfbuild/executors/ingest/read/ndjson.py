@@ -1,4 +1,4 @@
-"""Read newline-delimited JSON into typed columns (ODF 0.34.1, "ReadStep::NdJson").
+"""Newline-delimited JSON into typed columns (ODF 0.34.1, "ReadStep::NdJson").
 
 The file is taken in pieces of whole lines.  Arrow reads a piece when it can; a piece with numbers
 in strings, nested times or a mistake is read again line by line, which also knows where.

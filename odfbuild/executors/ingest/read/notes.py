@@ -1,4 +1,4 @@
-"""What an input had beside its rows: bad rows that were put aside, columns that came or went.
+"""Notes of a reader: bad rows that were put aside, columns that appeared or disappeared.
 
 What the schema lacks is left out, what the file lacks is null; both go on, and both are told.
 

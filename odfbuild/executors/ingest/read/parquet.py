@@ -33,7 +33,7 @@ from odfbuild.odf.schema.arrow import (
     kept_type,
     to_arrow,
 )
-from odfbuild.odf.schema.types import MOST_DIGITS, too_wide, type_name
+from odfbuild.odf.schema.types import MOST_DIGITS, repeated, too_wide, type_name
 
 
 class ColumnCast:
@@ -233,6 +233,14 @@ def _plain(found: pa.Schema, name: str) -> pa.Schema:
         wide = too_wide(plain.fields[0].type)
         if wide is not None:
             raise _too_many_digits(name, column, wide)
+        twice = repeated(plain.fields[0].type)
+        if twice is not None:
+            raise InvalidSourceError(
+                what=f"{name}: column {column.name}: a struct has two fields called {twice!r}",
+                why="the fields of a struct have different names",
+                fix="declare the columns to read in `read.schema`, without this one, or write the "
+                "file with other names",
+            )
         fields += to_arrow(plain)
     instant = pa.timestamp("ms", "UTC")
     times = [

@@ -1,4 +1,4 @@
-"""Say what is wrong with a source: file, line, column, value, and the way out."""
+"""Problems of a source: file, line, column, value, and the remedy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Columns of a source that declares none, called as the system columns of the dataset are.
+"""Columns of a source without a schema that are called as the system columns of the dataset.
 
 They get other names, as in the reference: nothing is lost, but whoever looks for `offset` finds the
 number of the record there, so it is reported when a dataset gets such a column.

@@ -1,4 +1,4 @@
-"""Look at the beginning of a file and guess how it is read: format, columns, types.
+"""Samples: the beginning of a file, and a guess of its format, columns and types.
 
 What is guessed is meant to be looked at by a person; what cannot be told is left out and said so.
 """

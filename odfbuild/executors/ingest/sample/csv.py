@@ -1,4 +1,4 @@
-"""Guess how a CSV file is read: separator, header, nulls, types."""
+"""Samples of CSV: a guess of separator, header, nulls, types."""
 
 import csv
 import io

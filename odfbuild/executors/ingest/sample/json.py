@@ -1,4 +1,4 @@
-"""Guess how JSON is read: one document or a record a line, where its records are, their types."""
+"""Samples of JSON: a document or a record a line, where its records are, their types."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from odfbuild.executors.ingest.read.json_records import DECODER, Number
 from odfbuild.executors.ingest.read.values import Formats, infer
-from odfbuild.executors.ingest.sample.model import Sample, SampledColumn, UnsampledError, sql_name
+from odfbuild.executors.ingest.sample.model import Sample, SampledColumn, UnsampledError
+from odfbuild.sql.text.parse import sql_name
 
 _ROWS: Final = 20_000
 _DEEPEST: Final = 4

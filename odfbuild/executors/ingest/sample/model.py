@@ -1,4 +1,4 @@
-"""What the beginning of a file shows: how it is read, and its columns with their values there."""
+"""Sample of a file: how it is read, and its columns with their first values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,9 +70,3 @@ class Sample:
     prepare: Sequence[Mapping[str, Plain]] = ()
     read_as: tuple[SampledColumn, ...] | None = None
     query: str | None = None
-
-
-def sql_name(name: str) -> str:
-    """Return a name as a query has it, in backticks if it needs them."""
-    plain = name.isascii() and name.isidentifier()
-    return name if plain else "`" + name.replace("`", "``") + "`"

@@ -1,4 +1,4 @@
-"""Unpack the beginning of a compressed file, and say which prepare step unpacks all of it."""
+"""Samples of compressed files: their beginning, and the prepare step that unpacks them."""
 
 import bz2
 import lzma

@@ -1,4 +1,4 @@
-"""Read the columns of a Parquet file, which says them itself."""
+"""Samples of Parquet: columns as the file declares them."""
 
 import io
 from typing import Any, Final

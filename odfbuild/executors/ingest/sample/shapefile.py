@@ -1,4 +1,4 @@
-"""Read the columns of a shapefile in an archive, and its rows, as a source would read them."""
+"""Samples of a shapefile in an archive: columns and rows, as a source would read them."""
 
 import tempfile
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Guess how many files are read as one source: the union of their columns, and times of epochs."""
+"""Samples of many files as one source: the union of their columns, and times of epochs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.ingest.sample.csv import columns_of
-from odfbuild.executors.ingest.sample.model import Sample, SampledColumn, UnsampledError, sql_name
+from odfbuild.executors.ingest.sample.model import Sample, SampledColumn, UnsampledError
+from odfbuild.sql.text.parse import sql_name
 
 _FORM: Final = ("kind", "separator", "encoding", "header", "subPath")
 _TIME: Final = re.compile(

@@ -1,4 +1,4 @@
-"""Tells OpenLineage of an apply as it goes: events in a file, events posted to a server."""
+"""OpenLineage listener of an apply: events into a file, events posted to a server."""
 
 import json
 import os
@@ -168,15 +168,17 @@ class LineageListener:
 
 
 @contextmanager
-def telling(project: Opened, watched: "Progress", file: Path | None) -> Iterator[RunListener]:
+def openlineage_events(
+    project: Opened, watched: "Progress", file: Path | None
+) -> Iterator[RunListener]:
     """Tell of the apply in the block: in a file, to the server of the settings, or nobody.
 
     Raises EventsFileError before the block.
     """
-    named = project.config.telling.token_env
+    named = project.config.openlineage.token_env
     if named is not None and not os.environ.get("OPENLINEAGE_URL"):
         project.permissions.check_source_env((named,), "openlineage in odfbuild.yaml")
-    endpoint = endpoint_of(project.config.telling, os.environ)
+    endpoint = endpoint_of(project.config.openlineage, os.environ)
     if file is None and endpoint is None:
         yield RunListener(watched)
         return
@@ -185,7 +187,7 @@ def telling(project: Opened, watched: "Progress", file: Path | None) -> Iterator
 
     sinks: list[Sink] = [] if file is None else [FileSink(file)]
     sinks += [] if endpoint is None else [ServerSink(endpoint)]
-    namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or project.config.telling.namespace
+    namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or project.config.openlineage.namespace
     namespace = namespace or f"odf://{project.config.name}/{project.target}"
     subjects = Subjects(project.workspace, namespace, _homes(project))
     told = RunListener(made := LineageListener(subjects, namespace, tuple(sinks), watched))

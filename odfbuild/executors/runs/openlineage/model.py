@@ -1,4 +1,4 @@
-"""What runs did as events of OpenLineage (spec 2-0-2), the JSON values of them.  Pure.
+"""Events of OpenLineage (spec 2-0-2) for what runs did, and their JSON values.  Pure.
 
 A step of an apply is a run of a job, the apply itself a run above it.  Each facet names the version
 of its published schema by which it is written.

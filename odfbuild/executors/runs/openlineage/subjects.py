@@ -1,4 +1,4 @@
-"""What a step reads and writes, for those who are told of runs: datasets and sources."""
+"""Inputs and outputs of a step for OpenLineage: datasets and sources."""
 
 import os
 from collections.abc import Iterable, Mapping

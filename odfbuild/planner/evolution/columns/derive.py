@@ -1,4 +1,4 @@
-"""The columns that a definition makes, as far as they can be told without engine and data.  Pure.
+"""Columns that a definition makes, as far as known without engine and data.  Pure.
 
 Data columns only: without offset, operation and system time; the event time comes first and is
 never null, as it is stored.

@@ -1,4 +1,4 @@
-"""The columns of an input as a query reads it, also without rows; who waits for some.  Pure.
+"""Columns of an input as a query reads it, also without rows; readers that wait for some.  Pure.
 
 A root without rows has no schema in its chain.  Where its definition tells all columns and their
 types it counts as empty, and what reads it goes on; else its readers wait for its first rows.

@@ -1,4 +1,4 @@
-"""What changed in the text of a query: nothing but its form, its values, or which rows there are.
+"""Differences of the texts of two queries: form alone, values, or which rows there are.
 
 Pure.  Where a query is not understood well enough to tell, all of it counts as changed.
 """

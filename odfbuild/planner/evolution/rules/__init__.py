@@ -1,1 +1,1 @@
-"""Numbered rules on changes, and what they find."""
+"""Numbered rules on changes, and their checks."""

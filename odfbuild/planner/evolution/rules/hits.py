@@ -1,4 +1,4 @@
-"""Make hits: a rule that applies, in words, with its ways forward.  Pure."""
+"""Hits: a rule that applies, in words, with its remedies.  Pure."""
 
 from collections.abc import Sequence
 

@@ -86,7 +86,7 @@ def _section(rule: Rule) -> str:
 def _default(rule: Rule) -> str:
     if rule.change in (ChangeClass.BREAKING, ChangeClass.RETIRE):
         return "as `gates.breaking` says"
-    return {Severity.ERROR: "error", Severity.WARN: "warning", Severity.OFF: "only told"}[
+    return {Severity.ERROR: "error", Severity.WARN: "warning", Severity.OFF: "only reported"}[
         rule.severity
     ]
 

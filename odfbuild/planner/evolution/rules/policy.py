@@ -1,4 +1,4 @@
-"""ODF4xx: rules on the policy itself, and what its limits say of a plan.  Pure."""
+"""ODF4xx: rules on the policy itself, and its limits on a plan.  Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

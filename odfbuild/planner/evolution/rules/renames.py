@@ -1,4 +1,4 @@
-"""Datasets that go on under another name: declared as moved, or recognised as such.  Pure."""
+"""Renames of datasets: declared as moved, or recognised as such.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One rule: what it is about, how it is judged unless the project says otherwise, and options."""
+"""One rule: its subject, its default verdict, and its options."""
 
 from dataclasses import dataclass
 

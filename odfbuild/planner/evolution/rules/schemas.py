@@ -1,4 +1,4 @@
-"""ODF2xx: rules on columns, which of them a change meets, and what a chain cannot do.  Pure."""
+"""ODF2xx: rules on columns, which of them a change meets, and limits of a chain.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -396,7 +396,7 @@ def _refused(
     name = change.after if change.kind == "renamed" else change.path
     return Diagnostic(
         code="schema-evolution",
-        what=f"{subject.alias}: {_message(change)}, which its chain cannot do",
+        what=f"{_message(change)}, which its chain cannot do",
         why=f'{why} (ODF 0.34.1, "Schema Evolution")',
         fix="keep the column as it is (cast it in the query) and put the new form beside it, or "
         f"publish it under another name, such as {subject.alias}.v2; to begin a new chain under "

@@ -1,4 +1,4 @@
-"""Give every comment and blank line of a YAML text to the node that it stands with.
+"""Attachment of every comment and blank line of a YAML text to a node.
 
 A comment in the line of something stays beside it.  One in a line of its own belongs to what comes
 next, unless it is indented like a block that has just ended: then it closes that block.

@@ -1,4 +1,4 @@
-"""Put the keys of manifests in the order of ODF's schema; keys that it does not know come last."""
+"""Order of keys of manifests by ODF's schema; keys that it does not know come last."""
 
 from typing import Any, cast
 

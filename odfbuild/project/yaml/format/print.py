@@ -1,4 +1,4 @@
-"""The one canonical text of a layout tree of YAML."""
+"""Canonical text of a layout tree of YAML."""
 
 import re
 from collections.abc import Iterable, Iterator

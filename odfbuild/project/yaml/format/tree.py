@@ -1,4 +1,4 @@
-"""The layout of a YAML text as a tree: its nodes as they are written, without comments yet."""
+"""Layout tree of a YAML text: its nodes as they are written, without comments yet."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Queries of the class `state`: what has to be kept of every group to go on from.  Pure.
+"""Queries of the class `state`: the accumulators stored for every group.  Pure.
 
 One GROUP BY over rows that can be read one by one, with count, min, max and exact sum and avg:
 new rows change a few numbers of their group, so nothing older has to be read.  The query is told

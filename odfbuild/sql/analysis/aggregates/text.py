@@ -1,4 +1,4 @@
-"""A SELECT with GROUP BY as two texts: what its rows count, and what it makes of that.  Pure.
+"""A SELECT with GROUP BY as two texts: the counts of its rows, and the result from them.  Pure.
 
 Both are the user's own text with pieces put in place of others, so that an error in them can be
 told where it stands.
@@ -51,8 +51,9 @@ from odfbuild.sql.text.spans import QuerySpans, Span, Spoken
 from odfbuild.sql.text.statement import Statement
 from odfbuild.sql.text.types import BIGINT, BYTE, DOUBLE, FLOAT, INT, SHORT, Interval, SqlType
 
-_ENDS = frozenset({"min", "max"})
-_COUNTED = frozenset({"count", "min", "max"})
+_LEAST = frozenset({"min", "any_value"})
+_ENDS = _LEAST | {"max"}
+_COUNTED = _ENDS | {"count"}
 _ADDED = frozenset({"sum", "avg"})
 _INTEGERS = (BYTE, SHORT, INT, BIGINT)
 _DIGITS = 28  # more may overflow in 38 digits where the query's own sum does not
@@ -453,11 +454,11 @@ class _TextWriter:
         text = text if call.where is None else self._filtered(spoken, text)
         adding = self.adding.get(call.place.start)
         scale = None if adding is None else adding.scale or 0
-        at = self._kept(text, scale=scale, least=call.name == "min", greatest=call.name == "max")
+        at = self._kept(text, scale=scale, least=call.name in _LEAST, greatest=call.name == "max")
         if call.name == "count":
             return f"`__odf_c{at}`"
         if adding is None:
-            return f"`__odf_{'l' if call.name == 'min' else 'h'}{at}`"
+            return f"`__odf_{'l' if call.name in _LEAST else 'h'}{at}`"
         return _sum(adding, at) if call.name == "sum" else _average(adding, at)
 
     def _filtered(self, spoken: Spoken, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Names in a SELECT with groups: which mean the same, and which may mean two things.  Pure."""
+"""Names in a SELECT with groups: synonyms, and names with two meanings.  Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inner joins as products of their inputs: what a few new rows of one meet in the others.  Pure.
+"""Inner joins as products of their inputs: the rows of others that new rows meet.  Pure.
 
 A query of inner joins that reads each input once gives, of an input's rows together, what it gives
 of each of them; UNION ALL adds up.  So a step need not look at what did not change:

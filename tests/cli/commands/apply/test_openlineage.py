@@ -11,7 +11,7 @@ import pytest
 from odfbuild import app
 from odfbuild.executors.ingest.fetch.secrets import secrets_of
 from odfbuild.executors.runs.lineage import lineage_of
-from odfbuild.executors.runs.openlineage.listener import telling
+from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.runs.openlineage.model import EventType, Job, Moment, Run, run_event
 from odfbuild.executors.runs.openlineage.subjects import source_of
 from odfbuild.executors.runs.report import Interrupted
@@ -304,7 +304,7 @@ def test_what_is_interrupted_is_told_as_aborted(market: Path, tmp_path: Path) ->
     file = tmp_path / "events"
 
     def interrupted() -> None:
-        with telling(project, Unwatched(), file) as told:
+        with openlineage_events(project, Unwatched(), file) as told:
             told.progress.started(step)
             told.progress.started(other)
             told.progress.finished(other, Interrupted(()))

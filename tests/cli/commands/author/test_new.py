@@ -358,6 +358,16 @@ def test_times_since_1970_become_the_event_time(
     within.done("check")
 
 
+def test_columns_that_are_called_as_words_of_sql_stay_columns(within: Within) -> None:
+    lay_out(within.folder, {"data/x.csv": "when,union,ts,key\n2020-01-01,a,1700000000,1\n"})
+    within.done("new", "a.cross", "--root", "--from", "data/x.csv")
+    within.done("new", "b", "--derivative", "--from", "a.cross")
+    assert "2 to add" in within.done("plan")
+    text = (within.folder / "datasets/b.yaml").read_text("utf-8")
+    assert "`when`,\n            `union`,\n            ts,\n            key\n" in text
+    assert "from `cross`\n" in text
+
+
 def test_files_of_two_forms_or_none_are_refused(within: Within) -> None:
     lay_out(within.folder, {"data/in/a.csv": "a,b\n1,2\n", "data/in/b.csv": "a;b\n1;2\n"})
     done = within("new", "a.b", "--root", "--from", "data/in/*.csv")

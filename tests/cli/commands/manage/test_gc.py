@@ -139,6 +139,43 @@ def test_unfinished_records_and_notes_go(run: Inside, project: Path) -> None:
     assert not any(each.exists() for each in left)
 
 
+def test_an_unfinished_file_goes_whatever_folder_it_is_in(run: Inside, project: Path) -> None:
+    root, near = project / ".odfbuild", ".pending-0123456789abcdef"
+    dataset(project, "src")
+    made_later = ("cache/files", "cache/origins", "cache/leases", "disabled", "sources")
+    for name in made_later:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    passed_over = {root, root / "staging", root / "datasets"}
+    inside = [each for each in root.rglob("*") if each.is_dir() and each not in passed_over]
+    left = {
+        folder / near
+        for folder in inside
+        if folder.parent != root / "datasets" and "spark" not in folder.parts
+    }
+    assert len(left) > len(made_later) + 5
+    for each in left:
+        each.write_text("half")
+    assert {each["path"] for each in told(run)["leftovers"]} == set(map(str, left))
+    assert not any(each.exists() for each in left)
+
+
+def test_a_cache_of_a_dataset_that_is_gone_goes_whatever_cache_it_is(
+    run: Inside, project: Path
+) -> None:
+    mine = dataset(project, "src").id.multibase
+    caches = ("origins", "accepted-inputs", "empty-steps", "files", "one-that-comes-later")
+    left, kept = [
+        {project / ".odfbuild" / "cache" / each / name for each in caches}
+        for name in ("fed01" + "cd" * 32, mine)
+    ]
+    for each in left | kept:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_text("x")
+    assert {each["path"] for each in told(run)["leftovers"]} == set(map(str, left))
+    assert not any(each.exists() for each in left)
+    assert all(each.exists() for each in kept)
+
+
 def test_a_dataset_whose_head_was_lost_is_no_leftover(run: Inside, project: Path) -> None:
     folder = folder_of(dataset(project, "src"))
     (folder / "refs" / "head").unlink()

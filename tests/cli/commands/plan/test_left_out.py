@@ -1,5 +1,6 @@
 """A definition that is wrong is left out with its readers; all others are planned and applied."""
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -101,6 +102,31 @@ def test_the_others_are_planned_and_applied(
         assert "error[internal]" not in apply.err
         assert heads(run.folder) == {"good", "z"}, apply
         assert apply.code == expected, apply
+
+
+def test_all_formats_say_that_the_gate_does_not_pass_what_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "odfbuild.yaml": "odfbuild: 1\nname: p\n",
+        "datasets/good.yaml": root("good", fetch=local("good")),
+        "good/1.csv": GOOD,
+        "datasets/z.yaml": derivative("z", "good"),
+    }
+    run = Within(lay_out(tmp_path / "p", files), capsys, monkeypatch)
+    assert json.loads(run("apply", "--yes", "-o", "json").out)["gate_passed"]
+    wrong = derivative("z", "good", "select t, k, v, missing from src")
+    for day, form in (3, "json"), (4, "ndjson"):
+        more = {f"good/{day}.csv": f"t,k,v\n2024-01-0{day},c,3\n"}
+        lay_out(run.folder, {"datasets/z.yaml": wrong, **more})
+        planned = run("plan", "-o", "json")
+        assert planned.code == 1, planned
+        assert not json.loads(planned.out)["gate"]["passed"]
+        for code in 4, 1:  # some work, then none
+            done = run("apply", "--yes", "-o", form)
+            assert done.code == code, done
+            said = json.loads(done.out if form == "json" else done.out.splitlines()[-1])
+            assert (said["gate_passed"], said["notes"][0]["code"]) == (False, "unknown-column")
 
 
 def test_a_definition_that_cannot_be_read_is_there_for_its_readers(

@@ -87,6 +87,8 @@ def test_all_datasets_go_to_the_only_repository_with_their_accounts(
     assert entries["hub/src"]["head"] == str(state.head)
     assert entries["hub/src"]["records"] == state.next_offset
     assert entries["hub/out"]["kind"] == "Derivative"
+    lines = first("search", "-o", "ndjson").out.splitlines()
+    assert [json.loads(line) for line in lines] == list(entries.values())
     assert "hub/acme/side" in first("search", "SIDE").out
     assert "hub/src" not in first("search", "side").out
     assert second("pull", "hub/acme/side").code == 0

@@ -18,9 +18,8 @@ from odfbuild.executors.engine.columns import (
 from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
 from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import SetVocab
-from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.ddl import column_lines, parse_ddl
 from odfbuild.planner.declared import Declared
-from odfbuild.project.lock.columns import column_lines
 from odfbuild.project.lock.state import Definitions
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.state.memory.engine_answers import Answers

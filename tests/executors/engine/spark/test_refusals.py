@@ -55,12 +55,15 @@ _NUMBERS = [
 _CALLS = st.one_of(
     st.sampled_from(["rank()", "dense_rank()", "percent_rank()", "cume_dist()", "row_number()"]),
     st.sampled_from(["sum(v)", "first(v)", "count(*)", "max(v)", "lag(v)", "lead(v) ignore nulls"]),
+    st.sampled_from(["sum(distinct v)", "count(distinct v, n)", "upper(k)", "abs(v)", "concat(k)"]),
+    st.sampled_from(["sum(v) filter (where v > 1)", "max(v) filter (where max(n) > 1)"]),
     st.builds("{}(v, {})".format, st.sampled_from(["lag", "lead"]), st.sampled_from(_NUMBERS)),
     st.builds("lag(v, {}, n)".format, st.sampled_from(_NUMBERS)),
     st.builds("nth_value(v, {})".format, st.sampled_from(_NUMBERS)),
     st.builds("ntile({})".format, st.sampled_from(_NUMBERS)),
 )
 _BOUNDS = ["unbounded preceding", "2 preceding", "-1 preceding", "0 preceding", "current row"]
+_BOUNDS += ["n preceding", "1.5 preceding", "1 + 1 preceding", "'1' preceding", "n + 1 following"]
 _BOUNDS += ["1 following", "-2 following", "unbounded following"]
 _FRAMES = st.one_of(
     st.just(""),
@@ -98,6 +101,23 @@ def window_queries(draw: st.DrawFn) -> str:
     return f"select {item.format(f'{call} over ({over})')} as x from {source}"
 
 
+_ROWS = ["upper(k) filter (where v > 1)", "max(v) filter (where sum(n) over () > 1)", "max(v)"]
+_ROWS += ["max(v) filter (where v > 1)", "max(v) filter (where min(n) > 1)", "count(*)"]
+
+
+@st.composite
+def placed_queries(draw: st.DrawFn) -> str:
+    """Draw windows and filters where they may stand, and where they may not."""
+    over = "row_number() over (order by n)"
+    clause = draw(st.sampled_from(["where", "group by v having", "qualify", ""]))
+    condition = draw(st.sampled_from([f"{over} = 1", f"1 + {over} > v", "v > 1", "max(v) > 1"]))
+    if not clause:
+        return f"select {draw(st.sampled_from(_ROWS))} as x from a group by k"
+    if "having" in clause:
+        return f"select v, max(n) as x from a {clause} {condition}"
+    return f"select v, {over} as x from a {clause} {condition}"
+
+
 _ITEMS = ["k", "v", "v as m", "1 as one", "max(v) as m", "count(*) as c", "max(v) + 1 as p"]
 _ITEMS += ["sum(max(v)) as s", "max(abs(min(v))) as s", "sum(count(*)) over () as s"]
 _ITEMS += ["max(sum(v) over ()) as s", "sum(max(v)) over (order by min(n)) as s"]
@@ -125,7 +145,7 @@ def nested_queries(draw: st.DrawFn) -> str:
 
 
 @settings(deadline=None, max_examples=EXAMPLES)
-@given(st.one_of(window_queries(), group_queries(), nested_queries()))
+@given(st.one_of(window_queries(), placed_queries(), group_queries(), nested_queries()))
 def test_a_form_is_refused_where_spark_refuses_it(session: "SparkSession", query: str) -> None:
     from pyspark.errors import AnalysisException
 
@@ -235,5 +255,50 @@ def test_constants_and_types_that_are_refused_fail_in_spark(
         rows.schema if " select " in query else rows.collect()
     except PySparkException as error:
         assert found, f"{query}: {error.getCondition()}"
+    else:
+        assert not found, query
+
+
+_SHARES = ("0", "0.5", "1", "1.5", "-0.5", "2", "g", "g + 0")
+_FORMS_OF_CONSTANTS = {
+    "percentile(v, {})": _SHARES,
+    "percentile_cont({}) within group (order by v)": _SHARES,
+    "approx_count_distinct(v, {})": ("0.005", "0.1", "0.39", "0.5", "1", "0", "g"),
+    "regexp_replace(k, 'a', 'b', {})": ("1", "2", "0", "-1", "v", "1 + v"),
+    "round(g, {})": ("1", "-1", "1 + 1", "v"),
+    "xpath_int(k, {})": ("'a/b'", "concat('a', '/b')", "k"),
+    "mask(k, 'X', {})": ("'x'", "k"),
+    "string_agg(k, {})": ("','", "k"),
+    "mode({})": ("v", "v, true", "v, b"),
+    "date_part({}, t)": ("'year'", "'YEAROFWEEK'", "'dow'", "'dow_iso'", "'secs'", "'yaer'", "k"),
+    "extract({} from t)": ("year", "doy", "mins", "century", "isoyear", "seconds"),
+    "k like 'a' escape {}": ("'!'", "'!!'", "''"),
+    "{}": (
+        *("127Y", "-128Y", "-129Y", "40000S", "1e308", "1e309", "9" * 38, "9" * 39),
+        *("date '2031-02-28'", "date '2031-02-30'", "timestamp '2031-02-30 10:00'", "r.p", "r.q"),
+        *("r['p']", "r['q']", "array(r).p", "array(r).q", "(r).q", "struct(1 as p).q"),
+    ),
+}
+_WITH_CONSTANTS = sorted(
+    f"select {form.format(each)} as x from c"
+    for form, values in _FORMS_OF_CONSTANTS.items()
+    for each in values
+)
+
+
+@pytest.mark.parametrize("query", _WITH_CONSTANTS)
+def test_constants_are_refused_where_the_analyser_refuses_them(
+    session: "SparkSession", query: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    columns = f"{_TYPED}, r STRUCT<p: INT>"
+    session.createDataFrame([], columns).createOrReplaceTempView("c")
+    made = columns_of([QueryStep(None, query)], {"c": parse_ddl(columns)})
+    found = [*made.wrong_constants, *made.unknown_columns]
+    try:
+        session.sql(query).schema  # noqa: B018 - analyses it
+    except PySparkException:
+        assert found, query
     else:
         assert not found, query

@@ -5,7 +5,19 @@ from dataclasses import dataclass
 import pytest
 
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, UnsupportedReadError
-from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson, ReadStepParquet
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    DataType,
+    DataTypeDecimal,
+    DataTypeInt32,
+    DataTypeStruct,
+    ReadStep,
+    ReadStepCsv,
+    ReadStepJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+)
 from tests.executors.ingest.read.reading import frame_of, refusal_of, rows_of
 
 D = ("id INT", "name STRING")
@@ -211,6 +223,23 @@ def test_a_bad_input_is_refused_in_these_words(bad: Bad) -> None:
 )  # fmt: skip
 def test_an_option_that_is_not_supported_is_refused_by_name(step: ReadStep, what: str) -> None:
     assert refusal_of(step, "1,2\n", UnsupportedReadError).what == what
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (DataTypeDecimal(40, 2), "in: the column v is declared as Decimal(40, 2)"),
+        (
+            DataTypeStruct((DataField("a", DataTypeInt32()), DataField("a", DataTypeInt32()))),
+            "in: the column v is declared with two fields called 'a'",
+        ),
+    ],
+)
+def test_a_type_that_no_engine_holds_is_refused_also_in_a_chain_from_elsewhere(
+    kind: DataType, what: str
+) -> None:
+    step = ReadStepNdJson(schema=DataSchema((DataField("v", kind),)))
+    assert refusal_of(step, "{}\n", UnsupportedReadError).what == what
 
 
 def test_a_tab_written_with_a_backslash_is_explained() -> None:

@@ -1,4 +1,4 @@
-"""The one way of SQL texts into Spark: what a query consists of is judged before anything runs.
+"""Admission of SQL texts into Spark: the parts of a query are judged before anything runs.
 
 Spark carries out commands as it reads them, and a query may start programs, call any method of
 Java, read files and addresses, or name classes to load.  So a text is parsed first; its tree may

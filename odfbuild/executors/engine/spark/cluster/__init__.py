@@ -1,4 +1,4 @@
-"""Where Spark runs what: within its own process on this machine, or on the workers of a cluster.
+"""Placement of work in Spark: within its own process here, or on the workers of a cluster.
 
 Either way Python tasks run with this interpreter and find this package.  The machines of a cluster
 see the workspace under the same path, and have Python with the same packages at the same place, or

@@ -1,4 +1,4 @@
-"""The port at which PySpark takes what its tasks add up, closed to strangers.
+"""Accumulator port of PySpark, closed to strangers.
 
 PySpark serves one connection after the other, prints a traceback for bytes that are not its token,
 and waits at its end for whoever is connected.  Here each connection has a thread of its own, and

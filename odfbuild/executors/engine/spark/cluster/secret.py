@@ -1,4 +1,4 @@
-"""The secret of a cluster: in a file of the user's, which its masters and workers read as well.
+"""Cluster secret: in a file of the user, which masters and workers read as well.
 
 It is a file of Spark properties, for its owner alone: `spark-cluster.conf` in the user's folder of
 settings, or what ODFBUILD_SPARK_CLUSTER names.  No project names it or holds it.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.host.files import read_regular
-from odfbuild.project.config.targets import user_folder
+from odfbuild.host.user_folders import config_folder
 
 VARIABLE = "ODFBUILD_SPARK_CLUSTER"
 SECRET = "spark.authenticate.secret"  # noqa: S105 - the name of a property
@@ -30,7 +30,7 @@ def secret_file(env: Mapping[str, str] = os.environ) -> Path | None:
     """Return where the secret is looked for."""
     if given := env.get(VARIABLE):
         return Path(given)
-    folder = user_folder(env)
+    folder = config_folder(env)
     return None if folder is None else folder / _FILE
 
 

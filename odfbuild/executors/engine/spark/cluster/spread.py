@@ -1,4 +1,4 @@
-"""Call a Python function with many items, each in a task of Spark's, several at a time.
+"""Distribution of a Python function over many items, each in a Spark task, several at a time.
 
 Tasks run in Python processes beside Spark's, on this machine or those of a cluster.  Nothing but
 the items and the results passes through this process.  What goes wrong comes back as a value, so

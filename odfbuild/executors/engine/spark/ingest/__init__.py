@@ -1,4 +1,4 @@
-"""Ingest on Spark: preprocess, bring into the stored form, merge into the history."""
+"""Ingest on Spark: preprocess, conversion to the stored form, merge into the history."""
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 

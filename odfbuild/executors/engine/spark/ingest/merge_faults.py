@@ -1,4 +1,4 @@
-"""Rows that must not be there: a merge marks them by their op, so that one run finds them too."""
+"""Faulty rows of a merge: marked by their op, so that one run finds them too."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What merge strategies are made of: the merge itself, its checks, and pieces of statements."""
+"""Parts of merge strategies: the merge itself, its checks, and pieces of statements."""
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 

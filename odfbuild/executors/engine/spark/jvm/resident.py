@@ -1,4 +1,4 @@
-"""What is known of a resident engine: where its files are, whether it lives, whether it fits.
+"""State of a resident engine: its files, whether it lives, whether it fits.
 
 A resident engine is a JVM with a small keeper beside it, for one workspace.  Its files are in a
 folder of the workspace's cache that only its owner may read.  The keeper holds a lock on one of

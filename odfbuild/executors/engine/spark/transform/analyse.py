@@ -1,4 +1,4 @@
-"""Let Spark analyse a query over inputs without rows: no carried columns, so any query will do."""
+"""Analysis of a query by Spark over inputs without rows or carried columns."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a step is computed: by the class of its query, and by what has to be read."""
+"""Choice of the operator of a step: by the class of its query, and by what has to be read."""
 
 from functools import partial
 

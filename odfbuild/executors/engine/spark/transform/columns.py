@@ -1,4 +1,4 @@
-"""What the columns of a step's result must be: storable, named once, with an event time."""
+"""Requirements on the columns of a result: storable, named once, with an event time."""
 
 import re
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Steps whose rows fit into memory, of queries that look at more than one row.
+"""Steps in memory, of queries that look at more than one row.
 
 What stands is read and replayed in Arrow, so that Spark gets rows and the user's query alone; and
 few rows that come of it are compared in Arrow.  The changes are those that `Keyed` gives.
@@ -82,8 +82,8 @@ def _changes(run: StepRun, work: TransformWork, gone: pa.Table, came: pa.Table) 
     if not is_orderly(came.schema):
         before, after = (from_table(run.session, each) for each in (gone, came))
         with result_errors(run, sent_steps(work)):
-            return corrections(run, work, before, after, work.query.key)
-    key = paired(work.query.key, dict.fromkeys(came.schema.names))
+            return corrections(run, work, before, after, work.query.replaced_by)
+    key = paired(work.query.replaced_by, came.schema.names)
     changes = difference(gone, came, op=work.vocab.operation_type_column, key=key)
     checked = timed(work, iter(changes.to_batches()))
     return Frame.of(pa.Table.from_batches(checked, changes.schema))

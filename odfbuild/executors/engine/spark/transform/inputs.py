@@ -1,4 +1,4 @@
-"""The rows of an input that are new to a step, as a query reads them."""
+"""New rows of an input of a step, as a query reads them."""
 
 from dataclasses import dataclass
 from functools import partial

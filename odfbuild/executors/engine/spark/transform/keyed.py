@@ -1,4 +1,4 @@
-"""Steps of queries that look at more than one row: the difference between two states.
+"""Keyed steps in Spark, of queries that look at more than one row: a difference of two states.
 
 The inputs are replayed up to now and the query runs over their rows, all or those of the keys
 that the step touches.  What it gives, against what the dataset holds of them, is the step's
@@ -62,7 +62,7 @@ class Keyed:
             columns = () if key is None or key.outputs is None else key.outputs
             before = held(run, work, kinds_of(after.schema), _chosen(run, columns, _HELD_KEYS))
             with result_errors(run, sent):
-                return corrections(run, work, before, after, work.query.key)
+                return corrections(run, work, before, after, work.query.replaced_by)
 
 
 def result_schema(run: StepRun, work: TransformWork) -> pa.Schema:

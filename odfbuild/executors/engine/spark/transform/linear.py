@@ -1,4 +1,4 @@
-"""One step of a row-by-row derivative: its query over the new rows, operations carried through.
+"""Linear steps: a row-by-row query over the new rows, operations carried through.
 
 Two columns go with every row from the input through each SELECT of the query: the operation, and
 the position, which is `input number << 48 | offset`.  They give the result its order, and mend

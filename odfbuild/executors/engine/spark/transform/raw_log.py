@@ -1,4 +1,4 @@
-"""What a query of the raw event log makes of the inputs' whole histories: the rows that stand.
+"""Steps of queries of the raw event log, over the complete histories of the inputs.
 
 Such a query gives operations itself, so its result is a changelog.  A step carries the new part of
 it on; to correct what another query wrote, all of it is made anew and replayed.
@@ -48,7 +48,7 @@ class RawLog:
             step = _whole_step(run, work)
             with result_errors(run, step.sent):
                 after = complete(_standing(run, work, step), work)
-                return corrections(run, work, held(run, work, kinds_of(after.schema)), after, None)
+                return corrections(run, work, held(run, work, kinds_of(after.schema)), after)
 
 
 def _whole_step(run: StepRun, work: TransformWork) -> AnalysedStep:

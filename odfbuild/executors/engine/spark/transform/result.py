@@ -1,4 +1,4 @@
-"""What a query over several rows gives, as it is stored, and the changes between two results.
+"""Result of a query over several rows, as stored, and the changes between two results.
 
 A query of the kinds `keyed` and `whole` runs over rows that stand.  Before Spark sees it, all that
 depends on order is decided by values, and windows and versions wait for the watermark.
@@ -6,7 +6,7 @@ depends on order is decided by values, and windows and versions wait for the wat
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +38,6 @@ from odfbuild.executors.engine.spark.transform.run import StepRun
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.types import is_optional
-from odfbuild.sql.analysis.keys.key_columns import KeyColumns
 from odfbuild.sql.analysis.windows import closing
 from odfbuild.sql.text.edits import edited
 from odfbuild.sql.text.temporal import as_of, tables_of, versions_view
@@ -170,9 +169,12 @@ def corrections(
     work: TransformWork,
     before: "DataFrame",
     after: "DataFrame",
-    key: KeyColumns | None,
+    key: Sequence[str] = (),
 ) -> Frame:
-    """Return the changes that lead from some rows to others of the same columns."""
+    """Return the changes that lead from some rows to others of the same columns.
+
+    Of rows that are alike in the columns `key`, one that comes replaces one that goes.
+    """
     op, kinds = work.vocab.operation_type_column, kinds_of(after.schema)
     run.views.add(_AFTER, after)
     run.views.add(_BEFORE, before)
@@ -181,10 +183,9 @@ def corrections(
     return gather(rows, run.size, work.staging, [op, *kinds], partial(timed, work))
 
 
-def paired(key: KeyColumns | None, kinds: Mapping[str, Any]) -> tuple[str, ...]:
+def paired(key: Sequence[str], columns: Collection[str]) -> Sequence[str]:
     """Return the columns by which a removed row and an added one are one correction."""
-    columns = () if key is None or key.outputs is None else key.outputs
-    return columns if all(name in kinds for name in columns) else ()
+    return key if all(name in columns for name in key) else ()
 
 
 def timed(work: TransformWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

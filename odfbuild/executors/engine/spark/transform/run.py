@@ -1,4 +1,4 @@
-"""Where a step runs: the session, its views, and the size by which Spark is set."""
+"""Run of a step in Spark: the session, its views, and the size that sets Spark."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

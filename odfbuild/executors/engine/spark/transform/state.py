@@ -1,4 +1,4 @@
-"""Steps of queries of the class `state`: what groups count is kept from step to step.
+"""Steps of queries of the class `state`: counts of groups, stored from step to step.
 
 The new rows are counted by group, with their sign, and added to what the checkpoint of the step
 before knows of these groups.  What the query makes of the numbers before, against what it makes of
@@ -243,7 +243,7 @@ class _Step:
             rows.filter(pc.equal(rows.column(_SIDE), n)).drop_columns([_SIDE]) for n in (0, 1)
         )
         work = self.counting.work
-        key = paired(work.query.key, dict.fromkeys(was.column_names))
+        key = paired(work.query.replaced_by, was.column_names)
         found = difference(was, now, op=work.vocab.operation_type_column, key=key)
         for batch in found.to_batches():
             check_event_time(batch, work.vocab)
@@ -255,7 +255,7 @@ class _Step:
         now = self._made(after)
         was = before(kinds_of(now.schema))
         with result_errors(run, self._sent()):
-            return corrections(run, work, was, now, work.query.key)
+            return corrections(run, work, was, now, work.query.replaced_by)
 
     def _made(self, groups: pa.Table, sent: "Sequence[SentQuery] | None" = None) -> "DataFrame":
         """Return what the query makes of some groups, as the dataset stores it."""

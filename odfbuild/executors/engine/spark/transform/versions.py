@@ -1,4 +1,4 @@
-"""The versions of a temporal table: which rows a key has had, and when each was in force.
+"""Versions of a temporal table: the rows of each key, and when each was in force.
 
 They are not the rows that stand: a Snapshot takes the old row back when a new one comes, and that
 was in force until then.  Of the log of an input

@@ -1,4 +1,4 @@
-"""Read GeoJSON: one collection of features, or a feature a line (ODF 0.34.1, "ReadStep::GeoJson").
+"""GeoJSON: one collection of features, or a feature a line (ODF 0.34.1, "ReadStep::GeoJson").
 
 Properties become columns, the geometry a column of text, or of well-known binary where the schema
 declares it so.  A declared column `id` that is no property has the ids of the features.  A file of

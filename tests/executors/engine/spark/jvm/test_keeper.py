@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.errors import Diagnostic
 from odfbuild.executors.engine.spark.jvm import resident
 from odfbuild.executors.engine.spark.jvm.attach import attach
 from odfbuild.executors.engine.spark.jvm.keeper import Keeper
@@ -212,8 +213,8 @@ def test_only_the_owner_may_read_where_it_is_and_only_such_a_file_is_believed(
         assert read_kept(place) is not None
 
 
-def attached(folder: Path, wanted: dict[str, str] = TRAITS) -> tuple[object, list[str]]:
-    notes: list[str] = []
+def attached(folder: Path, wanted: dict[str, str] = TRAITS) -> tuple[object, list[Diagnostic]]:
+    notes: list[Diagnostic] = []
     found = attach(folder, lambda: wanted, "python", notes.append)
     if found is not None:
         found.stop()
@@ -229,8 +230,8 @@ def test_one_that_fits_is_used_and_one_that_does_not_is_left_alone(tmp_path: Pat
         unlike = {**TRAITS, "memory": "4g"}
         found, (said,) = attached(tmp_path, unlike)
         assert found is None
-        assert "the resident engine is not used: its memory is 2g, not 4g. This command" in said
-        assert "`odfbuild engine stop`, then `odfbuild engine start`" in said
+        assert said.what == "the resident engine is not used: its memory is 2g, not 4g"
+        assert "`odfbuild engine stop`, then `odfbuild engine start`" in said.fix
         assert len(running.door.lent) == 1
 
 
@@ -244,13 +245,13 @@ def test_one_that_does_not_answer_or_refuses_is_not_waited_for(
         place.kept.write_text(replace(there, port=silent.getsockname()[1]).text())
         found, notes = attached(tmp_path)
         assert found is None
-        assert "the resident engine is not used: it does not answer (TimeoutError)" in notes[0]
-        assert "`odfbuild engine status`" in notes[0]
+        assert notes[0].what == "the resident engine is not used: it does not answer (TimeoutError)"
+        assert "`odfbuild engine status`" in notes[0].fix
         place.kept.write_text(there.text())
         monkeypatch.setattr("odfbuild.executors.engine.spark.jvm.keeper._MOST", 0)
         found, (said,) = attached(tmp_path)
         assert found is None
-        assert "the resident engine is not used: it is full" in said
+        assert "the resident engine is not used: it is full" in said.what
 
 
 def test_what_a_killed_one_left_is_not_believed(tmp_path: Path) -> None:

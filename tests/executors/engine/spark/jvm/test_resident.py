@@ -225,7 +225,9 @@ def test_one_that_answers_no_more_is_done_without(project: Path) -> None:
     """It stops after it was lent, before it is connected to."""
     done = within(project, f"connect_to_a_stopped_one(Path({str(project)!r}))")
     assert done.code == 0, done.err
-    assert "the resident engine is not used: TimeoutError while connecting to it" in done.err
+    said = "warning[resident-engine]: the resident engine is not used: TimeoutError while"
+    assert done.err.startswith(said)
+    assert "\n  fix: `odfbuild engine status`" in done.err
     assert status(project)["state"] == "ready"
 
 

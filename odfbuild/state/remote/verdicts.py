@@ -1,4 +1,4 @@
-"""Which object stores were found to keep the conditions that pushes rest on.
+"""Object stores that were found to keep the conditions that pushes rest on.
 
     ~/.config/odfbuild/stores.json    {"version": 1, "safe": ["https://host/bucket", ...]}
 
@@ -17,7 +17,7 @@ from typing import Final
 from odfbuild.errors import ProtocolError
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
-from odfbuild.project.config.targets import user_folder
+from odfbuild.host.user_folders import config_folder
 from odfbuild.state.files.disk import Disk, pending
 
 FILE: Final = "stores.json"
@@ -48,7 +48,7 @@ def keep_verdict(store: str, env: Mapping[str, str] = os.environ, *, safe: bool)
 
 
 def _path(env: Mapping[str, str]) -> Path | None:
-    folder = user_folder(env)
+    folder = config_folder(env)
     return None if folder is None else folder / FILE
 
 

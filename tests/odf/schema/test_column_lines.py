@@ -1,4 +1,4 @@
-"""Columns as lines: a law over every schema there is, and the spelling that people read."""
+"""Column lines: a law over every schema there is, and the spelling that people read."""
 
 import pytest
 from hypothesis import given
@@ -21,8 +21,14 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 from odfbuild.odf.opaque import opaque_parts
-from odfbuild.odf.schema.ddl import parse_ddl, to_ddl
-from odfbuild.project.lock.columns import ColumnLineError, column_lines, plain_schema, read_columns
+from odfbuild.odf.schema.ddl import (
+    ColumnLineError,
+    column_lines,
+    parse_ddl,
+    plain_schema,
+    read_columns,
+    to_ddl,
+)
 from tests.support.values.strategies import records
 
 schemas = records(DataSchema).filter(lambda schema: not any(opaque_parts(schema)))

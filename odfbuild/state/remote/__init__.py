@@ -1,0 +1,1 @@
+"""Object stores: a client, and workspaces whose truth is in one."""

@@ -1,0 +1,454 @@
+"""A client of object stores: S3 and what is compatible with it.
+
+    s3://bucket/prefix/            the bucket is the host
+    s3+https://host/bucket/prefix/ a server, and the bucket is the first part of the path
+
+Objects are created, never replaced, and the few small ones that change are swapped by their ETag,
+so that of two who write at a time one wins; a store that ignores such conditions is found by
+`probe`, and nothing is written to it.  A request that was sent again may fail because it had
+succeeded before: what is there is read back then, and decides.  Credentials come from the
+environment, a web identity or the machine, as is usual; none is in a URL.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from odfbuild.errors import StateError
+from odfbuild.host.files import open_regular
+from odfbuild.odf.refs import is_name
+from odfbuild.state.remote.client import (
+    UNCHANGED,
+    Moved,
+    ObjectClient,
+    StoredObject,
+    TaggedBytes,
+    Unchanged,
+)
+from odfbuild.state.remote.errors import (
+    BrokenSourceError,
+    RefusedByRepositoryError,
+    TransferError,
+    UnreachableRepositoryError,
+    missing_file,
+)
+from odfbuild.state.remote.verdicts import is_known_safe, keep_verdict
+from odfbuild.texts.redaction import excerpt, keep_hidden
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_SMALL: Final = 64 << 10  # bytes of an object that is swapped
+_CHUNK: Final = 1 << 20
+_PART: Final = 8 << 20
+_AT_ONCE: Final = 64 << 20  # bytes; larger files are sent in parts
+_TRIES: Final = 5
+_SECONDS: Final = 600
+_PREFIX: Final = "odfbuild-probe/"
+
+_CODE: Final = re.compile(r"<Code>([^<]{1,100})</Code>")
+_MESSAGE: Final = re.compile(r"<Message>([^<]{1,1000})</Message>")
+_LIBRARY: Final = re.compile(
+    r"Generic S3 error: |Error performing [A-Z]+ \S+ in [^-]*?- |after \d+ retries[^-]*?- "
+)
+_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_METADATA_SERVERS: Final = ("169.254.169.254", "169.254.170.2", "[fd00:ec2::254]")
+_LONGEST: Final = 300  # characters of what a store says that are shown
+
+T = TypeVar("T")
+
+
+class UnsafeStoreError(TransferError):
+    """An object store does not keep the conditions that a push rests on."""
+
+    code = "unsafe-store"
+
+
+class NoObstoreError(StateError):
+    """The library for object stores is not installed."""
+
+    code = "no-obstore"
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a store was found to do: create an object only if there is none, swap one by its
+    ETag."""
+
+    creates_only: bool
+    swaps: bool
+
+
+class Bucket:
+    """A prefix of a bucket; keys are paths below it."""
+
+    def __init__(self, url: str, region: str | None = None) -> None:
+        self.place = url
+        name, server, _ = bucket_of(url)
+        self.store = f"{server or 's3:/'}/{name}"
+        self._store = _store(url, region)
+
+    def get(self, key: str, most: int) -> bytes | None:
+        """Return an object of at most so many bytes, None if there is none."""
+        found = self._found(key)
+        return None if found is None else self._bytes(found, key, most)
+
+    def tagged(self, key: str, most: int) -> tuple[bytes, str | None] | None:
+        """Return an object and its ETag, None if there is none."""
+        found = self._found(key)
+        if found is None:
+            return None
+        return self._bytes(found, key, most), found.meta["e_tag"]
+
+    def look(self, key: str, most: int, known: str | None) -> TaggedBytes | Unchanged | None:
+        """Return an object and its ETag, None if there is none; UNCHANGED if it is the known."""
+        from obstore.exceptions import NotModifiedError
+
+        try:
+            found = self._found(key, {} if known is None else {"if_none_match": known})
+        except NotModifiedError:
+            return UNCHANGED
+        if found is None:
+            return None
+        return TaggedBytes(self._bytes(found, key, most), found.meta["e_tag"])
+
+    def _found(self, key: str, options: Any = None) -> Any:
+        import obstore
+
+        try:
+            return self._asked(lambda: obstore.get(self._store, key, options=options or None))
+        except FileNotFoundError:
+            return None
+
+    def _bytes(self, found: Any, key: str, most: int) -> bytes:
+        if found.meta["size"] > most:
+            raise BrokenSourceError(
+                what=f"{self.place}{key} has {found.meta['size']:,} bytes",
+                why=f"what is in its place has {most:,} at most",
+                fix="ask who keeps the copy there",
+            )
+        return self._asked(lambda: bytes(found.bytes()))
+
+    @contextmanager
+    def open(self, key: str, start: int) -> Iterator[Iterator[bytes]]:
+        """Open an object from a byte on, in pieces."""
+        import obstore
+
+        options: Any = {"range": {"offset": start}} if start else {}
+        try:
+            found = self._asked(lambda: obstore.get(self._store, key, options=options))
+        except FileNotFoundError:
+            raise missing_file(self.place, key) from None
+        pieces = iter(found.stream(min_chunk_size=_CHUNK))
+
+        def each() -> Iterator[bytes]:
+            while (piece := self._asked(lambda: next(pieces, None))) is not None:
+                yield bytes(piece)
+
+        yield each()
+
+    def size(self, key: str) -> int | None:
+        """Return how many bytes an object has, None if there is none."""
+        import obstore
+
+        try:
+            return int(self._asked(lambda: obstore.head(self._store, key))["size"])
+        except FileNotFoundError:
+            return None
+
+    def facts(self, key: str) -> StoredObject | None:
+        """Return what the store says of an object, None if there is none."""
+        import obstore
+
+        try:
+            return _stored(self._asked(lambda: obstore.head(self._store, key)))
+        except FileNotFoundError:
+            return None
+
+    def put(self, key: str, data: bytes, mode: Any = "overwrite") -> str | None:
+        """Have an object, and return its ETag; mode is "create", or {"e_tag": ...} of the one that
+        is replaced.
+
+        Raises FileExistsError when the condition does not hold, or may not have held.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        try:
+            put = partial(obstore.put, self._store, key, data, mode=mode, use_multipart=False)
+            return self._asked(put, conditional=mode != "overwrite")["e_tag"]
+        except (AlreadyExistsError, PreconditionError) as error:
+            raise FileExistsError(key) from error
+
+    def create(self, key: str, data: bytes) -> None:
+        """Have an object of these bytes; raises BrokenSourceError if it is there with others."""
+        try:
+            self.put(key, data, "create")
+        except FileExistsError:  # of another who wrote the same, or of this request
+            if self.get(key, len(data)) != data:
+                raise _damaged(self.place, key) from None
+
+    def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> bytes | None:
+        """Replace a small object if what it holds `may` be replaced; return what it holds then.
+
+        An object of no byte is as none.  What is returned is `new` if it was set: by this request,
+        whose first answer may have been lost, or by another who set the same.
+        """
+        failed: UnreachableRepositoryError | None = None
+        for _ in range(_TRIES):
+            found = self.tagged(key, _SMALL)
+            actual = None if found is None else found[0] or None
+            if actual == (new or None) or not may(actual):
+                return actual
+            try:
+                self.put(key, new, "create" if found is None else {"e_tag": found[1]})
+            except FileExistsError:
+                failed = None
+            except UnreachableRepositoryError as error:
+                failed = error
+            else:
+                return new or None
+        raise failed or UnreachableRepositoryError(
+            what=f"{self.place}{key} could not be set in {_TRIES} attempts",
+            why="others change it all the time, or the store does not keep conditions",
+            fix="try again; odfbuild repo check says what a store can do",
+        )
+
+    def put_file(
+        self, key: str, path: Path, moved: Moved = lambda _: None, *, anew: bool = False
+    ) -> bool:
+        """Have an object that is named by its hash; tell whether it was written now.
+
+        One that is there has the same bytes; with `anew` it is written all the same.
+        """
+        import obstore
+
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size <= _AT_ONCE:
+                data, is_new = file.read(), True
+                try:
+                    self.put(key, data, "overwrite" if anew else "create")
+                except FileExistsError:  # of another who pushes the same, or of this request
+                    is_new = False
+                    if self.size(key) != len(data):
+                        raise _damaged(self.place, key) from None
+                moved(len(data))
+                return is_new
+            pieces = _counted(iter(lambda: file.read(_PART), b""), moved)
+            self._asked(lambda: obstore.put(self._store, key, pieces, chunk_size=_PART))
+        return True
+
+    def delete(self, key: str) -> None:
+        """Take an object away, if there is one."""
+        import obstore
+
+        with suppress(FileNotFoundError):
+            self._asked(lambda: obstore.delete(self._store, key))
+
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield the objects below a prefix that ends with a slash."""
+        import obstore
+
+        pages = iter(obstore.list(self._store, prefix, chunk_size=1000))
+        while (page := self._asked(lambda: next(pages, None))) is not None:
+            for each in page:
+                yield _stored(each)
+
+    def keys(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the keys below a prefix that ends with a slash, and the sizes of objects."""
+        for each in self.listed(prefix):
+            yield each.key, each.size
+
+    def folders(self, prefix: str) -> list[str]:
+        """Return the names of datasets and accounts right below a prefix."""
+        return list(filter(is_name, self.below(prefix)))
+
+    def below(self, prefix: str) -> list[str]:
+        """Return the names right below a prefix that have something below them, in order."""
+        import obstore
+
+        found = self._asked(lambda: obstore.list_with_delimiter(self._store, prefix or None))
+        return sorted(str(e).rstrip("/").rpartition("/")[2] for e in found["common_prefixes"])
+
+    def _asked(self, request: Callable[[], T], *, conditional: bool = False) -> T:
+        """Turn what the library says into errors of ours; a missing object stays what it is, and so
+        does a condition that does not hold.
+        """
+        from obstore.exceptions import (
+            AlreadyExistsError,
+            BaseError,
+            NotModifiedError,
+            PermissionDeniedError,
+            PreconditionError,
+            UnauthenticatedError,
+        )
+
+        try:
+            return request()
+        except (FileNotFoundError, NotModifiedError):
+            raise
+        except (AlreadyExistsError, PreconditionError) as error:
+            if conditional:
+                raise
+            raise self._unreachable(error) from error
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            raise RefusedByRepositoryError(
+                what=f"{self.place} refuses the request: {_said(error)}",
+                why="the credentials are missing, wrong, or may not do this",
+                fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what else the machine "
+                'has: docs/sharing.md, "Credentials"',
+            ) from error
+        except (BaseError, OSError) as error:
+            if _is_of_machine(error):
+                raise RefusedByRepositoryError(
+                    what=f"no credentials were found for {self.place}",
+                    why="none are in the environment, and the machine has no role that gives some; "
+                    "~/.aws is not read",
+                    fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a bucket that "
+                    "anybody may read, AWS_SKIP_SIGNATURE=true",
+                ) from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> UnreachableRepositoryError:
+        return UnreachableRepositoryError(
+            what=f"{self.place} cannot be used: {_said(error)}",
+            why="the store gave no answer, or one that is not understood",
+            fix="try again, which goes on where it broke off; odfbuild repo check says more",
+        )
+
+
+def known_abilities(bucket: ObjectClient) -> Abilities:
+    """Return what pushes rest on of a store that this user found to be safe; else look."""
+    if is_known_safe(bucket.store):
+        return Abilities(creates_only=True, swaps=True)
+    return probed(bucket)
+
+
+def probed(bucket: ObjectClient) -> Abilities:
+    """Look what a store does, and keep the verdict."""
+    found = probe(bucket)
+    keep_verdict(bucket.store, safe=found.creates_only and found.swaps)
+    return found
+
+
+def probe(bucket: ObjectClient) -> Abilities:
+    """Try on an object of no meaning what pushes rest on, and take it away."""
+    key = f"{_PREFIX}{secrets.token_hex(8)}"
+    bucket.put(key, b"one")
+    try:
+        creates_only = not _succeeds(bucket, key, b"two", "create")
+        found = bucket.look(key, 16, None)
+        tag = found.tag if isinstance(found, TaggedBytes) else None
+        if not creates_only or tag is None:
+            return Abilities(creates_only, swaps=False)
+        swaps = _succeeds(bucket, key, b"three", {"e_tag": tag})
+        swaps = swaps and not _succeeds(bucket, key, b"four", {"e_tag": tag})
+        return Abilities(creates_only, swaps)
+    finally:
+        bucket.delete(key)
+
+
+def refuse_unsafe(abilities: Abilities, place: str) -> None:
+    """Raise UnsafeStoreError unless a store does what a push rests on."""
+    if abilities.creates_only and abilities.swaps:
+        return
+    lacks = "overwrites objects that were to be created only"
+    if abilities.creates_only:
+        lacks = "does not replace an object by its ETag, or replaces one that has changed"
+    raise UnsafeStoreError(
+        what=f"nothing is pushed to {place}: the store {lacks}",
+        why="of two who push at a time one would lose what it was told is there",
+        fix="use a store with conditional writes (If-None-Match, If-Match), or push through an ODF "
+        "server; reading from it is safe",
+    )
+
+
+def bucket_of(url: str) -> tuple[str, str | None, str]:
+    """Return the bucket of a URL, its server (None: that of AWS), and the prefix."""
+    parts = urlsplit(url)
+    path = unquote(parts.path).strip("/")
+    if parts.scheme == "s3":
+        return parts.netloc, None, path
+    bucket, _, prefix = path.partition("/")
+    return bucket, f"{parts.scheme.removeprefix('s3+')}://{parts.netloc}", prefix
+
+
+def _store(url: str, region: str | None) -> "S3Store":
+    try:
+        from obstore.store import S3Store
+    except ImportError as error:
+        raise NoObstoreError(
+            what=f"{url} cannot be used: the library for object stores is not here",
+            why="it is an extra of this program",
+            fix="install it: pip install 'odfbuild[s3]'",
+        ) from error
+    keep_hidden(*filter(None, map(os.environ.get, _SECRETS)))
+    bucket, endpoint, prefix = bucket_of(url)
+    given: dict[str, Any] = {"virtual_hosted_style_request": endpoint is None}
+    if endpoint is not None:
+        given["endpoint"] = endpoint
+    if region is not None or not (os.environ.keys() & {"AWS_REGION", "AWS_DEFAULT_REGION"}):
+        given["region"] = region or "us-east-1"
+    options: Any = {
+        "allow_http": endpoint is not None and endpoint.startswith("http://"),
+        "timeout": timedelta(seconds=_SECONDS),
+        "connect_timeout": timedelta(seconds=10),
+    }
+    retries: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+    return S3Store(
+        bucket, prefix=prefix or None, client_options=options, retry_config=retries, **given
+    )
+
+
+def _stored(found: Any) -> StoredObject:
+    touched = found["last_modified"].timestamp()
+    return StoredObject(str(found["path"]), int(found["size"]), touched, found["e_tag"])
+
+
+def _succeeds(bucket: ObjectClient, key: str, data: bytes, mode: object) -> bool:
+    try:
+        bucket.put(key, data, mode)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _counted(pieces: Iterator[bytes], moved: Moved) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        moved(len(piece))
+
+
+def _said(error: Exception) -> str:
+    """Return what a store says: its code and message, else the line of the library without how
+    often it asked, and without the text of the answer, which may be a page.
+    """
+    text = str(error).strip()
+    code, message = _CODE.search(text), _MESSAGE.search(text)
+    if code is not None:
+        words = code[1] if message is None else f"{code[1]}: {message[1]}"
+    else:
+        line = (text or type(error).__name__).splitlines()[0].partition("<")[0]
+        words = _LIBRARY.sub("", line).strip(" :-") or type(error).__name__
+    return excerpt(" ".join(words.split()), _LONGEST)
+
+
+def _is_of_machine(error: Exception) -> bool:
+    """Say whether the library asked the machine for credentials, having found none elsewhere."""
+    return any(each in str(error) for each in _METADATA_SERVERS)
+
+
+def _damaged(place: str, key: str) -> BrokenSourceError:
+    return BrokenSourceError(
+        what=f"{place}{key} is there with other bytes",
+        why="it is named by the hash of its bytes, so the one there is damaged",
+        fix="delete it there, and push again",
+    )

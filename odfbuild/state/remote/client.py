@@ -1,0 +1,110 @@
+"""The client of an object store: what is asked of it, and several requests at a time."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+PARALLEL: Final = 64
+_FEW: Final = 2
+
+T = TypeVar("T")
+R = TypeVar("R")
+Moved: TypeAlias = Callable[[int], None]
+"""Is called with the number of bytes that were moved since it was called last."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as a store lists it; `touched` is when it was written, by the store's clock."""
+
+    key: str
+    size: int
+    touched: float
+    tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedBytes:
+    """What an object holds, and its ETag."""
+
+    data: bytes
+    tag: str | None
+
+
+class Unchanged:
+    """An object is what it was when its ETag was seen."""
+
+
+UNCHANGED: Final = Unchanged()
+
+
+class ObjectClient(Protocol):
+    """Objects below a prefix of a store, by their keys."""
+
+    place: str
+    store: str
+
+    def get(self, key: str, most: int) -> bytes | None:
+        """Return an object of at most so many bytes, None if there is none."""
+
+    def look(self, key: str, most: int, known: str | None) -> TaggedBytes | Unchanged | None:
+        """Return an object and its ETag, None if there is none; UNCHANGED if it is the known."""
+
+    def open(self, key: str, start: int) -> AbstractContextManager[Iterator[bytes]]:
+        """Open an object from a byte on, in pieces; raises BrokenSourceError if there is none."""
+
+    def facts(self, key: str) -> StoredObject | None:
+        """Return what a store says of an object, None if there is none."""
+
+    def put(self, key: str, data: bytes, mode: Any = "overwrite") -> str | None:
+        """Have an object, and return its ETag; mode is "create", or {"e_tag": ...} of the one that
+        is replaced.
+
+        Raises FileExistsError when the condition does not hold, or may not have held.
+        """
+
+    def put_file(
+        self, key: str, path: Path, moved: Moved = lambda _: None, *, anew: bool = False
+    ) -> bool:
+        """Have an object that is named by its hash; tell whether it was written now.
+
+        One that is there has the same bytes; with `anew` it is written all the same.
+        """
+
+    def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> bytes | None:
+        """Replace a small object if what it holds `may` be replaced; return what it holds then.
+
+        An object of no byte is as none.  What is returned is `new` if it was set: by this request,
+        whose first answer may have been lost, or by another who set the same.
+        """
+
+    def delete(self, key: str) -> None:
+        """Take an object away, if there is one."""
+
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield the objects below a prefix that ends with a slash."""
+
+    def below(self, prefix: str) -> list[str]:
+        """Return the names right below a prefix that have something below them."""
+
+
+def side_by_side(
+    items: Collection[T], work: Callable[[T], R], *, parallel: int = PARALLEL
+) -> Iterable[R]:
+    """Return what the work makes of each item, in their order, several at a time.
+
+    What one raises ends all.
+    """
+    if len(items) < _FEW:
+        return [work(each) for each in items]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(items), parallel)) as threads:
+        found = [threads.submit(work, each) for each in items]
+        try:
+            return [each.result() for each in found]
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -1,0 +1,290 @@
+"""The datasets and names of a workspace in an object store, laid out there as on disk."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.host.files import read_regular
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.chain.attestations import DELEGATIONS, LocalAttestations
+from odfbuild.state.chain.checked_files import CheckedFiles
+from odfbuild.state.chain.head_table import HeadLook
+from odfbuild.state.chain.heads import (
+    HEAD,
+    CorruptHeadError,
+    HeadMovedError,
+    is_ref_name,
+    parse_head,
+)
+from odfbuild.state.chain.objects import as_hash
+from odfbuild.state.chain.stores import Stores
+from odfbuild.state.files.checksum import checked_text, with_check_sum
+from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.files.folder import make_workspace_folder
+from odfbuild.state.files.lock import Holder
+from odfbuild.state.homes import FOLDER, NameStore, brought_meanwhile
+from odfbuild.state.remote.attestations import BucketAttestations
+from odfbuild.state.remote.bucket import UnsafeStoreError, known_abilities
+from odfbuild.state.remote.cache import ObjectCache
+from odfbuild.state.remote.client import ObjectClient, TaggedBytes, side_by_side
+from odfbuild.state.remote.heads import (
+    BucketHeads,
+    HeadTags,
+    SeenTag,
+    read_head,
+)
+from odfbuild.state.remote.names import BucketNames
+from odfbuild.state.remote.objects import BucketObjects, Sent
+from odfbuild.state.remote.reach import DatasetObjects, Reach
+
+DATASETS: Final = "datasets/"
+FORMAT_KEY: Final = "format"
+_FORMAT: Final = 1
+_SMALL: Final = 4_096
+_MEMORY: Final = "remembered"  # the file, and what its checksum is made with
+
+
+class WorkspaceFormatError(StateError):
+    """A workspace in a store was laid out by another version."""
+
+    code = "workspace-format"
+
+
+class BucketHome:
+    """Datasets below `datasets/` of a store; what was seen of it is remembered in a local folder.
+
+    `settled` returns once no collector is at work.
+    """
+
+    def __init__(
+        self,
+        client: ObjectClient,
+        root: Path,
+        cache: ObjectCache,
+        *,
+        settled: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._root = root
+        self._cache = cache
+        self._settled = settled
+        self._tags = HeadTags()
+        self._own_names = BucketNames(client, self.keep_memory)
+        self.names: NameStore = self._own_names
+        self._stores: dict[DatasetId, Stores] = {}
+        self._lock = Lock()
+        self._is_checked = False
+        self._checking = Lock()
+        self.look: HeadLook = _Look(self)
+        self.trusts_cache = True
+        self._recall()
+
+    # reading
+
+    def heads(self) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
+        ids = self.ids()
+
+        def head(id: DatasetId) -> Multihash | OdfBuildError | None:
+            try:
+                return read_head(self._client, _head_key(id), self._tags)
+            except CorruptHeadError as error:
+                return error
+
+        heads = list(side_by_side(ids, head))
+        known = {_head_key(id) for id in ids}
+        for key in self._tags.all().keys() - known:
+            if key.endswith(f"/refs/{HEAD}"):
+                self._tags.put(key, None)
+        self.keep_memory()
+        for id, found in zip(ids, heads, strict=True):
+            if found is not None:
+                yield id, found
+
+    def ids(self) -> list[DatasetId]:
+        """Return the ids of all datasets that have anything, in order."""
+        names = filter(FOLDER.fullmatch, self._client.below(DATASETS))
+        return [DatasetId(bytes.fromhex(name[5:])) for name in names]
+
+    def stores(self, id: DatasetId) -> Stores:
+        with self._lock:
+            known = self._stores.get(id)
+            if known is None:
+                known = self._stores[id] = self._new_stores(id)
+            return known
+
+    def _new_stores(self, id: DatasetId) -> Stores:
+        prefix, sent = f"{DATASETS}{id.multibase}/", Sent()
+
+        def objects(part: str) -> BucketObjects:
+            return BucketObjects(
+                self._client,
+                f"{prefix}{part}/",
+                self._cache,
+                sent,
+                keeps_blocks=part == "blocks",
+                trusts=lambda: self.trusts_cache,
+                check=self.check,
+            )
+
+        of = DatasetObjects(objects("blocks"), objects("data"), objects("checkpoints"), sent)
+        return Stores(
+            heads=BucketHeads(
+                self._client, prefix, self._tags, Reach(of, self._settled), check=self.check
+            ),
+            blocks=of.blocks,
+            data=of.data,
+            checkpoints=of.checkpoints,
+            checked=CheckedFiles(self._root / "cache" / "checked" / id.multibase),
+            attestations=BucketAttestations(self._client, prefix),
+        )
+
+    def locks(self) -> Mapping[DatasetId, Holder]:
+        return {}
+
+    def headless(self) -> list[DatasetId]:
+        heads = {id for id, _ in self.heads()}
+        return [id for id in self.ids() if id not in heads]
+
+    def has_block(self, head: Multihash) -> bool:
+        """Tell whether a block is in the cache."""
+        return self._cache.block(head) is not None
+
+    def place(self, id: DatasetId) -> str:
+        return f"{self._client.place}{DATASETS}{id.multibase}"
+
+    # writing
+
+    def check(self) -> None:
+        """Have a store that keeps conditions, and a layout of this version; look once.
+
+        Raises UnsafeStoreError, WorkspaceFormatError.
+        """
+        with self._checking:
+            if not self._is_checked:
+                self._check()
+                self._is_checked = True
+
+    def _check(self) -> None:
+        able = known_abilities(self._client)
+        if not (able.creates_only and able.swaps):
+            raise UnsafeStoreError(
+                what=f"{self._client.place} cannot be a workspace: the store does not keep "
+                + ("If-Match" if able.creates_only else "If-None-Match"),
+                why="of two who commit at a time one would lose rows, and both would be content",
+                fix="use a store with conditional writes; or a workspace on disk, and "
+                "odfbuild push to the store",
+            )
+        ours = json.dumps({"odfbuild_workspace": _FORMAT}).encode()
+        found = self._client.get(FORMAT_KEY, _SMALL)
+        if found is None:
+            found = self._client.swap(FORMAT_KEY, lambda now: now is None, ours)
+        check_format(found, self._client.place)
+
+    def make_room(self, id: DatasetId) -> None:  # noqa: ARG002 - a store has no folders
+        self.check()
+
+    def take_in(self, id: DatasetId, folder: Path) -> None:
+        """Send a folder that is whole; its head last."""
+        stores = self.stores(id)
+        for part in ("data", "checkpoints", "blocks"):
+            store: BucketObjects = getattr(stores, part)
+            paths = {as_hash(each.name): each for each in _files(folder / part)}
+            store.put({hash: path for hash, path in paths.items() if hash is not None})
+        signed = LocalAttestations(folder / "attestations")
+        for name in (DELEGATIONS, *signed.heads()):
+            envelope = signed.get(name)  # type: ignore[arg-type]
+            if envelope is not None:
+                stores.attestations.put(name, envelope)  # type: ignore[arg-type]
+        refs = [each for each in _files(folder / "refs") if is_ref_name(each.name)]
+        for each in sorted(refs, key=lambda path: path.name == HEAD):
+            head = parse_head(read_regular(each), each)
+            try:
+                stores.heads.swap(each.name, expected=None, new=head)
+            except HeadMovedError as error:
+                if error.actual != head:
+                    raise brought_meanwhile(id) from error
+
+    def drop(self, id: DatasetId, head: Multihash) -> None:
+        """Take the head away; gc takes the rest."""
+        self.stores(id).heads.delete(HEAD, expected=head)
+
+    # memory
+
+    def keep_memory(self) -> None:
+        """Remember what was seen, for who looks next and who looks without the store."""
+        if not (self._tags.changed or self._own_names.changed):
+            return
+        seen = self._tags.all().items()
+        heads = {key: [str(e.head), e.tag] for key, e in seen if e.head is not None}
+        names = {
+            n: [e.data.decode("ascii", "replace"), e.tag]
+            for n, e in self._own_names.known().items()
+        }
+        text = json.dumps({"heads": heads, "names": names})
+        folder = self._root / "cache"
+        with suppress(OSError):
+            make_workspace_folder(self._root, folder)
+            near = pending(folder)
+            near.write_text(with_check_sum(text + "\n", _MEMORY), "utf-8")
+            near.replace(folder / _MEMORY)
+            self._tags.changed = self._own_names.changed = False
+
+    def _recall(self) -> None:
+        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
+            data = read_file(self._root / "cache" / _MEMORY)
+            text = None if data is None else checked_text(data, _MEMORY)
+            if text is None:
+                return
+            form = parse_json(text)
+            for key, (head, tag) in form["heads"].items():
+                self._tags.put(key, SeenTag(parse_head(head.encode(), key), tag))
+            names = {n: TaggedBytes(data.encode(), tag) for n, (data, tag) in form["names"].items()}
+            self._own_names.remember(names)
+            self._tags.changed = False
+
+
+class _Look(HeadLook):
+    """The heads of a home, each read once it is asked for."""
+
+    def __init__(self, home: BucketHome) -> None:
+        self._home = home
+        self._heads: dict[str, str] = {}
+
+    def stats(self) -> str:
+        found = self._home.heads()
+        self._heads = {id.multibase: str(h) for id, h in found if isinstance(h, Multihash)}
+        return "\n".join(f"{id} 0 0 0 {head}" for id, head in sorted(self._heads.items()))
+
+    def head(self, id: str) -> str | None:
+        return self._heads.get(id)
+
+    def has_blocks(self, heads: Mapping[str, str]) -> bool:
+        return all(self._home.has_block(Multihash.parse(head)) for head in heads.values() if head)
+
+
+def check_format(found: bytes | None, place: str) -> None:
+    """Raise WorkspaceFormatError of a workspace that this version does not know."""
+    with suppress(ValueError, TypeError, KeyError):
+        if found is None or parse_json(found)["odfbuild_workspace"] == _FORMAT:
+            return
+    raise WorkspaceFormatError(
+        what=f"{place} is not laid out as this version of odfbuild knows it",
+        why=f"its object `{FORMAT_KEY}` says otherwise",
+        fix="use the version that wrote it, or a newer one; or another prefix of the bucket",
+    )
+
+
+def _head_key(id: DatasetId) -> str:
+    return f"{DATASETS}{id.multibase}/refs/{HEAD}"
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(each for each in folder.iterdir() if each.is_file())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,178 @@
+"""Leases in an object store: who works on what, so that others wait instead of working in vain.
+
+    leases/<name>      who has it, since when, and a mark that each renewal changes
+
+A lease is created, renewed every third of its period, and stolen once the store's clock says that
+it was not renewed for two periods: clocks of machines do not matter.  Nothing rests on it but time.
+"""
+
+import json
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from operator import eq
+from typing import Final
+
+from odfbuild.errors import StateError
+from odfbuild.host.json_text import parse_json
+from odfbuild.state.remote.client import ObjectClient
+
+PREFIX: Final = "leases/"
+PERIOD: Final = 60.0  # seconds
+_CLOCK: Final = "leases/.clock"
+_LARGEST: Final = 4_096  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseNote:
+    """Who has a lease, as they wrote it, and how many seconds ago they renewed it."""
+
+    name: str
+    holder: Mapping[str, object]
+    age: float
+
+    @property
+    def is_stale(self) -> bool:
+        return self.age > 2 * PERIOD
+
+
+def now_of(client: ObjectClient) -> float:
+    """Return the time by the clock of a store, in seconds since 1970; needs leave to write."""
+    client.put(_CLOCK, b"")
+    found = client.facts(_CLOCK)
+    if found is None:
+        raise StateError(
+            what=f"{client.place}{_CLOCK} was written and is not there",
+            why="the clock of a store is read from what it says of an object",
+            fix="try again; if it stays so, the store is not to be relied on",
+        )
+    return found.touched
+
+
+class BucketLeases:
+    """The leases of a workspace; those of this process are renewed by a thread until released."""
+
+    def __init__(
+        self,
+        client: ObjectClient,
+        *,
+        period: float = PERIOD,
+        pause: Callable[[threading.Event, float], bool] = threading.Event.wait,
+    ) -> None:
+        self._client = client
+        self._period = period
+        self._pause = pause
+        self._mine: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self, name: str, holder: Mapping[str, object]) -> bool:
+        """Take a lease, or one that nobody renews; tell whether it is ours now."""
+        data = _note(holder)
+        key = PREFIX + name
+
+        def may(found: bytes | None) -> bool:
+            return found is None
+
+        if self._client.swap(key, may, data) != data:
+            seen = self._client.get(key, _LARGEST)
+            note = self.note(name)
+            if note is None or not note.is_stale or seen is None:
+                return False
+            if self._client.swap(key, lambda found: found in (None, seen), data) != data:
+                return False
+        with self._lock:
+            self._mine[name] = data
+            if self._thread is None:
+                self._over.clear()
+                self._thread = threading.Thread(target=self._renew_all, daemon=True)
+                self._thread.start()
+        return True
+
+    def note(self, name: str) -> LeaseNote | None:
+        """Return who has a lease; None if nobody does."""
+        key = PREFIX + name
+        facts = self._client.facts(key)
+        data = None if facts is None or not facts.size else self._client.get(key, _LARGEST)
+        if facts is None or not data:
+            return None
+        return LeaseNote(name, _holder(data), max(0.0, now_of(self._client) - facts.touched))
+
+    def notes(self) -> tuple[LeaseNote, ...]:
+        """Return all leases that there are, be they renewed or not."""
+        there = [e for e in self._client.listed(PREFIX) if e.size and e.key != _CLOCK]
+        if not there:
+            return ()
+        now, found = now_of(self._client), []
+        for each in there:
+            data = self._client.get(each.key, _LARGEST)
+            if data:
+                name = each.key.removeprefix(PREFIX)
+                found.append(LeaseNote(name, _holder(data), max(0.0, now - each.touched)))
+        return tuple(found)
+
+    def holds(self, name: str) -> bool:
+        """Tell whether a lease is still ours; who was stopped for long has lost it."""
+        with self._lock:
+            data = self._mine.get(name)
+        return data is not None and self._client.get(PREFIX + name, _LARGEST) == data
+
+    def say(self, name: str, holder: Mapping[str, object]) -> None:
+        """Write another note into a lease of ours."""
+        self._replace(name, _note(holder))
+
+    def release(self, *names: str) -> None:
+        """Let go of leases."""
+        for name in names:
+            with self._lock:
+                data = self._mine.pop(name, None)
+            if data is not None:
+                with suppress(StateError):  # it is stale in a while
+                    self._client.swap(PREFIX + name, partial(eq, data), b"")
+        with self._lock:
+            if not self._mine and self._thread is not None:
+                self._over.set()
+                self._thread = None
+
+    def free(self, name: str) -> bool:
+        """Take a lease away, whoever has it; tell whether there was one."""
+        found = self._client.get(PREFIX + name, _LARGEST)
+        if not found:
+            return False
+        return self._client.swap(PREFIX + name, lambda now: now == found, b"") is None
+
+    def _renew_all(self) -> None:
+        over = self._over
+        while not self._pause(over, self._period / 3):
+            with self._lock:
+                mine = dict(self._mine)
+            for name, data in mine.items():
+                with suppress(StateError):  # the next one may get through
+                    self._replace(name, _note(_holder(data)))
+
+    def _replace(self, name: str, new: bytes) -> None:
+        with self._lock:
+            old = self._mine.get(name)
+        if old is None:
+            return
+        if self._client.swap(PREFIX + name, lambda found: found == old, new) == new:
+            with self._lock:
+                if self._mine.get(name) == old:
+                    self._mine[name] = new
+
+
+def _note(holder: Mapping[str, object]) -> bytes:
+    given = {name: value for name, value in holder.items() if name != "mark"}
+    return json.dumps({**given, "mark": secrets.token_hex(8)}).encode()
+
+
+def _holder(data: bytes) -> Mapping[str, object]:
+    with suppress(ValueError):
+        found = parse_json(data)
+        if isinstance(found, dict):
+            return found
+    return {}

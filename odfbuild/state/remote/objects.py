@@ -1,0 +1,272 @@
+"""Objects of a dataset in a store: blocks, slices and checkpoints, read through the user's cache.
+
+A collector elsewhere may be about to delete what no head reaches yet.  What was there already when
+it was to be written is therefore written again, which makes it young, and so is what a new head
+reaches though it was not written just now; after the swap both are looked for once more, and sent
+again where they are gone.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.host.files import read_regular
+from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.objects import (
+    LARGEST_BLOCK,
+    MissingObjectError,
+    ObjectEntry,
+    as_hash,
+    check_bytes,
+)
+from odfbuild.state.remote.cache import ObjectCache
+from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
+
+FILES_AT_ONCE: Final = 8
+YOUNG: Final = 6 * 3_600.0  # seconds; an object that was written since is far from any collector
+_SINGLE: Final = 3  # blocks that are read one after the other before all are read at once
+
+
+class Sent:
+    """What this process wrote of one dataset: which of it was there before, and when.
+
+    Objects are known by their keys.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._written: dict[str, float] = {}
+        self._again: set[str] = set()
+
+    def note(self, key: str, *, is_new: bool) -> None:
+        """Note that an object was written; not `is_new`: in the place of the same bytes."""
+        with self._lock:
+            self._written[key] = self._clock()
+            if not is_new:
+                self._again.add(key)
+
+    def is_recent(self, key: str) -> bool:
+        """Tell whether an object was written not long ago."""
+        with self._lock:
+            written = self._written.get(key)
+        return written is not None and self._clock() - written < YOUNG
+
+    def take_again(self) -> tuple[str, ...]:
+        """Return the objects that were there before they were written, once."""
+        with self._lock:
+            found, self._again = self._again, set()
+        return tuple(sorted(found))
+
+
+class BucketObjects:
+    """Objects below a prefix; `keeps_blocks` tells blocks, which are small, from files."""
+
+    is_at_hand = False
+
+    def __init__(
+        self,
+        client: ObjectClient,
+        prefix: str,
+        cache: ObjectCache,
+        sent: Sent,
+        *,
+        keeps_blocks: bool,
+        trusts: Callable[[], bool] = lambda: True,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._cache = cache
+        self._sent = sent
+        self._keeps_blocks = keeps_blocks
+        self._trusts = trusts
+        self._check = check
+        self._listed: dict[Multihash, StoredObject] = {}
+        self._brought: set[Multihash] = set()
+        self._missed = 0
+
+    def key(self, hash: Multihash) -> str:
+        return f"{self._prefix}{hash}"
+
+    # reading
+
+    def get(self, hash: Multihash) -> bytes:
+        if not self._keeps_blocks:
+            return read_regular(self._file(hash))
+        data = self._known_block(hash)
+        if data is None:
+            self._missed += 1
+            if self._missed > _SINGLE:
+                self._missed = -(1 << 30)  # once: what comes later is read one by one
+                self._bring_blocks()
+                data = self._known_block(hash)
+        return self._bring_block(hash) if data is None else data
+
+    def _known_block(self, hash: Multihash) -> bytes | None:
+        return self._cache.block(hash) if self._may_use(hash) else None
+
+    def _may_use(self, hash: Multihash) -> bool:
+        """Tell whether the cache may be asked: if it is distrusted, for what came since alone."""
+        return self._trusts() or hash in self._brought
+
+    def _bring_block(self, hash: Multihash) -> bytes:
+        data = self._client.get(self.key(hash), LARGEST_BLOCK)
+        if data is None:
+            raise self._missing(hash)
+        check_bytes(hash, data, self._place)
+        self._cache.put_block(hash, data)
+        self._brought.add(hash)
+        return data
+
+    def _bring_blocks(self) -> None:
+        """Bring all blocks that there are, many at a time; who reads a chain asks for each."""
+        wanted = [hash for hash in self.list() if self._known_block(hash) is None]
+
+        def bring(hash: Multihash) -> None:
+            with suppress(OdfBuildError):  # which who asks for the block will meet
+                self._bring_block(hash)
+
+        side_by_side(wanted, bring)
+
+    def has(self, hash: Multihash) -> bool:
+        return self.size(hash) is not None
+
+    def size(self, hash: Multihash) -> int | None:
+        found = self._client.facts(self.key(hash))
+        return None if found is None else found.size
+
+    def path(self, hash: Multihash) -> Path:
+        with suppress(MissingObjectError):
+            return self._file(hash)
+        return self._cache.place(hash)
+
+    def bring(self, hashes: Collection[Multihash]) -> None:
+        side_by_side(tuple(dict.fromkeys(hashes)), self.path, parallel=FILES_AT_ONCE)
+
+    def renew(self, hash: Multihash) -> bool:
+        self._cache.drop(hash)
+        self._file(hash)
+        return True
+
+    def _file(self, hash: Multihash) -> Path:
+        """Return the file of an object in the cache, having brought it if it is not there."""
+        found = self._cache.find(hash) if self._may_use(hash) else None
+        if found is not None:
+            return found
+        key = self.key(hash)
+        if self._client.facts(key) is None:
+            self._cache.drop(hash)
+            raise self._missing(hash)
+        with self._client.open(key, 0) as pieces:
+            found = self._cache.bring(hash, pieces, self._place)
+        self._brought.add(hash)
+        return found
+
+    def list(self) -> Iterator[Multihash]:
+        for each in self.entries():
+            yield each.hash
+
+    def entries(self) -> Iterator[ObjectEntry]:
+        for each in self._client.listed(self._prefix):
+            hash = as_hash(each.key.rpartition("/")[2])
+            if hash is not None:
+                self._listed[hash] = each
+                yield ObjectEntry(hash, each.size, each.touched)
+
+    # writing
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        if not objects:
+            return
+        self._check()
+        parallel = FILES_AT_ONCE if not self._keeps_blocks else 64
+        side_by_side(tuple(objects.items()), self._put, parallel=parallel)
+
+    def _put(self, item: tuple[Multihash, bytes | Path]) -> None:
+        hash, source = item
+        if isinstance(source, Path):
+            if not source.exists() and self._is_written(hash):
+                return
+            if self._keeps_blocks:
+                self._put_block(hash, read_regular(source))
+                source.unlink()
+            else:
+                self._put_file(hash, source)
+        elif self._keeps_blocks:
+            self._put_block(hash, source)
+        else:
+            check_bytes(hash, source, "memory")
+            self._cache.bring(hash, [source], "memory")
+            self._send_file(hash, self._cache.place(hash))
+
+    def _is_written(self, hash: Multihash) -> bool:
+        """Tell whether an attempt that failed later has written an object already."""
+        return self._sent.is_recent(self.key(hash)) and self.has(hash)
+
+    def _put_block(self, hash: Multihash, data: bytes) -> None:
+        check_bytes(hash, data, "memory")
+        key, is_new = self.key(hash), True
+        try:
+            self._client.put(key, data, "create")
+        except FileExistsError:
+            is_new = False
+            self._client.put(key, data)
+        self._cache.put_block(hash, data)
+        self._sent.note(key, is_new=is_new)
+
+    def _put_file(self, hash: Multihash, source: Path) -> None:
+        self._send_file(hash, source)
+        self._cache.move_in(hash, source)
+
+    def _send_file(self, hash: Multihash, source: Path) -> None:
+        key = self.key(hash)
+        is_new = self._client.put_file(key, source)
+        if not is_new:
+            self._client.put_file(key, source, anew=True)
+        self._sent.note(key, is_new=is_new)
+
+    def refresh(self, hash: Multihash) -> None:
+        """Write an object again that no head may have reached for long, so that it is young.
+
+        Raises MissingObjectError.
+        """
+        key = self.key(hash)
+        if self._sent.is_recent(key):
+            return
+        self.send_again(hash)
+        self._sent.note(key, is_new=False)
+
+    def send_again(self, hash: Multihash) -> None:
+        """Write an object from what is here of it.  Raises MissingObjectError."""
+        key = self.key(hash)
+        if self._keeps_blocks:
+            self._client.put(key, self.get(hash))
+        else:
+            self._client.put_file(key, self._file(hash), anew=True)
+
+    def mend(self, keys: Collection[str]) -> None:
+        """Write those objects again that are gone from the store, and whose bytes are here."""
+        for key in keys:
+            hash = as_hash(key.rpartition("/")[2]) if key.startswith(self._prefix) else None
+            if hash is not None and not self.has(hash):
+                self.send_again(hash)
+
+    def remove(self, hashes: Sequence[Multihash]) -> None:
+        """Take objects away that are as they were when they were listed."""
+        for hash in hashes:
+            key, listed = self.key(hash), self._listed.get(hash)
+            now = self._client.facts(key)
+            if now is not None and (listed is None or now.touched <= listed.touched):
+                self._client.delete(key)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._client.place}{self._prefix}".rstrip("/")
+
+    def _missing(self, hash: Multihash) -> MissingObjectError:
+        return MissingObjectError(hash, self._place)

@@ -1,0 +1,84 @@
+"""Leases in a store: one holder, renewal, and a thief only once nobody renews."""
+
+import threading
+
+from odfbuild.state.remote.leases import PERIOD, BucketLeases
+from tests.support.servers.memory_store import MemoryClient
+
+
+class Clock:
+    """The clock of a store, and turns of the thread that renews."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.turn = threading.Semaphore(0)
+        self.turned = threading.Semaphore(0)
+
+    def pause(self, over: threading.Event, _: float) -> bool:
+        self.turned.release()
+        self.turn.acquire()
+        return over.is_set()
+
+
+def leases(client: MemoryClient, clock: Clock) -> BucketLeases:
+    return BucketLeases(client, pause=clock.pause)
+
+
+def test_one_has_a_lease_and_lets_go_of_it() -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    one, two = leases(client, clock), leases(client, clock)
+    assert one.take("src", {"user": "one"})
+    assert not two.take("src", {"user": "two"})
+    note = two.note("src")
+    assert note is not None
+    assert note.holder["user"] == "one"
+    one.say("src", {"user": "one", "run": "r1"})
+    assert [each.holder["run"] for each in two.notes()] == ["r1"]
+    one.release("src")
+    assert two.note("src") is None
+    assert two.take("src", {"user": "two"})
+    clock.turn.release(10)
+
+
+def test_a_lease_that_nobody_renews_is_taken_by_the_clock_of_the_store() -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    gone, thief = leases(client, clock), leases(client, clock)
+    assert gone.take("src", {"user": "gone"})
+    clock.now += 2 * PERIOD - 1
+    assert not thief.take("src", {"user": "thief"})
+    clock.now += 2
+    assert thief.take("src", {"user": "thief"})
+    assert not gone.holds("src")
+    assert thief.holds("src")
+    gone.release("src")  # it is not theirs any more
+    assert thief.holds("src")
+    clock.turn.release(10)
+
+
+def test_a_lease_is_renewed_while_its_holder_works() -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    holder, other = leases(client, clock), leases(client, clock)
+    assert holder.take("src", {"user": "holder"})
+    clock.turned.acquire()
+    for _ in range(9):
+        clock.now += PERIOD / 3
+        clock.turn.release()
+        clock.turned.acquire()
+    assert not other.take("src", {"user": "other"})
+    assert holder.holds("src")
+    holder.release("src")
+    clock.turn.release(10)
+
+
+def test_a_lease_can_be_freed_by_anybody() -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    one, two = leases(client, clock), leases(client, clock)
+    assert one.take("src", {"user": "one"})
+    assert two.free("src")
+    assert not two.free("src")
+    assert two.take("src", {"user": "two"})
+    clock.turn.release(10)
