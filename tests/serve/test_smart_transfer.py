@@ -3,7 +3,9 @@ and of several.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -360,20 +362,20 @@ def test_what_let_somebody_push_is_asked_again_until_the_head_moves(
             grow(here, dataset, 1)
         before, update = client.head(), update_of(dataset, client)
         taken: list[str] = []
+        revoke = cache(lambda: TokenFile(server.tokens).revoke("test"))  # once: a file may follow
 
         def revoking(files: ServerFiles, where: TransferUrl, path: Path, *more: Any) -> None:
             """Send a file; return when the server has it."""
             if len(taken) == after:
-                TokenFile(server.tokens).revoke("test")
+                revoke()
             send(files, where, path, *more)
             taken.append(path.name)
             if len(taken) == after == len(update.files):
-                TokenFile(server.tokens).revoke("test")
+                revoke()
 
         monkeypatch.setattr(ServerFiles, "send", revoking)
-        with pytest.raises(refusal, match=said):
+        with closing(client), pytest.raises(refusal, match=said):
             client.push(update, lambda _: None)
-        client.close()
         assert len(taken) == after
         found = server.workspace.open(DatasetAlias.parse("rates"))
         assert (None if found is None else found.head()) == before
