@@ -26,6 +26,7 @@ _TIME = "event_time"
 _E = Column("e", STRING)
 _CLOSED = "/*closed {}*/"
 _TOTAL = re.compile(r"/\*total (.*?)\*/")
+_ANY_VALUE = re.compile(r"\bany_value\b", re.IGNORECASE)
 _CALL = re.compile(r"(?<![\w.`])([a-z_]+)\(")
 _NO_FUNCTION = {
     *("cast", "cube", "except", "exists", "filter", "grouping_id", "if", "in", "pivot", "rollup"),
@@ -41,7 +42,7 @@ class Composed:
     """A query in its steps, the last without a name.
 
     `/*closed word*/` stands where its batch form asks for windows that have closed, `/*total x*/`
-    where it says in what order it takes rows of equal rank.
+    where it says in what order it takes rows of equal rank; and of any value it takes the least.
     """
 
     steps: tuple[tuple[str | None, str], ...]
@@ -61,7 +62,9 @@ class Composed:
         """Return the steps as batch queries; their windows end at a watermark at the latest."""
         mark = -1 if watermark is None else watermark
         texts = self._texts(f"{{}} window.end <= timestamp_millis({mark}L)")
-        return tuple((alias, _TOTAL.sub(r"\1", query)) for alias, query in texts)
+        return tuple(
+            (alias, _ANY_VALUE.sub("min", _TOTAL.sub(r"\1", query))) for alias, query in texts
+        )
 
     def _texts(self, form: str) -> tuple[tuple[str | None, str], ...]:
         def text(query: str) -> str:
@@ -477,11 +480,12 @@ class _Grammar:
              f"count(distinct {number})", f"count(distinct {text})", f"min({text})",
              f"count(*) filter (where {values.condition(1)})", f"max({text})",
              f"bool_or({values.condition(1)})", f"sum(distinct {number})",
-             f"count_if({values.condition(1)})")
+             f"count_if({values.condition(1)})", f"any_value({number})", f"any_value({text})",
+             f"any_value({number}) filter (where {values.condition(1)})")
         )  # fmt: skip
         if made.startswith("bool"):
             return made, Column("h", BOOLEAN)
-        if made.startswith(("min", "max(")) and made.endswith(f"({text})"):
+        if made.startswith(("min", "max(", "any")) and made.endswith(f"({text})"):
             return made, Column("x", STRING)
         return made, Column("c", BIGINT)
 

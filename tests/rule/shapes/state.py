@@ -27,5 +27,12 @@ STATE: tuple[Shape, ...] = (
         "group by a constant",
         f"select 'all' as g, m, max({T}) as {T}, sum(n) as s from a group by 'all', 2",
     ),
+    Shape(
+        "any value",
+        f"select max({T}) as {T}, k, any_value(n, true) as v, any_value(m) ignore nulls as u, "
+        "any_value(n) filter (where n > 1) as w, any_value(k) as y from a group by k",
+        f"select max({T}) as {T}, k, min(n) as v, min(m) as u, min(n) filter (where n > 1) as w, "
+        "k as y from a group by k",
+    ),
     Shape("group by null", f"select max({T}) as {T}, sum(n) as s from a group by null"),
 )

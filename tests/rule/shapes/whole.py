@@ -21,6 +21,12 @@ WHOLE: tuple[Shape, ...] = (
     Shape("except", f"select {T}, k from a except select {T}, k from b"),
     Shape("intersect", f"select {T}, k from a intersect select {T}, k from b"),
     Shape("rank over all", f"select {T}, k, rank() over (order by {T}) as r from a"),
+    Shape(
+        "any value of all",
+        f"select max({T}) as {T}, any_value(n) + 1 as v, any_value(distinct k) as u from a "
+        "having any_value(k) is not null",
+        f"select max({T}) as {T}, min(n) + 1 as v, min(k) as u from a having min(k) is not null",
+    ),
     Shape("cube", f"select max({T}) as {T}, k, m, sum(n) as s from a group by cube(k, m)"),
     Shape(
         "grouping sets",
