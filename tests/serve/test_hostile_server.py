@@ -2,20 +2,25 @@
 
 import socket
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
+from websockets.sync.client import connect
 from websockets.sync.server import Server, ServerConnection, serve
+from websockets.utils import accept_key
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.repositories.protocol import ObjectFile, RangeRefusedError, SeedOverwriteError
+from odfbuild.repositories.smart import client as client_module
 from odfbuild.repositories.smart import messages as m
 from odfbuild.repositories.smart.archive import UnsafeArchiveError, pack
 from odfbuild.repositories.smart.client import SmartDataset, TransferPatience
@@ -563,6 +568,46 @@ def test_a_server_that_accepts_and_says_nothing_is_left_in_time() -> None:
         client = SmartDataset(f"odf+http://127.0.0.1:{port}/rates/", patience=patience)
         with pytest.raises(TransferTimeoutError):
             list(client.blocks(HASH, None))
+
+
+@contextmanager
+def upgrading() -> Iterator[int]:
+    """Give the port of a server that accepts a WebSocket, and neither reads nor says more."""
+    held: list[socket.socket] = []
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                line, _ = listening.accept()
+                held.append(line)
+                asked = line.recv(9_999).decode().split("\r\n")
+                key = next(each[19:] for each in asked if each.startswith("Sec-WebSocket-Key: "))
+                answer = "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                line.sendall(f"{answer}Sec-WebSocket-Accept: {accept_key(key)}\r\n\r\n".encode())
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+        threading.Thread(target=serve, args=(listening,), daemon=True).start()
+        yield listening.getsockname()[1]
+    for line in held:
+        line.close()
+
+
+@pytest.mark.parametrize("size", [0, 9 << 20], ids=["a question", "a message of megabytes"])
+def test_a_server_that_accepts_a_conversation_and_is_silent_is_left_without_a_word(
+    size: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "encode", lambda _: "x" * size or "{}")
+    pinging = partial(connect, ping_interval=0.1)
+    monkeypatch.setattr("websockets.sync.client.connect", pinging)
+    began = time.monotonic()
+    with upgrading() as port:
+        patience = TransferPatience(connection=20, message=1)
+        client = SmartDataset(f"odf+http://127.0.0.1:{port}/rates/", patience=patience)
+        with pytest.raises(TransferTimeoutError, match="for 1 seconds"):
+            list(client.blocks(HASH, None))
+    assert time.monotonic() - began < 20
+    assert not caplog.records
 
 
 def test_a_place_shows_no_credentials() -> None:

@@ -7,7 +7,7 @@ read from where the simple protocol has it, on the same server.
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from odfbuild.host.client_logs import silence_clients
+from odfbuild.host.pace import Deadline
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.wire.blocks import decode_link
 from odfbuild.repositories.protocol import ChainUpdate, ObjectFile, ReadOnlyRepositoryError
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 LARGEST_FRAME = 256 << 20  # characters
+_PART = 1 << 20  # bytes of a message that are sent at once, within the time for a message
 _BATCH = 500  # files that are asked for in one message
 _T = TypeVar("_T")
 
@@ -431,14 +433,24 @@ class _Conversation:
         """
         from websockets.exceptions import ConnectionClosed
 
+        data = encode(message).encode()
+        deadline = Deadline(self._patience.message, self._socket.close_socket)
+        deadline.start()
         with self._lasting():
             try:
-                self._socket.send(encode(message))
+                whole = len(data) <= _PART
+                self._socket.send(data if whole else _parts(data, deadline.start), text=True)
             except ConnectionClosed as closed:
+                if deadline.is_over:
+                    raise TransferTimeoutError(
+                        self._place, "room for a message", deadline.seconds
+                    ) from None
                 try:
                     self._early = self._read(0)
                 except TimeoutError:
                     raise closed from None
+            finally:
+                deadline.cancel()
 
     def waiting(self) -> bytes | None:
         """Return a frame that has come; None if there is none."""
@@ -524,6 +536,7 @@ def _connected(
             ssl=certificates() if url.startswith("wss") else None,
             compression=None,  # blocks are packed already
             open_timeout=patience.connection,
+            ping_timeout=None,  # each message has a time of its own
             close_timeout=5,
             max_size=LARGEST_FRAME,
             max_queue=1,
@@ -536,6 +549,13 @@ def _connected(
         raise TransferTimeoutError(place, "an answer", patience.connection) from None
     except (OSError, EOFError, ValueError, WebSocketException) as error:  # of hosts, too
         raise unreachable(place, str(error)) from None
+
+
+def _parts(message: bytes, begin: Callable[[], None]) -> Iterator[bytes]:
+    """Yield a message in parts; `begin` hears of each before it is sent."""
+    for start in range(0, len(message), _PART):
+        begin()
+        yield message[start : start + _PART]
 
 
 def _blocks_of(update: ChainUpdate) -> list[tuple[Multihash, bytes]]:

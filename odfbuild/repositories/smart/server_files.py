@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from odfbuild.host.client_logs import silence_clients
 from odfbuild.host.files import open_regular
-from odfbuild.host.pace import Deadline, SlowError, paced
+from odfbuild.host.pace import Deadline, SlowError
 from odfbuild.odf.identity import Multihash
 from odfbuild.repositories.addresses import is_inside, origin_of, parsed
 from odfbuild.repositories.credentials import way_to_give
@@ -93,7 +93,7 @@ class ServerFiles:
                 return None
             self.check(response)
             found = bytearray()
-            for piece in paced(response.iter_raw()):
+            for piece in response.iter_raw():
                 found += piece
                 if len(found) > most:
                     raise BrokenSourceError(
@@ -122,7 +122,7 @@ class ServerFiles:
             self.check(response)
             if start and not _starts(response, start):
                 raise RangeRefusedError(_shown(where.url))
-            yield paced(response.iter_raw(_PIECE))
+            yield response.iter_raw(_PIECE)
 
     def send(self, where: TransferUrl, path: Path, size: int, sent: Callable[[int], None]) -> None:
         """Send the bytes of a file to where a server says, with the headers that it says."""
@@ -184,6 +184,8 @@ class ServerFiles:
     ) -> "Iterator[httpx.Response]":
         import httpx
 
+        from odfbuild.host.paced_stream import kept_to_pace
+
         deadline = Deadline(self._patience, self.close)
         if content is None:
             deadline.start()
@@ -193,13 +195,12 @@ class ServerFiles:
         with ExitStack() as opened:
             try:
                 stream = self._opened().stream(method, url, headers=headers, content=content)
-                response = opened.enter_context(stream)
+                response = kept_to_pace(opened.enter_context(stream), deadline)
             except failures as error:
                 # RuntimeError is that of a client that was closed meanwhile
+                deadline.cancel()
                 reason = deadline.reason if deadline.is_over else str(error) or type(error).__name__
                 raise unreachable(self.url, reason) from None
-            finally:
-                deadline.cancel()
             try:
                 yield response
             except (httpx.HTTPError, httpx.StreamError, SlowError) as error:
@@ -296,7 +297,7 @@ def _starts(response: "httpx.Response", start: int) -> bool:
 
 def _beginning(response: "httpx.Response") -> str:
     found = bytearray()
-    for piece in paced(response.iter_raw(1 << 12)):
+    for piece in response.iter_raw(1 << 12):
         found += piece
         if len(found) >= _MOST_SAID:
             break

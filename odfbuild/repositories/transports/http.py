@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from odfbuild.host.client_logs import silence_clients
-from odfbuild.host.pace import Deadline, SlowError, paced
+from odfbuild.host.pace import Deadline, SlowError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.addresses import is_inside, joined, origin_of, parsed
 from odfbuild.repositories.credentials import way_to_give
@@ -97,17 +97,19 @@ class WebServer:
     ) -> "httpx.Response":
         import httpx
 
+        from odfbuild.host.paced_stream import kept_to_pace
+
         deadline = Deadline(self._patience, self.close)
         deadline.start()
         try:
             client = self._client_for(at)
-            return open_answers.enter_context(client.stream("GET", at, headers=dict(headers)))
+            stream = client.stream("GET", at, headers=dict(headers))
+            return kept_to_pace(open_answers.enter_context(stream), deadline)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, RuntimeError) as error:
             # ValueError of hosts, RuntimeError of a client that was closed meanwhile
+            deadline.cancel()
             reason = deadline.reason if deadline.is_over else str(error) or type(error).__name__
             raise broken_off(url, reason) from None
-        finally:
-            deadline.cancel()
 
     def close(self) -> None:
         """End the connections; it can be used again."""
@@ -168,7 +170,7 @@ class HttpFiles:
             if response.status_code != 200:
                 raise broken_off(self._url + path, f"status {response.status_code}")
             data = bytearray()
-            for piece in paced(response.iter_raw()):
+            for piece in response.iter_raw():
                 data += piece
                 if len(data) > most:
                     raise broken_off(self._url + path, f"it sends more than {most:,} bytes")
@@ -192,7 +194,7 @@ class HttpFiles:
                 raise RangeRefusedError(self._url + path)
             if not start and response.status_code != 200:
                 raise broken_off(self._url + path, f"status {response.status_code}")
-            yield paced(response.iter_raw())  # as it comes: what breaks off is kept that far
+            yield response.iter_raw()  # as it comes: what breaks off is kept that far
 
 
 class HttpRepository:

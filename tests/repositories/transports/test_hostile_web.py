@@ -342,3 +342,22 @@ def test_an_answer_that_never_begins_is_given_up(first: bytes, block: bytes, is_
             smart.text("refs/head")
         with pytest.raises(UnreachableRepositoryError, match=GIVEN_UP):
             smart.put("refs/head", b"x")
+
+
+ENDLESS = {name: HEADS[name] for name in ("a size", "a trailer")}
+"""Bodies that go on without a piece; by a limit of the library, of bytes, they would last hours."""
+
+
+@pytest.mark.holds("server-bounds")
+@pytest.mark.parametrize(("first", "block"), ENDLESS.values(), ids=ENDLESS)
+def test_a_body_that_comes_without_a_piece_is_given_up(first: bytes, block: bytes) -> None:
+    with babbling([first], block[:6], 0.05) as port:
+        url = f"http://127.0.0.1:{port}/"
+        web, smart = WebServer(url, patience=1), ServerFiles(url, None, patience=1)
+        with (
+            pytest.raises(UnreachableRepositoryError, match="no piece of its answer came in 1 sec"),
+            web.answer(url, {}) as answer,
+        ):
+            answer.read()
+        with pytest.raises(UnreachableRepositoryError, match="no piece of its answer came in 1 s"):
+            smart.text("refs/head")
