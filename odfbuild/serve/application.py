@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -287,14 +288,29 @@ class Guarded:
                 await send(message)
 
         try:
-            await self._inner(scope, receive, sending)
+            await (self._objection(scope) or self._inner)(scope, receive, sending)
         except TimeoutError:
             status = status or 408
+        except asyncio.CancelledError:
+            if not self.served.ends.is_set():
+                raise
         except OSError as error:
             _ERRORS.warning("%s: %s", scope["path"], error)
             raise
         finally:
             self._note(scope, status, size, time.monotonic() - begun)
+
+    def _objection(self, scope: Any) -> Response | None:
+        """Refuse a head that is too long, and one that says in two ways how long a body is."""
+        names = {name for name, _ in scope["headers"]}
+        texts = (scope["raw_path"], scope["query_string"], *chain.from_iterable(scope["headers"]))
+        if sum(map(len, texts)) > self.served.settings.limits.head:
+            status, text = 431, "The request line and its headers are too long.\n"
+        elif {b"content-length", b"transfer-encoding"} <= names:
+            status, text = 400, "Content-Length and Transfer-Encoding exclude each other.\n"
+        else:
+            return None
+        return PlainTextResponse(text, status, {"connection": "close"})
 
     def _note(self, scope: Any, status: int, size: int, seconds: float) -> None:
         client = scope.get("client") or ("-", 0)

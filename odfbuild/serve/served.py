@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 
 from odfbuild.errors import OdfBuildError, ProtocolError
 from odfbuild.odf.refs import DatasetAlias, is_name
@@ -23,7 +24,13 @@ class Served:
         self.access = Access(settings)
         self.uploads = Uploads(self.workspace, settings.limits)
         self.index = ServerIndex(self.workspace)
+        self.ends = Event()
         self._transfers: dict[str, Counter[str]] = {"pull": Counter(), "push": Counter()}
+
+    def check_lasting(self) -> None:
+        """Raise AccessError (503) once the server is to end: called in the course of long work."""
+        if self.ends.is_set():
+            raise AccessError(503, "The server ends.")
 
     def alias(self, account: str | None, name: str) -> DatasetAlias:
         """Return the name that a path says.  Raises AccessError (404)."""

@@ -6,6 +6,7 @@ What a hash names never changes, so it may be kept for a year; a reference is as
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from odfbuild.errors import OdfBuildError, ProtocolError
 from odfbuild.host.files import open_descriptor
+from odfbuild.host.pace import Pace
 from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.protocol import LARGEST_ATTESTATION
@@ -88,8 +90,11 @@ async def put_object(
         raise AccessError(411, "Content-Length is wanted.")
     if not length.isdigit() or int(length) != file.size:
         raise AccessError(400, f"The file has {file.size:,} bytes.")
-    async with asyncio.timeout(limits.upload):
-        await served.uploads.take(alias, file, _body(request, limits.piece))
+    try:
+        async with asyncio.timeout(limits.upload):
+            await served.uploads.take(alias, file, _body(request, limits.piece))
+    except TimeoutError:
+        raise AccessError(408, "The file did not come in time.") from None
     return PlainTextResponse("", 201)
 
 
@@ -151,14 +156,19 @@ def _hash(request: "Request") -> Multihash:
 
 
 async def _body(request: "Request", seconds: float) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body, each within a time.  Raises AccessError."""
+    """Yield the pieces of a body, each within a time, which is the window of its least rate, too.
+
+    Raises AccessError.
+    """
     from starlette.requests import ClientDisconnect
 
-    stream = request.stream()
+    stream, pace = request.stream(), Pace(seconds)
     while True:
+        before = time.monotonic()
         try:
             async with asyncio.timeout(seconds):
                 piece = await anext(stream, None)
+            pace.count(time.monotonic() - before, len(piece or b""))
         except TimeoutError:
             raise AccessError(408, "Nothing came in time.") from None
         except ClientDisconnect:

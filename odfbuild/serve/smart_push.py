@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -228,13 +228,22 @@ class SmartPush:
         aside.mkdir()
         hashes = []
         for hash, data in unpack(payload, blocks=count, limits=self._limits.archive):
+            self._served.check_lasting()
             (aside / str(hash)).write_bytes(data)
             hashes.append(hash)
-        newest_first = ((each, read_regular(aside / str(each))) for each in reversed(hashes))
         here = self._workspace.open(self._alias)
-        arrival = receive_blocks(newest_first, hashes[-1], here, folder, "the client")
+        arrival = receive_blocks(
+            self._newest_first(aside, hashes), hashes[-1], here, folder, "the client"
+        )
         shutil.rmtree(aside)
         return arrival
+
+    def _newest_first(
+        self, folder: Path, hashes: Sequence[Multihash]
+    ) -> Iterator[tuple[Multihash, bytes]]:
+        for each in reversed(hashes):
+            self._served.check_lasting()
+            yield each, read_regular(folder / str(each))
 
     def _check_signed(self, arrival: Arrival, sent: PushBlocks) -> None:
         """Judge what signs the head, and whether that does for a caller without a token."""

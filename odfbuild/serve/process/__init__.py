@@ -1,35 +1,40 @@
-"""A server as a process: its socket, its log, and its end on a signal."""
+"""A server as a process: its socket, and its end on a signal."""
 
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from odfbuild.serve.application import Guarded, application
+from odfbuild.serve.process.connections import LargeMessages, bounded_protocol, timed_protocol
+from odfbuild.serve.process.log import log_to_stderr
 from odfbuild.serve.settings import ServerSettings
 
 _SWEEP = 3600.0
+_LOG = logging.getLogger("odfbuild.serve")
 
 
 def run(settings: ServerSettings, listening: socket.socket) -> None:
     """Serve on a socket until SIGINT or SIGTERM; what is under way then has some seconds to end.
 
-    A second signal ends it at once.
+    What does not is cut off with the process, as by a power cut, which leaves old heads or new
+    ones.  A second signal ends the wait at once.
     """
-    _log_to_stderr()
+    log_to_stderr()
     limits = settings.limits
     guarded = application(settings)
     config = uvicorn.Config(
         guarded,
-        http=_protocol(limits.request),
-        ws="websockets-sansio",
+        http=timed_protocol(limits.request),
+        ws=bounded_protocol(LargeMessages(limits.large)),
         ws_max_size=limits.frame,
+        ws_ping_timeout=None,  # an answer may wait until what was sent is judged
         ws_per_message_deflate=False,
         lifespan="off",
         access_log=False,
@@ -37,7 +42,7 @@ def run(settings: ServerSettings, listening: socket.socket) -> None:
         server_header=False,
         limit_concurrency=limits.connections,
         timeout_graceful_shutdown=int(limits.stop),
-        h11_max_incomplete_event_size=16 << 10,
+        h11_max_incomplete_event_size=limits.head,
         ssl_certfile=None if settings.tls is None else settings.tls.certificate,
         ssl_keyfile=None if settings.tls is None else settings.tls.key,
     )
@@ -51,6 +56,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host, port))
+        opened.listen()  # its address may be announced
     except OSError:
         opened.close()
         raise
@@ -63,6 +69,9 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, guarded: Guarded) -> None:
         super().__init__(config)
         self._guarded = guarded
+        limits = guarded.served.settings.limits
+        self._last = threading.Timer(limits.stop + limits.farewell, _cut_off)
+        self._last.daemon = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -80,7 +89,10 @@ class _Server(uvicorn.Server):
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit
+        if not self.should_exit:
+            self._last.start()
         self.should_exit = True
+        self._guarded.served.ends.set()
 
     async def _sweep(self) -> None:
         while True:
@@ -88,51 +100,7 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(_SWEEP)
 
 
-def _protocol(seconds: float) -> type[H11Protocol]:
-    """Return the protocol of a connection on which a request has to be there within a time."""
-
-    class TimedProtocol(H11Protocol):
-        """Ends a connection that opens, or begins a request, and goes on no further."""
-
-        _deadline: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._watch()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._watch()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._unwatch()
-            super().connection_lost(exc)
-
-        def _watch(self) -> None:
-            """Have a deadline while a request is awaited, and none while one is answered."""
-            is_answering = self.cycle is not None and not self.cycle.response_complete
-            is_upgraded = self.transport.get_protocol() is not self
-            if is_answering or is_upgraded:
-                self._unwatch()
-            elif self._deadline is None:
-                self._deadline = self.loop.call_later(seconds, self._expire)
-
-        def _expire(self) -> None:
-            self._deadline = None
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.abort()
-
-        def _unwatch(self) -> None:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
-
-    return TimedProtocol
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
-    )
-    for name in ("uvicorn.error", "websockets", "asyncio"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+def _cut_off() -> None:
+    """End the process, whatever its threads are at."""
+    _LOG.warning("What was under way is cut off.")
+    os._exit(0)
