@@ -11,7 +11,7 @@ from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import PlanRequest, make_whole
 from odfbuild.app.plan.sources import planned_bytes
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.odf.refs import DatasetAlias
@@ -119,7 +119,7 @@ def _recorded(
     from odfbuild.executors.runs.record import Recorder
     from odfbuild.executors.runs.scheduler import run
 
-    engine = spark_of(project)
+    engine = engine_of(project)
     site = site_of(project, engine)
     recorder = Recorder(project, plan, asking, progress)
     recording = Recording(project.workspace, recorder)

@@ -6,7 +6,7 @@ from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.executors.engine.analysis import Analyser
 from odfbuild.executors.engine.columns import Asker, ColumnsOf
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.events import DataSchema, SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import plain_schema
@@ -29,7 +29,7 @@ def ask_engine(project: Opened) -> Asker:
     """Return what asks the project's engine and keeps its answers in the workspace's cache."""
 
     def start() -> Analyser:
-        return spark_of(project)
+        return engine_of(project)
 
     answers = project.workspace.root / "cache" / "answers.sqlite"
     return Asker(start, engine_version(ENGINE) or "", Answers(answers))

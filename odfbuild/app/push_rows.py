@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from odfbuild.app.load_project import load
 from odfbuild.errors import EngineError, EngineFailedError, OdfBuildError, ProjectErrors, StateError
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import Multihash
@@ -280,7 +280,7 @@ class Pusher:
 
     def _started(self) -> Any:
         if self._engine is None:
-            self._engine = spark_of(self.project)
+            self._engine = engine_of(self.project)
         return self._engine
 
     def _soon(self, planned_bytes: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.app.load_project import load
 from odfbuild.errors import Diagnostic, ProjectErrors
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.testing.files import Tests, load_tests
 from odfbuild.executors.testing.model import On, RowCheck, SqlRule
 from odfbuild.odf.refs import DatasetAlias
@@ -73,7 +73,7 @@ def unit_tests(testing: Testing, *, merged: bool, jobs: int) -> "Iterator[Ran]":
     if not testing.tests.fixtures:
         return
     project, root = testing.project, testing.project.root
-    engine = spark_of(project)
+    engine = engine_of(project)
     with ExitStack() as stack:
         stack.callback(engine.close)
         engine.prepare(0)
@@ -113,7 +113,7 @@ def data_tests(testing: Testing) -> "Iterator[Result]":
     for check in testing.tests.checks:
         groups.setdefault((check.dataset, check.on), []).append(check)
     found: dict[int, Result] = {}
-    engine = spark_of(testing.project)
+    engine = engine_of(testing.project)
     try:
         if any(isinstance(check.rule, SqlRule) for check in testing.tests.checks):
             engine.prepare()

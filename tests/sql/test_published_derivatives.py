@@ -20,11 +20,7 @@ SAID = {
     "com.defillama.protocols.deriv": ("datafusion", "linear"),
     "community.youtube.videos.stats": ("datafusion", "linear"),
     "io.codex.tokens.prices": ("datafusion", "linear"),
-    "net.rocketpool.reth.mint-burn": (
-        "datafusion",
-        "whole (the query cannot be read)",
-        "syntax-error",
-    ),
+    "net.rocketpool.reth.mint-burn": ("datafusion", "linear"),
     "org.geonames.altnames": ("spark", "linear"),
     "org.geonames.cities.by-name": ("spark", "linear"),
 }

@@ -19,7 +19,7 @@ from odfbuild.executors.engine.provenance.chain import (
     origins,
     written_by,
 )
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -360,7 +360,7 @@ class _Steps:
 
     def _again(self) -> "ReplayEngine":
         if self._engine is None:
-            engine = spark_of(self._project)
+            engine = engine_of(self._project)
             self._closing.callback(engine.close)
             self._engine = engine
         return self._engine

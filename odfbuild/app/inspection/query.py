@@ -21,7 +21,7 @@ from odfbuild.executors.engine.protocol import (
     query_over,
 )
 from odfbuild.executors.engine.querier import Querier, QueryRequest
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataSlice, OffsetInterval, SetTransform, TransformInput
@@ -44,7 +44,7 @@ def answered(
     """
     with project.workspace.staging() as staging:
         request = QueryRequest(text=text, views=views, staging=staging, limit=limit)
-        engine: Querier = spark_of(project)
+        engine: Querier = engine_of(project)
         try:
             frame = engine.query(request)
         except EngineFailedError as error:
@@ -81,7 +81,7 @@ def try_queries(project: Opened, plan: Plan, rows: int) -> tuple[RowsTried, ...]
     asked = list(_changed(plan))
     if not asked:
         return ()
-    engine = spark_of(project)
+    engine = engine_of(project)
     try:
         return tuple(_tried(project, engine, alias, new, rows) for alias, new in asked)
     finally:

@@ -14,7 +14,7 @@ from odfbuild.app.maintenance.rewrite import (
 )
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -108,7 +108,7 @@ def carry_out_all(project: Opened, steps: Sequence[PreparedRewrite]) -> Iterator
     A rebuild waits for all that it reads: where that failed, it is left as it was.
     """
     failed: dict[DatasetId, DatasetAlias] = {}
-    engine = spark_of(project) if made_anew(steps) else None
+    engine = engine_of(project) if made_anew(steps) else None
     try:
         for step in steps:
             housekeeping = step.housekeeping

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.verify.run import inputs_first
 from odfbuild.odf.identity import DatasetId
 from odfbuild.project.opened import Opened
@@ -78,7 +78,7 @@ def restorations(
                         yield from ((dataset, each) for each in known)
                         continue
                     if engine is None:
-                        engine = spark_of(project)
+                        engine = engine_of(project)
                         engine.prepare()
                     found = restore(lost, losses.past, engine, project.workspace, reencode=reencode)
                     yield from ((dataset, each) for each in found)

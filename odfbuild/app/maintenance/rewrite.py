@@ -45,7 +45,7 @@ from odfbuild.state.partial_inputs import check_target
 if TYPE_CHECKING:
     from odfbuild.app.maintenance.full_rebuild import NewChain
     from odfbuild.executors.engine.context import Site
-    from odfbuild.executors.engine.spark.engine import SparkEngine
+    from odfbuild.executors.engine.registry import EnginesByName
     from odfbuild.planner.declared import Declared
 
 
@@ -171,7 +171,7 @@ def check_files(
 
 
 def carry_out(
-    project: Opened, prepared: PreparedRewrite, engine: "SparkEngine | None" = None
+    project: Opened, prepared: PreparedRewrite, engine: "EnginesByName | None" = None
 ) -> Multihash:
     """Do what was prepared and return the new head; without an engine, one is started if needed.
 
@@ -219,17 +219,17 @@ def _rewritten(
 
 
 def _made_anew(
-    project: Opened, dataset: Dataset, lent: "SparkEngine | None", prepared: PreparedRewrite
+    project: Opened, dataset: Dataset, lent: "EnginesByName | None", prepared: PreparedRewrite
 ) -> Multihash | None:
     """Run the step of a dataset without data; return the new head, None if nothing was made.
 
     Raises EmptySourceError if a root had records and would have none.
     """
     from odfbuild.app.apply_plan import site_of
-    from odfbuild.executors.engine.registry import spark_of
+    from odfbuild.executors.engine.registry import engine_of
     from odfbuild.executors.transform.step import transform
 
-    engine = lent or spark_of(project)
+    engine = lent or engine_of(project)
     try:
         engine.prepare()
         if prepared.chain is not None and prepared.chain.transform is None:

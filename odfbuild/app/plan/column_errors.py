@@ -46,6 +46,7 @@ from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.analysis.row_by_row import is_aggregate
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, integer
+from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.findings import QueryFinding, words
 from odfbuild.sql.text.parse import read, skeleton
 from odfbuild.sql.text.shape import Call, Literal, Select, TextPlace, walk
@@ -156,7 +157,12 @@ def _alike(each: Declared, made: DerivedColumns) -> object:
     """Return what definitions have in common that no types and no engine's analyser tell apart."""
     makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
     source = None if makes.source is None else (makes.source.read, makes.source.merge)
-    steps = ((step.alias, skeleton(step.text, compared=True)) for step in made.steps)
+    steps = (
+        (step.alias, step.engine, step.text)
+        if is_datafusion((step,))
+        else (step.alias, skeleton(step.text, compared=True))
+        for step in made.steps
+    )
     return makes.vocab, source, tuple(steps), tuple(made.inputs.items())
 
 

@@ -287,10 +287,10 @@ def _refused(
         found = {**refused_files(project, loaded.declared, plan, current), **found}
     if not asked.engine:
         return found
-    from odfbuild.executors.engine.registry import spark_of
+    from odfbuild.executors.engine.registry import engine_of
 
     sound = [each for each in loaded.declared if each.alias not in found]
-    with spark_of(project) as engine:
+    with engine_of(project) as engine:
         return {**refused_by_engine(project, sound, plan, engine, current), **found}
 
 

@@ -6,7 +6,7 @@ Any deterministic query can be asked about, whether or not this version can comp
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError
+from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
@@ -61,6 +61,17 @@ class PlacedQueryError(InvalidQueryError):
         super().__init__(what, why, fix)
         self.message = what if message is None else message
         self.at = at
+
+
+class RefusedQueryError(InvalidQueryError):
+    """A query that is refused for what its text says, with everything that was found in it."""
+
+    def __init__(self, found: tuple[Diagnostic, ...]) -> None:
+        super().__init__(found[0].what, found[0].why, found[0].fix)
+        self.found = found
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return self.found
 
 
 class EngineFaultError(EngineFailedError):

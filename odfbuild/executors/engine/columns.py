@@ -25,7 +25,7 @@ from odfbuild.executors.engine.analysis import (
     PlacedQueryError,
     QueryPlace,
 )
-from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.engine.protocol import IngestRequest, engine_version
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.chain.schema import schema_in_force, schema_of
 from odfbuild.odf.chain.state import ChainState
@@ -53,7 +53,8 @@ from odfbuild.odf.schema.ddl import column_lines, read_columns
 from odfbuild.odf.schema.types import inner
 from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.project.lock.state import Definitions
-from odfbuild.sql.text.steps import steps_of
+from odfbuild.sql.datafusion import is_datafusion
+from odfbuild.sql.text.steps import QueryStep, steps_of
 from odfbuild.state.memory.engine_answers import Answers
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Asker:
         """Return the data columns that a transform gives.  Raises EngineFailedError."""
         steps = steps_of(transform)
         form = [
-            [[each.alias, each.text, *each.temporal] for each in steps],
+            [[each.alias, each.text, *each.temporal, *_of_engine(each)] for each in steps],
             [[i.alias, column_lines(i.schema), to_mapping(i.vocab)] for i in inputs],
         ]
         question = Analysis(steps=steps, inputs=tuple(inputs), vocab=vocab)
@@ -128,7 +129,11 @@ class Asker:
                 return self._asked().ingest(request).schema
 
         query = None if source.preprocess is None else steps_of(source.preprocess)
-        steps = None if query is None else [[each.alias, each.text] for each in query]
+        steps = (
+            None
+            if query is None
+            else [[each.alias, each.text, *_of_engine(each)] for each in query]
+        )
         form = [to_mapping(source.read), steps, to_mapping(source.merge)]
         return self._answer("source", form, vocab, ask)
 
@@ -164,6 +169,11 @@ class Asker:
             return _refusal(error)  # not kept: another engine may answer
         self._answers.put(question, _written(answer))
         return answer
+
+
+def _of_engine(step: QueryStep) -> tuple[str, ...]:
+    """Return the engine of a step and its version, where it is not the one that is always asked."""
+    return (step.engine, engine_version(step.engine) or "") if is_datafusion((step,)) else ()
 
 
 def declares_columns(source: Source) -> bool:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_REVISION = 3  # grows with every change of a pinned setting, of a class of queries or of row order
+_REVISIONS: Final = {"spark": ("pyspark", 3), "datafusion": ("datafusion", 1)}
+"""The package of each engine, and a number that grows with every change of a pinned setting, of a
+class of queries or of row order."""
 
 POSITION_SHIFT: Final = 48
 """Bits of a position that are the offset; those before are the number of the input."""
@@ -213,9 +215,10 @@ def engine_version(name: str) -> str | None:
 
     Recorded in `SetTransform.transform.version`; looked up without importing the engine.
     """
-    if name != "spark":
+    if name not in _REVISIONS:
         return None
-    return f"{_installed('pyspark')}+odfbuild.{_REVISION}"
+    package, revision = _REVISIONS[name]
+    return f"{_installed(package)}+odfbuild.{revision}"
 
 
 @cache

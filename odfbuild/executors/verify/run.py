@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
@@ -294,7 +294,7 @@ def _engine(project: Opened, steps: "Sequence[RecordedStep]") -> "Iterator[Engin
     if not steps:
         yield None
         return
-    engine = spark_of(project)
+    engine = engine_of(project)
     try:
         pieces = (step.event.new_data for step in steps)
         engine.prepare(sum(piece.size for piece in pieces if piece is not None))

@@ -32,7 +32,7 @@ from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_fetch, check_prepare, check_reading
 from odfbuild.texts.suggest import Suggestions
 
-ENGINES = ("spark",)
+ENGINES = ("spark", "datafusion")
 
 _Steps = tuple[str | int, ...]
 

@@ -22,6 +22,7 @@ from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import DataSchema, DataTypeList, DataTypeMap, DataTypeStruct
 from odfbuild.odf.schema.types import inner
 from odfbuild.sql.columns.structs import GENERATORS
+from odfbuild.sql.datafusion import is_datafusion, step_findings
 from odfbuild.sql.findings import QueryFinding, Reason, words
 from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
 from odfbuild.sql.text.parse import skeleton
@@ -92,11 +93,15 @@ def examine(
             )
         else:
             statements.append(statement)
-            findings.extend(_statement_findings(number, statement, known))
-            findings.extend(_version_findings(number, step))
+            if is_datafusion(steps):
+                findings.extend(step_findings(steps, number, statement, known))
+            else:
+                findings.extend(_statement_findings(number, statement, known))
+                findings.extend(_version_findings(number, step))
             used |= dict.fromkeys(t.text for t in statement.tables if t.text in inputs)
         known += [step.alias] if step.alias else []
-    findings += _table_findings(steps, known)
+    if not is_datafusion(steps):
+        findings += _table_findings(steps, known)
     readable = len(statements) == len(steps) and bool(steps)
     return QueryFacts(
         steps=tuple(steps),
@@ -255,6 +260,8 @@ def examine_alike(
     A column that is called by a number or string of the text keeps a query from standing for
     others.
     """
+    if is_datafusion(steps):  # a string may name a table there
+        return examine(steps, inputs, op_columns)
     words = tuple((step.alias, skeleton(step.text)) for step in steps)
     key = (words, tuple(inputs), frozenset(op_columns))
     known = _KNOWN.get(key)
@@ -279,6 +286,8 @@ def columns_alike(
     """
     from odfbuild.sql.columns import columns_of
 
+    if is_datafusion(steps):
+        return columns_of(steps, inputs)
     words = tuple(
         (step.alias, _skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)
         for step in steps

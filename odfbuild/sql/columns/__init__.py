@@ -20,6 +20,7 @@ from odfbuild.sql.columns.output import (
     unknown_rows,
 )
 from odfbuild.sql.columns.relations import Relations
+from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
@@ -76,6 +77,8 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     Inputs have the columns that the query sees: for a query that names the operation column also
     the system columns.
     """
+    if is_datafusion(steps):
+        return _untold(inputs)
     tables = NamedRelations(inputs)
     reader = Relations(tables.rows)
     rows = RelationColumns([])
@@ -101,6 +104,21 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
         unknown_columns=tuple(reader.unknown_columns),
         unknown_functions=tuple(dict.fromkeys(reader.unknown_functions)),
         wrong_constants=tuple(dict.fromkeys(reader.wrong_constants)),
+    )
+
+
+def _untold(inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
+    """Return what is said of a query whose columns another engine tells: it may use any column."""
+    used = (
+        ColumnRef(name, field.name)
+        for name, schema in inputs.items()
+        for field in (() if schema is None else schema.fields)
+    )
+    return QueryColumns(
+        outputs=None,
+        shaping=frozenset(used),
+        star_inputs=frozenset(inputs),
+        unknown="DataFusion tells them when the query runs",
     )
 
 

@@ -90,6 +90,27 @@ class Statement:
     shape: QueryShape
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFusionStatement(Statement):
+    """One SELECT statement in DataFusion's dialect; its shape tells nothing but equal texts.
+
+    `sent` is the text for the engine: without comments, and with quotes around every name that it
+    would take for something else.  `carries` are the offsets in it at which columns are put first
+    in each SELECT list that has no star to bring them.
+    """
+
+    sent: str
+    carries: tuple[int, ...]
+
+    def carrying(self, columns: str) -> str:
+        """Return the text for the engine with some columns carried through every SELECT."""
+        parts, at = [], 0
+        for place in self.carries:
+            parts += [self.sent[at:place], f" {columns}, "]
+            at = place
+        return "".join([*parts, self.sent[at:]])
+
+
 class SqlTextError(ValueError):
     """The text is not one readable SELECT statement; `place` is where reading stopped."""
 

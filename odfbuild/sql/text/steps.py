@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from odfbuild.odf.events import TransformSql
-from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.statement import Statement
+
+DATAFUSION: Final = "datafusion"
+"""The engine whose dialect is read by rules of its own; all other texts are read as Spark's."""
 
 Keys: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
 """The tables that have versions, and the columns of the primary key of each."""
@@ -18,26 +20,35 @@ Keys: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
 class QueryStep:
     """One statement of a transform; only the last step has no alias ("SqlQueryStep").
 
-    `temporal` are the tables whose versions it may read ("TemporalTable"), equal in all steps.
+    `temporal` are the tables whose versions it may read ("TemporalTable"), equal in all steps, as
+    is `engine`, whose dialect the text is in.
     """
 
     alias: str | None
     text: str
     temporal: Keys = ()
+    engine: str = "spark"
 
     @cached_property
     def statement(self) -> Statement:
         """Return what the text says, which is read once.  Raises SqlTextError."""
+        if self.engine == DATAFUSION:
+            from odfbuild.sql.text.tree_datafusion import read as read_datafusion
+
+            return read_datafusion(self.text)
+        from odfbuild.sql.text.parse import read
+
         return read(self.text)
 
-    def __reduce__(self) -> tuple[type[QueryStep], tuple[str | None, str, Keys]]:
+    def __reduce__(self) -> tuple[type[QueryStep], tuple[str | None, str, Keys, str]]:
         """Copy the text alone: a copy in another process reads it for itself."""
-        return QueryStep, (self.alias, self.text, self.temporal)
+        return QueryStep, (self.alias, self.text, self.temporal, self.engine)
 
 
 def steps_of(transform: TransformSql) -> tuple[QueryStep, ...]:
     """Return the statements of a transform; a lone `query` is one step without alias."""
     keys = tuple((each.name, each.primary_key) for each in transform.temporal_tables or ())
+    engine = transform.engine
     if transform.queries is not None:
-        return tuple(QueryStep(step.alias, step.query, keys) for step in transform.queries)
-    return () if transform.query is None else (QueryStep(None, transform.query, keys),)
+        return tuple(QueryStep(step.alias, step.query, keys, engine) for step in transform.queries)
+    return () if transform.query is None else (QueryStep(None, transform.query, keys, engine),)

@@ -135,9 +135,9 @@ WRONG = {
         place="datasets/out.yaml:9:23: ",
     ),
     "an engine that is not there": Case(
-        files={OUTPUT: derivative(engine="datafusion")},
+        files={OUTPUT: derivative(engine="flink")},
         code="engine-not-installed",
-        says="the engine 'datafusion' is not installed",
+        says="the engine 'flink' is not installed",
         fix="installed engines: spark",
         place="datasets/out.yaml:13:17: ",
     ),

@@ -275,7 +275,7 @@ def record(shop: Workshop, version: str | None, engine: str = "spark") -> None:
 @pytest.fixture
 def older(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """Return the datasets, all made by a version before the installed one."""
-    monkeypatch.setattr(engines, "_REVISION", 99)
+    monkeypatch.setitem(engines._REVISIONS, "spark", ("pyspark", 99))
     return shop
 
 
@@ -305,7 +305,7 @@ def test_a_step_without_a_version_is_run_by_whatever_is_installed(shop: Workshop
     assert [each.findings for each in replayed(shop)] == [()] * 4
 
 
-@pytest.mark.parametrize("engine", ["flink", "datafusion"])
+@pytest.mark.parametrize("engine", ["flink", "risingwave"])
 def test_steps_of_engines_that_are_not_ours_are_told_and_no_finding(
     shop: Workshop, engine: str
 ) -> None:

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
+from odfbuild.errors import EngineFailedError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.analysis import Analysis
+from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
 from odfbuild.executors.engine.protocol import (
     CondenseRequest,
     IngestRequest,
@@ -47,17 +47,6 @@ _OF_INGEST = frozenset(
     }
 )
 _OF_ANALYSIS = tuple(reason for reason in Reason if reason is not Reason.NOT_LINEAR)
-
-
-class RefusedQueryError(InvalidQueryError):
-    """A query that is refused for what its text says, with everything that was found in it."""
-
-    def __init__(self, found: tuple[Diagnostic, ...]) -> None:
-        super().__init__(found[0].what, found[0].why, found[0].fix)
-        self.found = found
-
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return self.found
 
 
 class SparkEngine:

@@ -75,7 +75,7 @@ def test_whatever_is_lost_of_derivatives_comes_back(run: Inside, data: st.DataOb
 
 
 def test_nothing_lost_needs_no_engine(run: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.app.maintenance.restoration.spark_of", None)
+    monkeypatch.setattr("odfbuild.app.maintenance.restoration.engine_of", None)
     done = run("rebuild", "--restore")
     assert (done.code, done.out) == (
         0,

@@ -489,10 +489,10 @@ def test_a_query_of_an_engine_that_is_not_here_cannot_be_declared(
     second: Inside, tmp_path: Path
 ) -> None:
     event = set_transform(DERIVATIVE.dataset_id)
-    other = replace(event, transform=replace(event.transform, engine="datafusion"))
+    other = replace(event, transform=replace(event.transform, engine="flink"))
     take(second, chain_in(tmp_path / "a", DERIVATIVE, other), "in0", "--no-definition")
     done = refused(second, "datasets/in0.yaml would not hold", "in0")
-    assert "the engine 'datafusion' is not installed" in done.err
+    assert "the engine 'flink' is not installed" in done.err
     assert "--no-definition" in done.err
 
 

@@ -18,7 +18,11 @@ pytestmark = pytest.mark.skipif(
     not MANIFESTS, reason="the published manifests are not in ../shared"
 )
 
-OTHER_ENGINE = re.compile(r'"engine": "(?!spark)')
+WRONG_BY_ITSELF = {
+    "org.geonames.altnames",  # a query without the event time
+    "org.geonames.cities.by-name",
+}
+OTHER_ENGINE = re.compile(r'"engine": "(?!spark|datafusion)')
 
 
 def definitions(folder: Path) -> Iterator[tuple[Path, str, Any]]:
@@ -32,7 +36,7 @@ def inputs(content: Any) -> set[str]:
     return {i["datasetRef"] for e in content["metadata"] for i in e.get("inputs", ())}
 
 
-@pytest.mark.parametrize(("form", "number"), [("manifests", 13), ("manifests-ddl", 4)])
+@pytest.mark.parametrize(("form", "number"), [("manifests", 32), ("manifests-ddl", 14)])
 def test_all_is_planned_that_can_be(
     form: str,
     number: int,
@@ -46,7 +50,7 @@ def test_all_is_planned_that_can_be(
     shutil.copytree(top.parent / form, folder, dirs_exist_ok=True)
     run = Within(project, capsys, monkeypatch)
     done = run("plan", "-o", "json")
-    assert (done.code, done.err) == (1, "")
+    assert (done.code, done.err) == (int(form == "manifests"), "")
     plan = json.loads(done.out)
 
     declared = list(definitions(folder))
@@ -55,8 +59,9 @@ def test_all_is_planned_that_can_be(
         name
         for _, name, content in declared
         if OTHER_ENGINE.search(json.dumps(content))
-        or re.search(r"EthereumLogs|\bST_", json.dumps(content))
+        or re.search(r"EthereumLogs|\bST_|eth_try_decode", json.dumps(content))
         or names.count(name) > 1
+        or name in WRONG_BY_ITSELF
     }
     while True:  # what is not there, and what reads what is left out
         more = {n for _, n, c in declared if inputs(c) & wrong or inputs(c) - set(names)}
@@ -67,6 +72,9 @@ def test_all_is_planned_that_can_be(
     assert planned == set(names) - wrong
     assert len(planned) == number
 
+    if not wrong:
+        assert plan["gate"]["passed"] is True
+        return
     errors = [note for note in plan["notes"] if note["level"] == "error"]
     places = {each["source"]["file"] for each in errors}
     for path, name, _ in declared:

@@ -7,7 +7,13 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.slice_schema import slice_schema
-from odfbuild.executors.engine.analysis import AnalysedInput, Analysis, PlacedQueryError, QueryPlace
+from odfbuild.executors.engine.analysis import (
+    AnalysedInput,
+    Analysis,
+    PlacedQueryError,
+    QueryPlace,
+    RefusedQueryError,
+)
 from odfbuild.executors.engine.columns import (
     AnalysedColumns,
     Asker,
@@ -15,7 +21,7 @@ from odfbuild.executors.engine.columns import (
     data_schema,
     full_schema,
 )
-from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import SetVocab
 from odfbuild.odf.schema.ddl import column_lines, parse_ddl

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.changelog import InvalidChangelogError
 from odfbuild.executors.data.views import DatasetView
-from odfbuild.executors.engine.analysis import PlacedQueryError
+from odfbuild.executors.engine.analysis import PlacedQueryError, RefusedQueryError
 from odfbuild.executors.engine.querier import QueryRequest
-from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import LARGE
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.data.test_versions import HOURS, KEYS, histories

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.pairs import check_event_time
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
     TransformWork,
@@ -29,11 +30,7 @@ from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
 from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema
 from odfbuild.executors.engine.spark.transform.columns import check_columns
 from odfbuild.executors.engine.spark.transform.fine_times import note_fine
-from odfbuild.executors.engine.spark.transform.linear import (
-    check_event_time,
-    check_stable,
-    with_hint,
-)
+from odfbuild.executors.engine.spark.transform.linear import check_stable, with_hint
 from odfbuild.executors.engine.spark.transform.run import StepRun
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.arrow import to_arrow

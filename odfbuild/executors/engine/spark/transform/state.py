@@ -28,6 +28,7 @@ from odfbuild.executors.data.checkpoints import (
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, key_names, merged, number_names
+from odfbuild.executors.engine.arrow.pairs import check_event_time
 from odfbuild.executors.engine.protocol import TransformWork, engine_version
 from odfbuild.executors.engine.spark.admission import admitted, built
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
@@ -35,7 +36,7 @@ from odfbuild.executors.engine.spark.frames import cost, from_table
 from odfbuild.executors.engine.spark.ingest.merge_parts import Kinds, kinds_of
 from odfbuild.executors.engine.spark.transform.columns import check_columns
 from odfbuild.executors.engine.spark.transform.counting import OFFSETS, Counting, merged_text
-from odfbuild.executors.engine.spark.transform.linear import check_event_time, check_stable
+from odfbuild.executors.engine.spark.transform.linear import check_stable
 from odfbuild.executors.engine.spark.transform.result import (
     corrections,
     held,

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.analysis import RefusedQueryError
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError
 from odfbuild.odf.events import (
     DatasetVocabulary,

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.engine.spark.transform.linear import mended
+from odfbuild.executors.engine.arrow.pairs import mended
 from tests.support.oracles.transform import is_well_formed, replayed
 
 Row = tuple[int, int, int]

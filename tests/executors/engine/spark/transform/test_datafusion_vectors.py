@@ -1,4 +1,4 @@
-"""The cases of the reference's other engine, computed by Spark: rows, offsets and refusals.
+"""Cases of the reference's DataFusion engine, by Spark and by DataFusion: rows, offsets, refusals.
 
 Nullability is not compared: Spark calls every column of a result optional.
 """
@@ -12,6 +12,7 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.seal import seal
+from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DatasetKind, OffsetInterval, SqlQueryStep, TransformSql
@@ -31,21 +32,34 @@ CASES = load("transform-datafusion")["cases"]
 def test_a_case_of_the_reference_holds_on_spark(
     case: dict[str, Any], either_way: SparkEngine, tmp_path: Path
 ) -> None:
-    expected = case["expect"]
+    check_case(case, either_way, work_of(case, tmp_path))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
+def test_a_case_of_the_reference_holds_on_its_own_engine(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    check_case(case, DataFusionEngine(), work_of(case, tmp_path, "datafusion"))
+
+
+def check_case(
+    case: dict[str, Any], engine: SparkEngine | DataFusionEngine, work: TransformWork
+) -> None:
+    expected, folder = case["expect"], work.staging
     if expected.get("error") == "invalid query":
         with pytest.raises(InvalidQueryError):
-            either_way.transform(work_of(case, tmp_path))
+            engine.transform(work)
         return
-    frame = either_way.transform(work_of(case, tmp_path))
+    frame = engine.transform(work)
     now = Timestamp.parse(case["systemTime"])
     sealed = seal(
         frame, vocab=VOCAB, system_time=now, event_time=now, start=case["nextOffset"],
-        in_force=None, into=tmp_path / "slice.parquet", retires=True,
+        in_force=None, into=folder / "slice.parquet", retires=True,
     )  # fmt: skip
     if expected["data"] is None:
         assert (sealed.slices, expected["offsets"]) == ((), None)
         return
-    assert plain(pq.read_table(tmp_path / "slice.parquet")) == plain(table_of(expected["data"]))
+    assert plain(pq.read_table(folder / "slice.parquet")) == plain(table_of(expected["data"]))
     if "offsets" in expected:
         assert sealed.slice is not None
         interval = sealed.slice.offset_interval
@@ -57,7 +71,7 @@ def plain(table: pa.Table) -> tuple[list[tuple[str, pa.DataType]], list[dict[str
     return [(field.name, field.type) for field in table.schema], table.to_pylist()
 
 
-def work_of(case: dict[str, Any], folder: Path) -> TransformWork:
+def work_of(case: dict[str, Any], folder: Path, engine: str = "spark") -> TransformWork:
     inputs = []
     for each in case["inputs"]:
         tables = [table_of(piece) for piece in each["slices"]]
@@ -71,7 +85,7 @@ def work_of(case: dict[str, Any], folder: Path) -> TransformWork:
             )
         )
     steps = [SqlQueryStep(alias=each["alias"], query=each["query"]) for each in case["queries"]]
-    transform = TransformSql(engine="spark", queries=tuple(steps))
+    transform = TransformSql(engine=engine, queries=tuple(steps))
     return TransformWork(
         inputs=tuple(inputs),
         query=query_over(transform, inputs, VOCAB),

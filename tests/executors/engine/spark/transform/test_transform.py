@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.analysis import RefusedQueryError
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.errors import SparkQueryError
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.odf.events import OffsetInterval

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.engine.analysis import AnalysedInput, Analysis
+from odfbuild.executors.engine.analysis import AnalysedInput, Analysis, RefusedQueryError
 from odfbuild.executors.engine.context import Site
-from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.errors import SparkQueryError
 from odfbuild.executors.verify.history import RecordedHistories
 from odfbuild.executors.verify.replay import recorded_steps, replay

@@ -1,0 +1,167 @@
+"""The DataFusion engine: queries in this process, without Java."""
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from odfbuild.errors import EngineFailedError, InvalidQueryError
+from odfbuild.executors.data.fine_times import FineTimes, noting
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.rows import row_keys
+from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
+from odfbuild.executors.engine.datafusion import transform
+from odfbuild.executors.engine.datafusion.session import QueryContext, last_of, rows_of
+from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.planner.queries import PREPROCESS_INPUT
+from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
+from odfbuild.sql.findings import Reason
+from odfbuild.sql.text.steps import QueryStep, steps_of
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.inputs import Inputs
+
+_OF_INGEST = frozenset(
+    {
+        Reason.SYNTAX,
+        Reason.STEPS,
+        Reason.UNKNOWN_INPUT,
+        Reason.ENVIRONMENT,
+        Reason.ARGUMENTS,
+    }
+)
+_OF_ANALYSIS = tuple(reason for reason in Reason if reason is not Reason.NOT_LINEAR)
+
+
+class DataFusionEngine:
+    """What an Engine does with queries; the rows of sources are merged by another."""
+
+    def __init__(self) -> None:
+        self._cancelled = threading.Event()
+
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        """Return what a preprocess query gives, in the order of the source where there is one."""
+        facts = _facts(steps_of(work.query), [PREPROCESS_INPUT], _OF_INGEST)
+        noted = FineTimes()
+        with self._running(), noting(noted):
+            context = QueryContext(spill=True, clock=True)
+            schema = pa.schema([each.with_nullable(True) for each in work.source.schema])
+            texts = transform.texts_of(facts.steps)
+            found, held = [], []
+            for batch in work.source.batches():
+                held.append(batch.cast(schema))
+                if facts.is_linear and not facts.ordered:
+                    context.add(PREPROCESS_INPUT, pa.Table.from_batches(held, schema))
+                    found.append(rows_of(last_of(context, texts)))
+                    held = []
+            if held or not found:
+                context.add(PREPROCESS_INPUT, pa.Table.from_batches(held, schema))
+                found.append(rows_of(last_of(context, texts)))
+            rows = pa.concat_tables(found)
+        names = rows.column_names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidQueryError(
+                what=f"the preprocess query gives two columns named {twice!r}",
+                why="the columns of a dataset have different names",
+                fix="rename one of them with AS",
+            )
+        if not facts.is_linear and not facts.ordered:
+            keys = row_keys(rows)
+            rows = rows.take(_order(keys))
+        return replace(Frame.of(rows), cut=tuple(noted.first.values()))
+
+    def transform(self, work: TransformWork) -> Frame:
+        """Run one step of a transform over the new rows of its inputs."""
+        _admit(work)
+        with self._running():
+            if not work.query.facts.is_linear:
+                return transform.whole(work)
+            if not work.in_full:
+                return transform.linear(work)
+            if work.query.facts.names_op:
+                raise InvalidQueryError(
+                    what="a query of the event log does not correct what another one wrote",
+                    why="what it gives is a changelog, which this engine does not make anew",
+                    fix="odfbuild rebuild NAME makes the dataset anew by the new query",
+                )
+            return transform.whole(work)
+
+    def positions(self, work: TransformWork) -> Frame:
+        """Return the rows of a row-by-row step, with their positions; see `ReplayEngine`."""
+        _admit(work)
+        with self._running():
+            return transform.linear(work, (transform.POSITION,))
+
+    def results(self, work: TransformWork, many: "Sequence[Inputs]") -> "tuple[pa.Table, ...]":
+        """Return what the query of a step gives of selections of rows; see `ReplayEngine`."""
+        _admit(work)
+        with self._running():
+            return tuple(transform.results(work, many))
+
+    def validate(self, work: TransformWork) -> pa.Schema:
+        """Return the schema that the step would give, without reading rows."""
+        _admit(work)
+        with self._running():
+            return transform.step_schema(work)
+
+    def analyse(self, question: Analysis) -> pa.Schema:
+        """Return the columns that a query gives, whether or not a step could compute it."""
+        ops = {each.vocab.operation_type_column for each in question.inputs}
+        ops.add(question.vocab.operation_type_column)
+        aliases = [each.alias for each in question.inputs]
+        facts = examine(question.steps, aliases, ops)
+        found = diagnostics(facts, _OF_ANALYSIS)
+        if found:
+            raise RefusedQueryError(found)
+        raw = facts.names_op
+        inputs = {
+            each.alias: pa.schema(transform.visible(to_arrow(each.schema), each.vocab, raw=raw))
+            for each in question.inputs
+            if each.alias in facts.inputs
+        }
+        with self._running():
+            return transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
+
+    def cancel(self) -> None:
+        """Let the results of what runs now be thrown away."""
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """Do nothing: contexts end with their queries."""
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        if not self._cancelled.is_set():
+            yield
+        if self._cancelled.is_set():
+            raise EngineFailedError(
+                what="the step was interrupted",
+                why="the run was asked to end",
+                fix="run the same command again",
+            )
+
+
+def _order(keys: pa.Table) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
+
+
+def _admit(work: TransformWork) -> None:
+    if work.query.problems:
+        raise RefusedQueryError(work.query.problems)
+
+
+def _facts(
+    steps: Sequence[QueryStep], inputs: Collection[str], reasons: Collection[Reason]
+) -> QueryFacts:
+    facts = examine(steps, inputs, ())
+    found = diagnostics(facts, tuple(reasons))
+    if found:
+        raise RefusedQueryError(found)
+    return facts

@@ -1,0 +1,200 @@
+"""Contexts of DataFusion: what a query sees there, what it may use, and errors in our words.
+
+A context has the rows that it is given and nothing else: no files, network, settings or schema of
+its own, and, for a query that has to give the same rows again, no clock and no random numbers.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from odfbuild.errors import EngineFailedError, InvalidQueryError
+from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.fine_times import noting_column
+from odfbuild.executors.engine.analysis import EngineFaultError
+from odfbuild.executors.engine.datafusion.json_functions import READERS, function
+from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
+
+if TYPE_CHECKING:
+    import datafusion
+
+MEMORY: Final = 2 << 30
+"""Bytes that a query may take beside the rows that it is given."""
+
+_PINNED: Final = {
+    "datafusion.sql_parser.enable_ident_normalization": "false",
+    "datafusion.sql_parser.dialect": "generic",
+    "datafusion.execution.time_zone": "+00:00",
+    "datafusion.execution.batch_size": "8192",
+    "datafusion.execution.collect_statistics": "true",
+    "datafusion.catalog.information_schema": "false",
+}
+_BATCH: Final = 8192
+
+
+class QueryContext:
+    """One context; a query reads the tables that are added to it, by their exact names.
+
+    With `spill` what does not fit into memory goes to disk, by which the order of rows within
+    groups may change; without it such a query fails.  With `clock` it may ask for the time.
+    """
+
+    def __init__(self, *, spill: bool, clock: bool, memory: int = MEMORY) -> None:
+        import datafusion
+
+        runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
+        runtime = runtime.with_disk_manager_os() if spill else runtime.with_disk_manager_disabled()
+        config = datafusion.SessionConfig(dict(_PINNED)).with_target_partitions(1)
+        config = config.with_default_catalog_and_schema("odf", "odf")
+        self._context = datafusion.SessionContext(config, runtime)
+        self._options = datafusion.SQLOptions()
+        self._options = self._options.with_allow_ddl(False).with_allow_dml(False)
+        self._options = self._options.with_allow_statements(False)
+        for name in sorted(ENVIRONMENT if clock else ENVIRONMENT | VOLATILE):
+            self._context.deregister_udf(name)
+        for name, (_, kind) in READERS.items():
+            arguments = [pa.string(), pa.string()]
+            made = datafusion.udf(function(name), arguments, kind, "immutable", name)
+            self._context.register_udf(made)
+
+    def add(self, name: str, rows: pa.Table) -> None:
+        """Make rows readable by a name."""
+        batches = [each for each in rows.to_batches(max_chunksize=_BATCH) if each.num_rows]
+        empty = pa.RecordBatch.from_arrays(
+            [pa.array([], each.type) for each in rows.schema], schema=rows.schema
+        )
+        quoted = '"' + name.replace('"', '""') + '"'
+        self._context.deregister_table(quoted)
+        self._context.register_record_batches(quoted, [batches or [empty]])
+
+    def name(self, name: str, frame: "datafusion.DataFrame") -> None:
+        """Make what a query gives readable by a name."""
+        quoted = '"' + name.replace('"', '""') + '"'
+        self._context.deregister_table(quoted)
+        self._context.register_view(quoted, frame)
+
+    def query(self, text: str) -> "datafusion.DataFrame":
+        """Return a query, analysed but not run.  Raises InvalidQueryError."""
+        with engine_errors("read the query"):
+            return self._context.sql_with_options(text, self._options)
+
+
+def columns(frame: "datafusion.DataFrame") -> pa.Schema:
+    """Return the columns of a query as they are stored, all nullable."""
+    with engine_errors("read the query"):
+        found = frame.schema()
+    return pa.schema([pa.field(each.name, stored(each.name, each.type)) for each in found])
+
+
+def rows_of(frame: "datafusion.DataFrame") -> pa.Table:
+    """Run a query and return its rows, as they are stored."""
+    schema = columns(frame)
+    with engine_errors("run the query"):
+        batches = [each.to_pyarrow() for each in frame.execute_stream()]
+    return pa.Table.from_batches([_as(each, schema) for each in batches], schema)
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    found = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        noting_column(field.name)
+        found.append(_conformed(column, field.type))
+    return pa.RecordBatch.from_arrays(found, schema=schema)
+
+
+def _conformed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_timestamp(column.type) and column.type.tz != "UTC":
+        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+    return conform(column, kind)
+
+
+def stored(name: str, kind: Any) -> pa.DataType:
+    """Return the type in which values are stored: times in milliseconds of UTC, plain texts.
+
+    Raises InvalidQueryError for a type that no slice has.
+    """
+    if pa.types.is_dictionary(kind):
+        return stored(name, kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("ms", "UTC")
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, stored(name, each.type)) for each in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.list_(stored(name, kind.value_type))
+    if pa.types.is_null(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
+        raise InvalidQueryError(
+            what=f"column {name!r} has the type {kind}, which cannot be stored",
+            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
+            fix=f'give it a type: cast(... as varchar) as "{name}"',
+        )
+    if pa.types.is_map(kind) or pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
+        raise InvalidQueryError(
+            what=f"column {name!r} has the type {kind}, which this engine does not store",
+            why="queries of DataFusion give numbers, text, bytes, times, lists and structs here",
+            fix="take the values out of it: map_keys(...), map_values(...)",
+        )
+    return kind
+
+
+@contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """Tell errors of DataFusion in our words."""
+    try:
+        yield
+    except (InvalidQueryError, EngineFailedError):
+        raise
+    except (MemoryError, OSError) as error:
+        raise _failed(doing, str(error)) from None
+    except Exception as error:
+        text = " ".join(str(error).split())
+        if "Resources exhausted" in text:
+            raise EngineFailedError(
+                what=f"could not {doing}: it needs more than {MEMORY >> 20} MB of memory",
+                why="a query over all rows is worked out in memory, so that it gives the same rows "
+                "wherever it runs",
+                fix="read fewer rows or columns, in a dataset of its own, or write the query for "
+                "`engine: spark`",
+            ) from None
+        raise InvalidQueryError(
+            what=f"could not {doing}: {_plain(text)}",
+            why="DataFusion refuses the query, or what it does with these rows; names are "
+            "compared with their letter case",
+            fix="correct the query",
+        ) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, and no Exception
+            raise
+        raise EngineFaultError(*_failed(doing, str(error)).args) from None
+
+
+def _failed(doing: str, text: str) -> EngineFailedError:
+    return EngineFailedError(
+        what=f"could not {doing}: {_plain(text)}",
+        why="DataFusion failed",
+        fix="run the same command again; if it fails again, write the query in another way",
+    )
+
+
+def _plain(text: str) -> str:
+    for prefix in ("DataFusion error: ", "Error during planning: ", "Schema error: "):
+        text = text.removeprefix(prefix)
+    return text if len(text) <= 500 else text[:500] + " ..."
+
+
+def last_of(context: QueryContext, texts: Sequence[tuple[str | None, str]]) -> Any:
+    """Return the last of some steps, given by alias and text; each sees those before it."""
+    frame = None
+    for alias, text in texts:
+        frame = context.query(text)
+        if alias is not None:
+            context.name(alias, frame)
+    assert frame is not None  # noqa: S101 - a query has a step
+    return frame

@@ -1,0 +1,346 @@
+"""Steps of transforms: rows one by one, or the difference of two results.
+
+A query that works row by row runs over pieces of the new rows, one after the other, so that many of
+them need little memory; operation and position of each row go through it.  Any other one runs over
+all rows that stand, sorted by all their columns: what it gives then depends on their values alone,
+and neither on the portions in which they came nor on what replaced what.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from odfbuild.errors import EngineFailedError, InvalidQueryError
+from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.fine_times import FineTimes, noting
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.lookup import in_millis
+from odfbuild.executors.data.parquet import scan_slices
+from odfbuild.executors.data.rows import difference, is_orderly, row_keys
+from odfbuild.executors.engine.arrow.keyed import sides
+from odfbuild.executors.engine.arrow.pairs import check_event_time, given_operations, mended
+from odfbuild.executors.engine.datafusion.session import (
+    MEMORY,
+    QueryContext,
+    columns,
+    last_of,
+    rows_of,
+)
+from odfbuild.executors.engine.inputs import Inputs
+from odfbuild.executors.engine.protocol import (
+    POSITION_SHIFT,
+    TransformInputFrame,
+    TransformWork,
+    system_columns,
+)
+from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.types import is_optional
+from odfbuild.sql.text.statement import DataFusionStatement
+from odfbuild.sql.text.steps import QueryStep
+
+OPERATION: Final = "__odf_op"
+POSITION: Final = "__odf_pos"
+_PIECE: Final = 1 << 18  # rows that a query looks at one by one together
+_SMALL: Final = 64 << 20  # bytes of a result that is held in memory
+
+
+def texts_of(
+    steps: Sequence[QueryStep], carried: Sequence[str] = ()
+) -> tuple[tuple[str | None, str], ...]:
+    """Return alias and text for the engine of each step; some columns may be carried through."""
+    names = ", ".join(f'"{each}"' for each in carried)
+    found = []
+    for step in steps:
+        statement = step.statement
+        assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
+        found.append((step.alias, statement.carrying(names) if carried else statement.sent))
+    return tuple(found)
+
+
+# Row by row
+
+
+def linear(work: TransformWork, also: Sequence[str] = ()) -> Frame:
+    """Return the changes of a step that looks at new rows one by one; `also` are carried columns.
+
+    Raises InvalidQueryError.
+    """
+    raw, op = work.query.facts.names_op, work.vocab.operation_type_column
+    noted = FineTimes()
+    with noting(noted):
+        batches = mended(_arranged(work), op, POSITION) if not raw else _arranged(work)
+        names, first = _names_of(work), next(batches)
+        kept = first.schema.empty_table().select([*names, *also]).schema
+        held, size = [first.select(kept.names)], first.nbytes
+        for batch in batches:
+            held.append(batch.select(kept.names))
+            size += batch.nbytes
+            if size > _SMALL:
+                rest = (each.select(kept.names) for each in batches)
+                return replace(_written(work, kept, held, rest), cut=tuple(noted.first.values()))
+    table = pa.Table.from_batches(held, kept)
+    return replace(Frame.of(table), cut=tuple(noted.first.values()))
+
+
+def _written(
+    work: TransformWork,
+    schema: pa.Schema,
+    held: Sequence[pa.RecordBatch],
+    rest: Iterable[pa.RecordBatch],
+) -> Frame:
+    path = work.staging / f"rows-{uuid4().hex}.parquet"
+    with pq.ParquetWriter(path, schema, compression="snappy", write_page_checksum=True) as writer:
+        for part in (held, rest):
+            for batch in part:
+                writer.write_batch(batch)
+    return Frame.at(path, schema=schema)
+
+
+def _names_of(work: TransformWork) -> list[str]:
+    return list(step_schema(work).names)
+
+
+def _arranged(work: TransformWork) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of the result and the position, in the order of positions."""
+    raw, op = work.query.facts.names_op, work.vocab.operation_type_column
+    context = QueryContext(spill=True, clock=False)
+    texts = texts_of(work.query.steps, _hidden(raw=raw))
+    names = _names_of(work)
+    sources = [each for each in work.inputs if each.alias in work.query.facts.inputs]
+    for each in sources:
+        context.add(each.alias, _seen(each, raw=raw).empty_table())
+    yield _in_order(rows_of(last_of(context, texts)), names, op, work.vocab, raw=raw)
+    for number, each in enumerate(work.inputs):
+        if each not in sources:
+            continue
+        for piece in _pieces(each, number, raw=raw):
+            context.add(each.alias, piece)
+            found = rows_of(last_of(context, texts))
+            yield _in_order(found, names, op, work.vocab, raw=raw)
+        context.add(each.alias, _seen(each, raw=raw).empty_table())
+
+
+def _in_order(
+    rows: pa.Table, names: Sequence[str], op: str, vocab: DatasetVocabulary, *, raw: bool
+) -> pa.RecordBatch:
+    """Return rows by position; those of one position, which are made of one row, by value."""
+    keys = row_keys(rows.select([name for name in names if name in rows.column_names]))
+    keys = keys.add_column(0, POSITION, rows.column(POSITION))
+    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
+    rows = rows.take(order).combine_chunks()
+    if not raw:
+        operations = rows.column(OPERATION)
+    elif op in rows.column_names:
+        operations = given_operations(rows.column(op), op)
+    else:
+        operations = pa.chunked_array([pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)])
+    found = [operations, *(rows.column(name) for name in [*names[1:], POSITION])]
+    table = pa.table([each.combine_chunks() for each in found], names=[*names, POSITION])
+    batches = table.to_batches()
+    batch = batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+    check_event_time(batch, vocab)
+    return batch
+
+
+def _pieces(source: TransformInputFrame, number: int, *, raw: bool) -> Iterator[pa.Table]:
+    """Yield the new rows of an input as queries see them, with what is carried through first."""
+    if source.interval is None or not source.paths:
+        return
+    vocab, seen = source.vocab, _seen(source, raw=raw)
+    held: list[pa.RecordBatch] = []
+    for batch in scan_slices(source.paths, schema=source.schema):
+        offsets = batch.column(vocab.offset_column).cast(pa.int64())
+        within = pc.and_(
+            pc.greater_equal(offsets, source.interval.start),
+            pc.less_equal(offsets, source.interval.end),
+        )
+        carried = {
+            OPERATION: batch.column(vocab.operation_type_column).cast(pa.int32()),
+            POSITION: pc.add(offsets, pa.scalar(number << POSITION_SHIFT, pa.int64())),
+        }
+        found = [
+            carried[each.name] if each.name in carried else conform(batch[each.name], each.type)
+            for each in seen
+        ]
+        held.append(pa.RecordBatch.from_arrays(found, schema=seen).filter(within))
+        if sum(each.num_rows for each in held) >= _PIECE:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _hidden(*, raw: bool) -> tuple[str, ...]:
+    return (POSITION,) if raw else (OPERATION, POSITION)
+
+
+def _seen(source: TransformInputFrame, *, raw: bool) -> pa.Schema:
+    """Return the columns of an input: those carried through, then those that queries see."""
+    kinds = {OPERATION: pa.int32(), POSITION: pa.int64()}
+    carried = [pa.field(name, kinds[name]) for name in _hidden(raw=raw)]
+    return pa.schema([*carried, *visible(to_arrow(source.schema), source.vocab, raw=raw)])
+
+
+def visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[pa.Field]:
+    """Return the columns that a query sees: event time and data, or all of the event log."""
+    system = () if raw else system_columns(vocab)
+    return [pa.field(each.name, in_millis(each.type)) for each in schema if each.name not in system]
+
+
+# The whole result
+
+
+def whole(work: TransformWork) -> Frame:
+    """Return the changes of a step that compares its whole result with what the dataset holds.
+
+    Raises InvalidQueryError, InvalidChangelogError, and EngineFailedError where there are too many
+    rows for the memory.
+    """
+    found = sides(work, most=MEMORY)
+    if found is None:
+        raise EngineFailedError(
+            what="the rows of the inputs do not fit into memory",
+            why=f"a query that looks at several rows is worked out over all of them, in "
+            f"{MEMORY >> 20} MB",
+            fix="read fewer rows or columns, in a dataset of its own, or write the query for "
+            "`engine: spark`, which works by the keys that a step touches",
+        )
+    noted = FineTimes()
+    with noting(noted):
+        (after,) = results(work, found.after)
+    if not is_orderly(after.schema):
+        raise InvalidQueryError(
+            what="the query gives lists or structs of more than one row",
+            why="such results are compared with what the dataset holds, by columns of one value",
+            fix="select their parts, or a text of them: array_to_string(...)",
+        )
+    held = after.schema.empty_table() if found.held is None else _as(found.held, after.schema)
+    changes = difference(held, after, op=work.vocab.operation_type_column)
+    for batch in changes.to_batches():
+        check_event_time(batch, work.vocab)
+    cut = tuple(noted.first.values())
+    return replace(Frame.of(changes), read=found.read, cut=cut)
+
+
+def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
+    """Yield what the query gives of each of some selections of rows, as the dataset stores it."""
+    texts = texts_of(work.query.steps)
+    for inputs in many:
+        context = QueryContext(spill=False, clock=False)
+        for alias, rows in inputs.items():
+            context.add(alias, _by_value(rows))
+        yield _complete(rows_of(last_of(context, texts)), work)
+
+
+def _by_value(rows: pa.Table) -> pa.Table:
+    """Return rows in an order that their values alone decide."""
+    keys = row_keys(rows)
+    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
+    return rows.take(order).combine_chunks()
+
+
+def _complete(rows: pa.Table, work: TransformWork) -> pa.Table:
+    """Return the event time and the columns in order; those that the dataset has are not lost."""
+    time = work.vocab.event_time_column
+    rows = rows.select([time, *(name for name in rows.column_names if name != time)])
+    stored = () if work.in_force is None else work.in_force.fields
+    gone = {*system_columns(work.vocab), *rows.column_names}
+    retired = (each for each in stored if each.name not in gone and is_optional(each.type))
+    for each in to_arrow(DataSchema(tuple(retired))):
+        rows = rows.append_column(each.name, pa.nulls(rows.num_rows, in_millis(each.type)))
+    return rows
+
+
+def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return stored rows with the columns that the query gives now; what is not there is null."""
+    there = set(rows.column_names)
+    found = [
+        conform(rows.column(each.name).combine_chunks(), each.type)
+        if each.name in there
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.Table.from_arrays(found, schema=schema)
+
+
+# Columns
+
+
+def step_schema(work: TransformWork) -> pa.Schema:
+    """Return the columns that a step gives, all nullable, without reading rows."""
+    inputs = {
+        each.alias: pa.schema(visible(to_arrow(each.schema), each.vocab, raw=_raw(work)))
+        for each in work.inputs
+        if each.alias in work.query.facts.inputs
+    }
+    return result_schema(work.query.steps, inputs, work.vocab, raw=_raw(work))
+
+
+def _raw(work: TransformWork) -> bool:
+    return work.query.facts.names_op
+
+
+def result_schema(
+    steps: Sequence[QueryStep],
+    inputs: dict[str, pa.Schema],
+    vocab: DatasetVocabulary,
+    *,
+    raw: bool,
+) -> pa.Schema:
+    """Return operation, event time and the other columns of a result.  Raises InvalidQueryError."""
+    context = QueryContext(spill=False, clock=False)
+    for alias, schema in inputs.items():
+        context.add(alias, schema.empty_table())
+    found = columns(last_of(context, texts_of(steps)))
+    _check(found, vocab, raw=raw)
+    op, time = vocab.operation_type_column, vocab.event_time_column
+    others = [each for each in found if each.name not in {op, time}]
+    return pa.schema([pa.field(op, pa.int32()), found.field(time), *others])
+
+
+def _check(found: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> None:
+    twice = next((name for name in found.names if found.names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidQueryError(
+            what=f"the query gives two columns named {twice!r}",
+            why="the columns of a dataset have different names",
+            fix="rename one of them with AS",
+        )
+    reserved = {vocab.offset_column, vocab.system_time_column}
+    reserved |= set() if raw else {vocab.operation_type_column}
+    for name in found.names:
+        if name in reserved:
+            raise InvalidQueryError(
+                what=f"the query gives a column named {name!r}",
+                why="that is a system column: it is written when the step is committed",
+                fix="leave it out, or rename it with AS",
+            )
+    op, time = vocab.operation_type_column, vocab.event_time_column
+    if op in found.names and not pa.types.is_integer(found.field(op).type):
+        raise InvalidQueryError(
+            what=f"{op!r} is {found.field(op).type} in the query's result",
+            why="operations are the numbers 0 to 3",
+            fix="pass the op of the input through as it is",
+        )
+    times = [each.name for each in found if _is_time(each.type)]
+    if time not in times:
+        kind = f"{found.field(time).type}, not a date or timestamp" if time in found.names else ""
+        raise InvalidQueryError(
+            what=f"{time!r} is {kind} in the query's result"
+            if kind
+            else f"the query gives no column {time!r}",
+            why="every record of a dataset has an event time",
+            fix=f"select {' or '.join(times)} as {time}, or name that column in SetVocab"
+            if times
+            else f"select the {time} of the input as well",
+        )
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))

@@ -1,0 +1,326 @@
+"""Parser of one SQL text in DataFusion's dialect into a Statement.
+
+What the engine might read otherwise than it is read here does not reach it: comments are left out,
+names that are also words of SQL, and names of tables in single quotes, are put in double quotes,
+and forms of strings that only one of the two knows are refused.  Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from odfbuild.sql.text.shape import Literal, Name, TextPlace, Unknown
+from odfbuild.sql.text.statement import DataFusionStatement, SqlTextError, Token
+
+_WORDS: Final = frozenset({"from", "offset", "limit", "order", "group", "where", "union"})
+"""Words that DataFusion takes for the next clause where they stand in a list of columns."""
+_CLOCK: Final = frozenset({"current_date", "current_time", "current_timestamp"})
+_SELECT: Final = frozenset({"expressions", "from_", "where", "with_"})
+_SUBQUERY: Final = frozenset({"this", "alias", "with_"})
+_TABLE: Final = frozenset({"this", "alias"})
+_UNION: Final = frozenset({"this", "expression", "distinct", "with_"})
+_CLAUSES: Final = {
+    "distinct": "DISTINCT",
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "joins": "JOIN",
+    "laterals": "LATERAL",
+}
+
+
+@lru_cache(maxsize=256)
+def read(text: str) -> DataFusionStatement:
+    """Return what the text says.  Raises SqlTextError."""
+    try:
+        return _Reader(text).statement()
+    except RecursionError:
+        place = TextPlace(0, 1, 1, 1)
+        raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
+
+
+@lru_cache(maxsize=1)
+def _dialect() -> Any:
+    import sqlglot
+
+    return sqlglot.Dialect.get_or_raise("")
+
+
+class _Reader:
+    """One pass over tokens and tree; kept as a class only to share both."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = self._tokenize(text)
+        while self.tokens and _kind(self.tokens[-1]) == "SEMICOLON":
+            self.tokens.pop()
+        self._check_tokens()
+        self.starts: list[tuple[int, int]] = []  # of each token: in the text sent, and here
+        self.sent = "".join(self._sent())
+        self.words = self._tokenize(self.sent)
+        self.tree = self._parse()
+        self.bars: list[Name] = []
+        self.visited: list[Any] = []
+
+    def statement(self) -> DataFusionStatement:
+        from sqlglot import exp
+
+        self._relation(self.tree)
+        selects = list(self.tree.find_all(exp.Select))
+        if len(selects) > len(self.visited):
+            self._bar("a subquery in an expression", "SELECT")
+        if self.tree.find(exp.Window):
+            self._bar("a window function (OVER)", "OVER")
+        starts = [each.end + 1 for each in self.words if _kind(each) == "SELECT"]
+        if len(starts) != len(selects):
+            self._bar("this form of statement", "SELECT")
+        carries = () if self.bars else tuple(self._carries(starts))
+        calls = tuple(self._calls())
+        parts = {each.alias for each in self.tree.find_all(exp.CTE)}
+        tables = [each for each in self.tree.find_all(exp.Table) if each.name not in parts]
+        return DataFusionStatement(
+            text=self.text,
+            tokens=tuple(map(_token, self.tokens)),
+            selects=tuple(starts),
+            stars=(),
+            alias_lists=(),
+            tables=tuple(self._named(each, each.db or None) for each in tables),
+            columns=tuple(
+                self._named(each, each.table or None) for each in self.tree.find_all(exp.Column)
+            ),
+            aliases=tuple(
+                self._named(each, None, each.alias) for each in self.tree.find_all(exp.Alias)
+            ),
+            relations=frozenset(
+                parts
+                | {each.alias_or_name for each in tables}
+                | {each.alias for each in self.tree.find_all(exp.Subquery) if each.alias}
+            ),
+            calls=calls,
+            empty_calls=(),
+            words=tuple(
+                Name(each.text.lower(), self._place(each.start, len(each.text)))
+                for each in self.words
+                if _kind(each) not in {"IDENTIFIER", "STRING"} and each.text.lower() in _CLOCK
+            ),
+            bars=tuple(dict.fromkeys(self.bars)),
+            outputs=self._outputs(),
+            ordered=bool(self.tree.args.get("order")),
+            unites=self.tree.find(exp.Union) is not None,
+            shape=Unknown("a query of DataFusion", (Literal("text", self.sent),)),
+            sent=self.sent,
+            carries=carries,
+        )
+
+    # Reading
+
+    def _tokenize(self, text: str) -> list[Any]:
+        from sqlglot.errors import TokenError
+
+        try:
+            tokens: list[Any] = _dialect().tokenize(text)
+        except TokenError:
+            place = TextPlace.of(self.text, len(self.text.rstrip()), 1)
+            message = "the text ends inside a string, a quoted name or a comment"
+            raise SqlTextError("syntax-error", message, place) from None
+        return tokens
+
+    def _check_tokens(self) -> None:
+        if not self.tokens:
+            raise SqlTextError("syntax-error", "the query is empty", TextPlace(0, 1, 1, 1))
+        for before, each in zip([None, *self.tokens], self.tokens, strict=False):
+            kind, at = _kind(each), each.start
+            if kind == "SEMICOLON":
+                self._refuse("several-statements", "there is more than one statement", at)
+            if kind == "HINT" or ("`" in each.text and kind != "STRING") or kind == "PARAMETER":
+                message = f"{each.text!r} is not read here; names go in double quotes"
+                self._refuse("syntax-error", message, at)
+            joined = before is not None and before.end + 1 == at and kind == "STRING"
+            if joined and _kind(before) == "VAR" and before.text.lower() != "x":
+                message = f"a string with the prefix {before.text!r} is not read here"
+                self._refuse("syntax-error", message, before.start)
+        first = next((t for t in self.tokens if _kind(t) != "L_PAREN"), self.tokens[0])
+        if _kind(first) not in {"SELECT", "WITH"}:
+            message = f"a query starts with SELECT or WITH, not with {first.text!r}"
+            self._refuse("not-a-select", message, first.start)
+
+    def _refuse(self, code: str, message: str, at: int) -> None:
+        raise SqlTextError(code, message, TextPlace.of(self.text, at, 1))
+
+    def _sent(self) -> Iterator[str]:
+        """Yield the parts of the text for the engine."""
+        quoted, size, end = set(self._quoted()), 0, 0
+        for number, token in enumerate(self.tokens):
+            gap = "".join(" \n"[each == "\n"] for each in self.text[end : token.start])
+            word = self.text[token.start : token.end + 1]
+            if number in quoted:
+                word = '"' + token.text.replace('"', '""') + '"'
+            self.starts.append((size + len(gap), token.start))
+            size, end = size + len(gap) + len(word), token.end + 1
+            yield gap
+            yield word
+
+    def _quoted(self) -> Iterator[int]:
+        """Yield the numbers of tokens that are names and do not look so to the engine."""
+        lists: list[str] = [""]  # of each parenthesis that is open, the clause that is in it
+        for number, token in enumerate(self.tokens):
+            kind = _kind(token)
+            before = _kind(self.tokens[number - 1]) if number else ""
+            if kind == "L_PAREN":
+                lists.append("")
+            elif kind == "R_PAREN":
+                del lists[-1:]
+                lists = lists or [""]
+            elif self._is_table(kind, before, lists[-1]) or (
+                lists[-1] == "SELECT" and self._is_column(number, before)
+            ):
+                yield number
+            elif kind in {"SELECT", "WHERE", "ON", "GROUP_BY", "ORDER_BY", "HAVING", "LIMIT"}:
+                lists[-1] = kind
+            elif kind == "JOIN" or (kind == "FROM" and before != "DISTINCT"):
+                lists[-1] = "FROM" if lists[-1] else ""
+
+    def _is_table(self, kind: str, before: str, clause: str) -> bool:
+        is_next = before in {"FROM", "JOIN", "COMMA"}
+        return kind == "STRING" and clause == "FROM" and is_next
+
+    def _is_column(self, number: int, before: str) -> bool:
+        """Tell whether a word in a list of columns is one of them, and not the next clause."""
+        token, rest = self.tokens[number], self.tokens[number + 1 :]
+        if _kind(token) in {"IDENTIFIER", "STRING"} or token.text.lower() not in _WORDS:
+            return False
+        follows = _kind(rest[0]) if rest else ""
+        return before in {"COMMA", "SELECT"} and follows in {"ALIAS", "COMMA", "FROM"}
+
+    def _parse(self) -> Any:
+        from sqlglot import exp
+        from sqlglot.errors import ParseError
+
+        try:
+            parsed = _dialect().parser().parse(self.words, self.sent)
+        except ParseError as error:
+            found = error.errors[0] if error.errors else {}
+            near = str(found.get("highlight") or "")
+            line, column = int(found.get("line") or 1), int(found.get("col") or 1)
+            starts = [0, *(n + 1 for n, letter in enumerate(self.sent) if letter == "\n")]
+            at = starts[min(line, len(starts)) - 1] + max(column - len(near), 0)
+            message = f"the text cannot be read at {near!r}" if near else "the text ends too early"
+            raise SqlTextError("syntax-error", message, self._place(at, len(near))) from None
+        except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            place = self._place(0, 1)
+            raise SqlTextError("syntax-error", "the text cannot be read", place) from None
+        tree = parsed[0] if len(parsed) == 1 else None
+        if not isinstance(tree, exp.Query):
+            raise SqlTextError("not-a-select", "this is not a SELECT", self._place(0, 1))
+        return tree
+
+    # The shape: what is row by row, and what is not
+
+    def _relation(self, node: Any) -> None:
+        from sqlglot import exp
+
+        self._common(node)
+        if isinstance(node, exp.Select):
+            self.visited.append(node)
+            self._extra(node, _SELECT)
+            if any(each.is_star for each in node.expressions[1:]):
+                self._bar("a star behind other columns", "STAR")
+            source = node.args.get("from_")
+            if source is None:
+                self._bar("SELECT without FROM", "SELECT")
+            else:
+                self._relation(source.this)
+        elif isinstance(node, exp.Union):
+            self._extra(node, _UNION)
+            if node.args.get("distinct"):
+                self._bar("UNION without ALL", "UNION")
+            self._relation(node.this)
+            self._relation(node.expression)
+        elif isinstance(node, exp.Subquery):
+            self._extra(node, _SUBQUERY)
+            self._named_only(node)
+            self._relation(node.this)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            self._extra(node, _TABLE)
+            self._named_only(node)
+        else:
+            self._bar("a table function, VALUES, INTERSECT or EXCEPT", "SELECT")
+
+    def _common(self, node: Any) -> None:
+        """Read the common table expressions of a query."""
+        with_ = node.args.get("with_")
+        if with_ is None:
+            return
+        if with_.args.get("recursive"):
+            self._bar("WITH RECURSIVE", "RECURSIVE")
+        for part in with_.expressions:
+            self._extra(part, frozenset({"this", "alias"}))
+            self._named_only(part)
+            self._relation(part.this)
+
+    def _named_only(self, node: Any) -> None:
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            self._bar("a list of column names", "ALIAS")
+
+    def _extra(self, node: Any, known: frozenset[str]) -> None:
+        for key, value in node.args.items():
+            if value and key not in known:
+                clause = _CLAUSES.get(key, key.rstrip("_").upper())
+                self._bar(clause, clause.replace(" ", "_"))
+
+    def _bar(self, clause: str, kind: str) -> None:
+        at = next((each for each in self.words if _kind(each) == kind), self.words[0])
+        self.bars.append(Name(clause, self._place(at.start, len(at.text))))
+
+    def _carries(self, starts: Sequence[int]) -> Iterator[int]:
+        """Yield where the lists without a star begin: a star is then the first item of its list."""
+        ends = {each.end + 1: number for number, each in enumerate(self.words)}
+        for start in starts:
+            following = self.words[ends[start] + 1 : ends[start] + 4]
+            kinds = [_kind(each) for each in following]
+            if kinds[:1] != ["STAR"] and kinds[1:3] != ["DOT", "STAR"]:
+                yield start
+
+    # Names and places
+
+    def _calls(self) -> Iterator[Name]:
+        for token, after in zip(self.words, self.words[1:], strict=False):
+            is_name = _kind(token) != "STRING" and token.text[:1].replace("_", "a").isalpha()
+            if _kind(after) == "L_PAREN" and is_name:
+                yield Name(token.text.lower(), self._place(token.start, len(token.text)))
+
+    def _named(self, node: Any, qualifier: str | None, name: str | None = None) -> Name:
+        spot: dict[str, Any] = next((each.meta for each in node.walk() if "start" in each.meta), {})
+        start = int(spot.get("start", 0))
+        text = node.name if name is None else name
+        return Name(text, self._place(start, int(spot.get("end", start)) + 1 - start), qualifier)
+
+    def _outputs(self) -> tuple[str, ...] | None:
+        from sqlglot import exp
+
+        items = self.tree.selects
+        if any(each.is_star or not isinstance(each, exp.Alias | exp.Column) for each in items):
+            return None
+        return tuple(each.alias_or_name for each in items)
+
+    def _place(self, at: int, length: int) -> TextPlace:
+        """Return a place in the user's text, given one in the text for the engine."""
+        number = max(bisect_right(self.starts, (at, len(self.text))) - 1, 0)
+        sent, start = self.starts[number]
+        return TextPlace.of(self.text, start + max(at - sent, 0), length)
+
+
+def _kind(token: Any) -> str:
+    return str(token.token_type.name)
+
+
+def _token(token: Any) -> Token:
+    column = token.col - (token.end - token.start)
+    return Token(_kind(token), token.text, token.start, token.end, token.line, column)
