@@ -15,14 +15,13 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
 from odfbuild.planner.queries import Examined, check_queries, question
 from odfbuild.project.checks.queries import examined
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
 from odfbuild.sql.analysis.facts import examine_alike
 from odfbuild.sql.findings import Reason
 from odfbuild.state.memory.engine_answers import Answers
-
-ENGINE = "spark"
 
 
 def ask_engine(project: Opened) -> Asker:
@@ -32,7 +31,7 @@ def ask_engine(project: Opened) -> Asker:
         return engine_of(project)
 
     answers = project.workspace.root / "cache" / "answers.sqlite"
-    return Asker(start, engine_version(ENGINE) or "", Answers(answers))
+    return Asker(start, engine_version(DEFAULT_ENGINE) or "", Answers(answers))
 
 
 def engine_findings(

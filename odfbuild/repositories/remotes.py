@@ -10,9 +10,9 @@ repository is of that one.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from importlib import import_module
 from typing import Protocol, TypeAlias, TypeVar, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import DatasetId
@@ -28,6 +28,7 @@ from odfbuild.odf.refs import (
 from odfbuild.project.config.repositories import (
     SCHEMES,
     RepositorySettings,
+    is_writable,
     url_problem,
     with_slash,
 )
@@ -38,7 +39,6 @@ from odfbuild.texts.suggest import did_you_mean
 T = TypeVar("T")
 
 Repositories: TypeAlias = Mapping[str, RepositorySettings]
-_WRITABLE = ("file", "s3", "s3+http", "s3+https", "odf+http", "odf+https")
 
 
 class UnknownRepositoryError(StateError):
@@ -114,7 +114,7 @@ class RemoteDataset:
     def target(self) -> ChainTarget:
         """Return the way to write to it.  Raises ReadOnlyRepositoryError."""
         found = open_dataset(self.url, self.settings)
-        if urlsplit(self.url).scheme not in _WRITABLE or not hasattr(found, "push"):
+        if not is_writable(self.url) or not hasattr(found, "push"):
             raise ReadOnlyRepositoryError(
                 what=f"nothing can be pushed to {self}",
                 why=f"what is spoken to over {urlsplit(self.url).scheme} is only read",
@@ -148,58 +148,28 @@ def find_repository(name: str, repositories: Repositories) -> RepositorySettings
 
 def open_repository(settings: RepositorySettings) -> DatasetRepository:
     """Return the way to a repository; nothing is asked for yet."""
-    url, scheme = settings.url, urlsplit(settings.url).scheme
-    match scheme:
-        case "file":
-            from odfbuild.repositories.transports.folder import FolderRepository
-
-            return FolderRepository(path_of(url))
-        case "http" | "https":
-            from odfbuild.repositories.transports.http import HttpRepository
-
-            return HttpRepository(url, token_for(url, settings.name), name=settings.name)
-        case "s3" | "s3+http" | "s3+https":
-            from odfbuild.repositories.transports.object_store import ObjectRepository
-
-            return ObjectRepository(url, settings.region)
-        case "ipfs" | "ipns" | "ipfs+http" | "ipfs+https" | "ipns+http" | "ipns+https":
-            from odfbuild.repositories.transports.ipfs import repository_at
-
-            return repository_at(url, settings.gateway)
-        case "odf+http" | "odf+https":
-            from odfbuild.repositories.transports.odf_server import OdfServer
-
-            return OdfServer(url, token_for(url, settings.name), settings.name)
-        case _:
-            raise _unspoken(url)
+    return _transport(settings.url).open_repository(settings)
 
 
 def open_dataset(url: str, settings: RepositorySettings) -> ChainSource:
     """Return the way to the dataset at a URL, by what is known of its repository."""
-    name = settings.name or None
-    match urlsplit(url).scheme:
-        case "file":
-            from odfbuild.repositories.transports import folder
+    return _transport(url).open_dataset(url, settings)
 
-            return folder.dataset_at(path_of(url))
-        case "http" | "https":
-            from odfbuild.repositories.transports import http
 
-            return http.dataset_at(url, token_for(url, name), name)
-        case "s3" | "s3+http" | "s3+https":
-            from odfbuild.repositories.transports import object_store
+class _Transport(Protocol):
+    """A module of `transports`."""
 
-            return object_store.dataset_at(url, settings.region)
-        case "ipfs" | "ipns" | "ipfs+http" | "ipfs+https" | "ipns+http" | "ipns+https":
-            from odfbuild.repositories.transports.ipfs import ipfs_dataset
+    def open_repository(self, settings: RepositorySettings) -> DatasetRepository: ...
 
-            return ipfs_dataset(url, settings.gateway)
-        case "odf+http" | "odf+https":
-            from odfbuild.repositories.transports import odf_server
+    def open_dataset(self, url: str, settings: RepositorySettings) -> ChainSource: ...
 
-            return odf_server.dataset_at(url, token_for(url, name), name)
-        case _:
-            raise _unspoken(url)
+
+def _transport(url: str) -> _Transport:
+    """Return the module for the scheme of a URL.  Raises InvalidRepositoryUrlError."""
+    known = SCHEMES.get(urlsplit(url).scheme)
+    if known is None:
+        raise _unspoken(url)
+    return cast(_Transport, import_module(f"odfbuild.repositories.transports.{known.transport}"))
 
 
 def resolve(ref: DatasetRefAny, repositories: Repositories) -> RemoteDataset | None:
@@ -273,8 +243,3 @@ def _unspoken(url: str) -> InvalidRepositoryUrlError:
         why=f"known are {', '.join(SCHEMES)}",
         fix="correct the beginning of the URL",
     )
-
-
-def path_of(url: str) -> Path:
-    """Return the folder that a URL of the scheme `file` names."""
-    return Path(unquote(urlsplit(url).path))

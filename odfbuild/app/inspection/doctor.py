@@ -22,6 +22,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import made_by_another, may_have_wrong_rows
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.opened import Opened
 from odfbuild.state.gc import find_leftovers, tree_bytes
 from odfbuild.state.workspace import MissingHeadError
@@ -359,7 +360,7 @@ def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Ite
 
 def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Checkup]:
     try:
-        installed = engine_version("spark") or ""
+        installed = engine_version(DEFAULT_ENGINE) or ""
     except PackageNotFoundError:
         return  # which is told already
     others: dict[str, list[str]] = {}
@@ -371,7 +372,7 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Checkup]:
         cause = may_have_wrong_rows(state, states, installed)
         if cause is not None:
             wrong.setdefault(cause.value, []).append(str(alias))
-        elif transform.engine != "spark" or made_by_another(transform, installed):
+        elif (own := engine_version(transform.engine)) is None or made_by_another(transform, own):
             others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
     for what, names in wrong.items():
         yield Checkup(

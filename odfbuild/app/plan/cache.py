@@ -22,6 +22,7 @@ from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import watermark_at
+from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
 from odfbuild.project.config.permissions import policy_mark
 from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
 from odfbuild.project.opened import Opened
@@ -171,12 +172,12 @@ def source_of(
 def at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
     """Return the derivatives whose next step changes nothing, as no head has moved since."""
     heads = {state.dataset: state.head for state in current.values()}
-    return recall_empty_steps(project.workspace.root, heads, engines()["spark"])
+    return recall_empty_steps(project.workspace.root, heads, engines()[DEFAULT_ENGINE])
 
 
 def engines() -> dict[str, str]:
     """Return the installed engines and their versions."""
-    return {"spark": engine_version("spark") or ""}
+    return {name: engine_version(name) or "" for name in ENGINES}
 
 
 def cache(project: Opened) -> Path:

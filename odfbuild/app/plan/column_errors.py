@@ -38,6 +38,7 @@ from odfbuild.planner.diff.query_change import made_by_another
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.changes import Assessment, Judged
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from odfbuild.sql.columns import OutputColumn, QueryColumns
 
 
-_ENGINE = "spark"
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
 _JUDGED = ("no-event-time", "event-time-column")
@@ -180,7 +180,7 @@ def refused_by_engine(
     changed = _changed(plan)
     if not changed or not declared:
         return {}
-    version = engine_version(_ENGINE) or ""
+    version = engine_version(DEFAULT_ENGINE) or ""
     answers = Answers(project.workspace.root / "cache" / "answers.sqlite")
     with closing(answers):
         asker = Asker(lambda: engine, version, answers)

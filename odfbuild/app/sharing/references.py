@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import ProtocolError, StateError
 from odfbuild.odf.identity import DatasetId
@@ -17,6 +17,7 @@ from odfbuild.odf.refs import (
     parse_any_ref,
     parse_push_target,
 )
+from odfbuild.project.config.repositories import is_writable
 from odfbuild.project.opened import Opened
 from odfbuild.repositories.remotes import (
     RemoteDataset,
@@ -31,8 +32,6 @@ from odfbuild.state.memory.origins import Origin, origin_of
 
 if TYPE_CHECKING:
     from odfbuild.project.config.repositories import RepositorySettings
-
-_WRITABLE: Final = ("file", "s3", "s3+http", "s3+https", "odf+http", "odf+https")
 
 
 class NoOriginError(StateError):
@@ -187,16 +186,14 @@ def _writable_origin(project: Opened, origin: Origin) -> str | None:
     remote = None
     with suppress(UnknownRepositoryError):  # which was taken out of the settings
         remote = None if origin.pull is None else remote_of(project, origin.pull)
-    if remote is None or remote.url.partition(":")[0] not in _WRITABLE:
+    if remote is None or not is_writable(remote.url):
         return None
     return str(remote)
 
 
 def _only(project: Opened, alias: DatasetAlias) -> str:
     repositories: Mapping[str, RepositorySettings] = project.config.repositories
-    writable = [
-        name for name, each in repositories.items() if each.url.partition(":")[0] in _WRITABLE
-    ]
+    writable = [name for name, each in repositories.items() if is_writable(each.url)]
     if len(writable) == 1:
         return writable[0]
     several = f"there are several repositories: {', '.join(writable)}"

@@ -24,6 +24,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.project.config.engines import ENGINES
 from odfbuild.sql.query import Query, QueryInput
 
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-_REVISIONS: Final = {"spark": ("pyspark", 3), "datafusion": ("datafusion", 1)}
-"""The package of each engine, and a number that grows with every change of a pinned setting, of a
-class of queries or of row order."""
 
 POSITION_SHIFT: Final = 48
 """Bits of a position that are the offset; those before are the number of the input."""
@@ -215,10 +212,8 @@ def engine_version(name: str) -> str | None:
 
     Recorded in `SetTransform.transform.version`; looked up without importing the engine.
     """
-    if name not in _REVISIONS:
-        return None
-    package, revision = _REVISIONS[name]
-    return f"{_installed(package)}+odfbuild.{revision}"
+    known = ENGINES.get(name)
+    return None if known is None else f"{_installed(known.distribution)}+odfbuild.{known.revision}"
 
 
 @cache

@@ -1,24 +1,29 @@
-"""Registry of engines: those that a project configures, as one; each query goes to its own.
+"""Registry of engines: those of a project, as one; each query goes to the engine that it names.
 
-Sources are merged, and questions answered, by Spark; what is in DataFusion's dialect is run by
-DataFusion, in this process.  Neither is imported, nor started, before it is needed.
+Sources are merged, and questions answered, by the default engine.  None is imported, nor started,
+before it is needed.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.analysis import Analyser
 from odfbuild.executors.engine.protocol import (
     CondenseRequest,
+    Engine,
     IngestRequest,
     RawQueryWork,
+    ReplayEngine,
     TransformWork,
 )
+from odfbuild.executors.engine.querier import Querier
 from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.events import TransformSql
+from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
 from odfbuild.project.opened import Opened
-from odfbuild.sql.text.steps import DATAFUSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +31,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from odfbuild.executors.engine.analysis import Analysis
-    from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
     from odfbuild.executors.engine.inputs import Inputs
     from odfbuild.executors.engine.querier import QueryRequest
-    from odfbuild.executors.engine.spark.engine import SparkEngine
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class QueryEngine(ReplayEngine, Analyser, Protocol):
+    """What is asked of an engine for its own queries; see `Engine`."""
+
+    def raw_query(self, work: RawQueryWork) -> Frame: ...
+
+    def transform(self, work: TransformWork) -> Frame: ...
+
+    def validate(self, work: TransformWork) -> "pa.Schema": ...
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class DefaultEngine(Engine, ReplayEngine, Analyser, Querier, Protocol):
+    """What is asked of the engine of all that is not a query for another."""
+
+    def prepare(self, planned_bytes: int | None = None) -> None:
+        """Start without waiting for it; `planned_bytes` is how much will be read."""
 
 
 def check_master(project: Opened) -> None:
@@ -46,58 +70,45 @@ def check_master(project: Opened) -> None:
 
 def engine_of(project: Opened) -> "EnginesByName":
     """Return the engines, none started yet.  Raises MasterNotPermittedError."""
-    from odfbuild.executors.engine.spark.engine import SparkEngine
-
     check_master(project)
-    spark = project.spark
-    return EnginesByName(
-        SparkEngine(
-            project.workspace.cache,
-            master=spark.master,
-            memory=spark.memory,
-            resident=spark.resident,
-        )
-    )
+    return EnginesByName(project)
 
 
 class EnginesByName:
-    """An Engine made of Spark, which starts when it is first needed, and of DataFusion."""
+    """An Engine made of those of `ENGINES`; as a context, it is closed at the end."""
 
-    def __init__(self, spark: "SparkEngine") -> None:
-        self._spark = spark
-        self._datafusion: DataFusionEngine | None = None
+    def __init__(self, project: Opened) -> None:
+        self._project = project
+        self._default: DefaultEngine = _opened(project, DEFAULT_ENGINE)
+        self._others: dict[str, QueryEngine] = {}
 
     def prepare(self, planned_bytes: int | None = None) -> None:
-        """Start Java without waiting for it."""
-        self._spark.prepare(planned_bytes)
+        """Start the default engine without waiting for it."""
+        self._default.prepare(planned_bytes)
 
     def ingest(self, request: IngestRequest) -> Frame:
         query = request.preprocess
-        if query is None or query.engine != DATAFUSION:
-            return self._spark.ingest(request)
-        rows, plain = self._preprocessed(request, request.source, query)
-        return _offering(self._spark.ingest(plain), rows)
+        if query is None or not _is_other(query.engine):
+            return self._default.ingest(request)
+        rows = self._preprocessed(request, request.source, query)
+        return _offering(self._default.ingest(replace(_merging(request), source=rows)), rows)
 
     def ingest_together(
         self, request: IngestRequest, sources: Sequence[Frame]
     ) -> tuple[Frame, ...]:
         query = request.preprocess
-        if query is None or query.engine != DATAFUSION:
-            return self._spark.ingest_together(request, sources)
-        done = [self._preprocessed(request, each, query)[0] for each in sources]
-        plain = replace(request, preprocess=None, infer=False)
-        found = self._spark.ingest_together(plain, done)
+        if query is None or not _is_other(query.engine):
+            return self._default.ingest_together(request, sources)
+        done = [self._preprocessed(request, each, query) for each in sources]
+        found = self._default.ingest_together(_merging(request), done)
         return tuple(_offering(each, rows) for each, rows in zip(found, done, strict=True))
 
-    def _preprocessed(
-        self, request: IngestRequest, source: Frame, query: TransformSql
-    ) -> tuple[Frame, IngestRequest]:
+    def _preprocessed(self, request: IngestRequest, source: Frame, query: TransformSql) -> Frame:
         work = RawQueryWork(source=source, query=query, staging=request.staging)
-        rows = self._own().raw_query(work)
-        return rows, replace(request, source=rows, preprocess=None, infer=False)
+        return self._of(query.engine).raw_query(work)
 
     def condense(self, request: CondenseRequest) -> "tuple[Path, ...]":
-        return self._spark.condense(request)
+        return self._default.condense(request)
 
     def raw_query(self, work: RawQueryWork) -> Frame:
         return self._of(work.query.engine).raw_query(work)
@@ -121,37 +132,48 @@ class EnginesByName:
         return self._of(question.steps[0].engine).analyse(question)
 
     def query(self, request: "QueryRequest") -> Frame:
-        """Return the rows of the answer to a question, which is one of Spark SQL."""
-        return self._spark.query(request)
+        """Return the rows of the answer to a question in the dialect of the default engine."""
+        return self._default.query(request)
 
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> tuple[Result, ...]:
-        return self._spark.spread(function, items)
+        return self._default.spread(function, items)
 
     def cancel(self) -> None:
-        self._spark.cancel()
-        if self._datafusion is not None:
-            self._datafusion.cancel()
+        for each in (self._default, *self._others.values()):
+            each.cancel()
 
     def close(self) -> None:
-        self._spark.close()
+        for each in (self._default, *self._others.values()):
+            each.close()
 
-    def __enter__(self) -> "EnginesByName":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _of(self, name: str) -> "SparkEngine | DataFusionEngine":
-        return self._own() if name == DATAFUSION else self._spark
+    def _of(self, name: str) -> "DefaultEngine | QueryEngine":
+        if not _is_other(name):
+            return self._default
+        if name not in self._others:
+            self._others.setdefault(name, _opened(self._project, name))
+        return self._others[name]
 
-    def _own(self) -> "DataFusionEngine":
-        if self._datafusion is None:
-            from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 
-            self._datafusion = DataFusionEngine()
-        return self._datafusion
+def _is_other(name: str) -> bool:
+    return name != DEFAULT_ENGINE and name in ENGINES
+
+
+def _opened(project: Opened, name: str) -> Any:
+    module = import_module(f"odfbuild.executors.engine.{ENGINES[name].module}")
+    return module.open_engine(project)
+
+
+def _merging(request: IngestRequest) -> IngestRequest:
+    """Return the request to merge what another engine has preprocessed."""
+    return replace(request, preprocess=None, infer=False)
 
 
 def _offering(merged: Frame, rows: Frame) -> Frame:

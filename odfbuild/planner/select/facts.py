@@ -23,17 +23,10 @@ from odfbuild.planner.plan import Append, Move, Plan
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.select.methods import Selectable
 from odfbuild.planner.select.select import SelectionGraph
-from odfbuild.planner.select.tree import SourceKind, StateFlag
+from odfbuild.planner.select.sources import SourceKind, kind_of_url
+from odfbuild.planner.select.tree import StateFlag
 
 _NONE: frozenset[StateFlag] = frozenset()
-_SCHEMES = {
-    "http": SourceKind.HTTP,
-    "https": SourceKind.HTTP,
-    "ftp": SourceKind.FTP,
-    "ftps": SourceKind.FTP,
-    "sftp": SourceKind.FTP,
-    "file": SourceKind.FILE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +133,7 @@ def _sources(events: Iterable[MetadataEvent]) -> Iterator[SourceKind]:
 def _fetched(step: FetchStep) -> SourceKind:
     match step:
         case FetchStepUrl():
-            scheme = step.url.strip().partition(":")[0].lower()
-            return _SCHEMES.get(scheme, SourceKind.URL)
+            return kind_of_url(step.url)
         case FetchStepFilesGlob():
             return SourceKind.FILE
         case FetchStepContainer():

@@ -17,6 +17,7 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import is_name
 from odfbuild.planner.plan.changes import ChangeClass
+from odfbuild.planner.select.sources import SourceKind
 from odfbuild.planner.select.tree import (
     AllOf,
     AnyOf,
@@ -29,7 +30,6 @@ from odfbuild.planner.select.tree import (
     NameSelector,
     Reach,
     Selector,
-    SourceKind,
     StateFlag,
     Without,
     atoms,

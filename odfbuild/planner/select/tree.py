@@ -40,19 +40,6 @@ class StateFlag(Enum):
     DIVERGED = "diverged"
 
 
-class SourceKind(Enum):
-    """Where the data of a root dataset comes from; `url` is of a scheme that is not known."""
-
-    HTTP = "http"
-    FTP = "ftp"
-    FILE = "file"
-    URL = "url"
-    CONTAINER = "container"
-    MQTT = "mqtt"
-    ETHEREUM = "ethereum"
-    PUSH = "push"
-
-
 @dataclass(frozen=True, slots=True)
 class NameSelector:
     """The dataset of this name; if there is none, the selector of the project with this name."""

@@ -30,9 +30,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import in_effect
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_fetch, check_prepare, check_reading
+from odfbuild.project.config.engines import ENGINES
 from odfbuild.texts.suggest import Suggestions
-
-ENGINES = ("spark", "datafusion")
 
 _Steps = tuple[str | int, ...]
 

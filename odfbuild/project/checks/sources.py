@@ -32,6 +32,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.schema.types import type_name, unhashable
+from odfbuild.planner.select.sources import URL_SCHEMES
 from odfbuild.project.checks.containers import check_container
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.read_steps import check_read
@@ -115,7 +116,6 @@ def _check_form(form: str | None, path: KeyPath, findings: Findings) -> None:
 
 _Steps = tuple[str | int, ...]
 
-_SCHEMES = ("file", "http", "https", "ftp", "ftps")
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _INTEGERS = (
     *(events.DataTypeInt8, events.DataTypeInt16, events.DataTypeInt32, events.DataTypeInt64),
@@ -219,7 +219,7 @@ def _check_url(url: str, path: _Steps, findings: Findings) -> None:
     if url.lstrip().startswith("${{"):
         return
     found = _URL.match(url.strip())
-    if found is not None and found[1].lower() in _SCHEMES:
+    if found is not None and found[1].lower() in URL_SCHEMES:
         return
     what = (
         f"urls of the scheme '{found[1]}' are not supported"
@@ -230,7 +230,7 @@ def _check_url(url: str, path: _Steps, findings: Findings) -> None:
         "unsupported-source",
         path,
         what,
-        f"this version of odfbuild fetches {', '.join(_SCHEMES)} only",
+        f"this version of odfbuild fetches {', '.join(URL_SCHEMES)} only",
         "use the http(s) address of the same file, or download it and use FilesGlob"
         if found is not None
         else "write it with its scheme, such as https://; of files, use FilesGlob",
@@ -239,14 +239,15 @@ def _check_url(url: str, path: _Steps, findings: Findings) -> None:
 
 def _check_headers(fetch: FetchStepUrl, path: _Steps, findings: Findings) -> None:
     scheme = fetch.url.strip().partition(":")[0].lower()
-    if fetch.headers and scheme in _SCHEMES and not scheme.startswith("http"):
+    known = URL_SCHEMES.get(scheme)
+    if fetch.headers and known is not None and not known.takes_headers:
         findings.refuse(
             "request-headers",
             path,
             f"urls of the scheme '{scheme}' are asked for without headers",
             "headers are a part of HTTP, and these would be left out without a word",
             "remove them"
-            if scheme == "file"
+            if known.module is None
             else "remove them; user and password go into the url, ${{ env.USER }}:...@",
         )
 

@@ -22,27 +22,43 @@ from odfbuild.project.yaml import Value
 
 Trust: TypeAlias = Literal["signed", "remembered", "any"]
 
-SCHEMES: Final = (
-    "file",
-    "http",
-    "https",
-    "s3",
-    "s3+http",
-    "s3+https",
-    "odf+http",
-    "odf+https",
-    "ipfs",
-    "ipns",
-    "ipfs+http",
-    "ipfs+https",
-    "ipns+http",
-    "ipns+https",
-)
 DEFAULT_TRUST: Final = "remembered"
 _TRUST: Final = ("any", "remembered", "signed")  # each asks for more than the one before
 _KEYS = ("url", "trust", "witnesses", "region", "gateway")
 _EXAMPLES = "https://data.example.org/odf, s3://bucket/odf, s3+https://host/bucket, file:///srv/odf"
 _SPACE = re.compile(r"\s")
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryScheme:
+    """A scheme of URLs: its module in `repositories/transports`, and whether that can push."""
+
+    transport: str
+    is_writable: bool = False
+
+
+SCHEMES: Final[Mapping[str, RepositoryScheme]] = {
+    "file": RepositoryScheme("folder", is_writable=True),
+    "http": RepositoryScheme("http"),
+    "https": RepositoryScheme("http"),
+    "s3": RepositoryScheme("object_store", is_writable=True),
+    "s3+http": RepositoryScheme("object_store", is_writable=True),
+    "s3+https": RepositoryScheme("object_store", is_writable=True),
+    "odf+http": RepositoryScheme("odf_server", is_writable=True),
+    "odf+https": RepositoryScheme("odf_server", is_writable=True),
+    "ipfs": RepositoryScheme("ipfs"),
+    "ipns": RepositoryScheme("ipfs"),
+    "ipfs+http": RepositoryScheme("ipfs"),
+    "ipfs+https": RepositoryScheme("ipfs"),
+    "ipns+http": RepositoryScheme("ipfs"),
+    "ipns+https": RepositoryScheme("ipfs"),
+}
+
+
+def is_writable(url: str) -> bool:
+    """Say whether a repository at a URL may be pushed to."""
+    scheme = SCHEMES.get(urlsplit(url).scheme)
+    return scheme is not None and scheme.is_writable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

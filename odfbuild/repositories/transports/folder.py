@@ -11,10 +11,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from odfbuild.host.files import open_descriptor, open_regular
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias, is_name
+from odfbuild.project.config.repositories import RepositorySettings
 from odfbuild.repositories.transports.simple import SimpleTarget
 from odfbuild.state.chain.heads import HEAD, LocalHeads
 from odfbuild.state.files.disk import Disk, pending
@@ -140,6 +142,20 @@ class FolderRepository:
                 fix="mount it, or correct the URL of the repository: odfbuild repo list",
             ) from error
         return sorted(filter(is_name, found))
+
+
+def open_repository(settings: RepositorySettings) -> FolderRepository:
+    """Return the repository that a URL of the scheme `file` names."""
+    return FolderRepository(_path_of(settings.url))
+
+
+def open_dataset(url: str, settings: RepositorySettings) -> SimpleTarget:  # noqa: ARG001
+    """Return the dataset that a URL of the scheme `file` names."""
+    return dataset_at(_path_of(url))
+
+
+def _path_of(url: str) -> Path:
+    return Path(unquote(urlsplit(url).path))
 
 
 def dataset_at(folder: Path) -> SimpleTarget:

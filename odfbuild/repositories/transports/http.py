@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 from odfbuild.host.client_logs import silence_clients
 from odfbuild.host.pace import Deadline, SlowError
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.config.repositories import RepositorySettings
 from odfbuild.repositories.addresses import is_inside, joined, origin_of, parsed
-from odfbuild.repositories.credentials import way_to_give
+from odfbuild.repositories.credentials import token_for, way_to_give
 from odfbuild.repositories.protocol import RangeRefusedError, ReadOnlyRepositoryError
 from odfbuild.repositories.transports.simple import SimpleSource
 from odfbuild.state.remote.errors import (
@@ -235,6 +236,18 @@ class HttpRepository:
             why="a plain web server takes no files",
             fix="push to where its files come from: a folder, a bucket, or an ODF server",
         )
+
+
+def open_repository(settings: RepositorySettings) -> HttpRepository:
+    """Return the repository of these settings."""
+    url, name = settings.url, settings.name
+    return HttpRepository(url, token_for(url, name), name=name)
+
+
+def open_dataset(url: str, settings: RepositorySettings) -> SimpleSource:
+    """Return the dataset at a URL, which ends with a slash."""
+    name = settings.name or None
+    return dataset_at(url, token_for(url, name), name)
 
 
 def dataset_at(url: str, token: str | None = None, repository: str | None = None) -> SimpleSource:

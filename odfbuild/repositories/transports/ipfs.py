@@ -11,6 +11,7 @@ every block and file is checked against its hash, and a head as everywhere.
 from typing import Final
 from urllib.parse import urlsplit
 
+from odfbuild.project.config.repositories import RepositorySettings
 from odfbuild.repositories.transports.http import HttpRepository, dataset_at
 from odfbuild.repositories.transports.simple import SimpleSource
 
@@ -26,11 +27,11 @@ def gateway_url(url: str, gateway: str | None = None) -> str:
     return f"{gateway or DEFAULT_GATEWAY}/{scheme}/{parts.netloc}{parts.path}"
 
 
-def repository_at(url: str, gateway: str | None = None) -> HttpRepository:
+def open_repository(settings: RepositorySettings) -> HttpRepository:
     """Return the repository at an IPFS URL."""
-    return HttpRepository(gateway_url(url, gateway), shown=url)
+    return HttpRepository(gateway_url(settings.url, settings.gateway), shown=settings.url)
 
 
-def ipfs_dataset(url: str, gateway: str | None = None) -> SimpleSource:
+def open_dataset(url: str, settings: RepositorySettings) -> SimpleSource:
     """Return the dataset at an IPFS URL."""
-    return dataset_at(gateway_url(url, gateway))
+    return dataset_at(gateway_url(url, settings.gateway))

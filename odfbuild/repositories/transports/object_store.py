@@ -20,6 +20,7 @@ from typing import Final
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.wire.blocks import decode_block, decode_link
+from odfbuild.project.config.repositories import RepositorySettings
 from odfbuild.repositories.download import each_of
 from odfbuild.repositories.protocol import ChainUpdate
 from odfbuild.repositories.transports.simple import SimpleTarget
@@ -209,6 +210,16 @@ class ObjectRepository:
         """Return what the store is found to do now."""
         self._found = probed(self._bucket)
         return self._found
+
+
+def open_repository(settings: RepositorySettings) -> ObjectRepository:
+    """Return the repository of these settings."""
+    return ObjectRepository(settings.url, settings.region)
+
+
+def open_dataset(url: str, settings: RepositorySettings) -> ObjectDataset:
+    """Return the dataset at a URL, which ends with a slash."""
+    return dataset_at(url, settings.region)
 
 
 def dataset_at(url: str, region: str | None = None) -> ObjectDataset:

@@ -15,6 +15,8 @@ from odfbuild.errors import ProtocolError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, is_name
+from odfbuild.project.config.repositories import RepositorySettings
+from odfbuild.repositories.credentials import token_for
 from odfbuild.repositories.protocol import ChainTarget, ReadOnlyRepositoryError
 from odfbuild.repositories.smart.client import SmartDataset
 from odfbuild.repositories.transports.http import HttpFiles, WebServer
@@ -37,7 +39,8 @@ class OdfServer:
 
     def dataset(self, alias: DatasetAlias) -> ChainTarget:
         """Return a dataset by its name, be it there or not."""
-        return dataset_at(f"{self._url}{alias}/", self._token, self._name)
+        url = f"{self._url}{alias}/"
+        return SmartDataset(url, token=self._token, repository=self._name)
 
     def names(self) -> Iterator[DatasetAlias]:
         """Refuse: the protocol has no message for it."""
@@ -72,9 +75,15 @@ class OdfServer:
         return None
 
 
-def dataset_at(url: str, token: str | None = None, repository: str | None = None) -> ChainTarget:
+def open_repository(settings: RepositorySettings) -> OdfServer:
+    """Return the server of these settings."""
+    return OdfServer(settings.url, token_for(settings.url, settings.name), settings.name)
+
+
+def open_dataset(url: str, settings: RepositorySettings) -> ChainTarget:
     """Return the dataset at a URL, which ends with a slash."""
-    return SmartDataset(url, token=token, repository=repository)
+    name = settings.name or None
+    return SmartDataset(url, token=token_for(url, name), repository=name)
 
 
 def is_multi_tenant(url: str, token: str | None) -> bool:

@@ -17,6 +17,7 @@ from odfbuild.executors.verify.replay import Replayed, recorded_steps, replay
 from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.project.config.engines import RegisteredEngine
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from tests.executors.runs.test_scheduler import copy
@@ -275,7 +276,9 @@ def record(shop: Workshop, version: str | None, engine: str = "spark") -> None:
 @pytest.fixture
 def older(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """Return the datasets, all made by a version before the installed one."""
-    monkeypatch.setitem(engines._REVISIONS, "spark", ("pyspark", 99))
+    monkeypatch.setattr(
+        engines, "ENGINES", {"spark": RegisteredEngine("spark.engine", "pyspark", 99)}
+    )
     return shop
 
 

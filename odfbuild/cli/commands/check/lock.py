@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from odfbuild.app.check import ENGINE, ask_engine, broken_datasets, examine_all, query_findings
+from odfbuild.app.check import ask_engine, broken_datasets, examine_all, query_findings
 from odfbuild.app.load_project import check_packages, load
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
@@ -23,6 +23,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import ProjectErrors
 from odfbuild.executors.engine.columns import ColumnsOf
 from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.lock import LOCK_FILE, Lock, LockedInput, LockedSchema, read_lock, write_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.packages import package_differences, pin
@@ -166,7 +167,7 @@ def _schemas(
     states = project.workspace.states()
     names = {state.dataset: alias for alias, state in states.items()}
     definitions = Definitions(declared, names)
-    version = engine_version(ENGINE) or ""
+    version = engine_version(DEFAULT_ENGINE) or ""
     schemas = dict(lock.schemas) if selectors else {}
     with ask_engine(project) as asker:
         columns = ColumnsOf(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.project.config.engines import ENGINES
 from odfbuild.version import __version__
 
 _ODF = "0.34.1"
@@ -32,7 +33,7 @@ def _versions() -> Mapping[str, str]:
     return {
         "odfbuild": __version__,
         "python": platform.python_version(),
-        "spark": engine_version("spark") or "not installed",
+        **{name: engine_version(name) or "not installed" for name in ENGINES},
         "odf": _ODF,
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
     }

@@ -124,14 +124,16 @@ def index(given: ProjectArguments, names: RepositoryNames = None) -> int:
 
 def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
     """Try a repository; say what can be done with it."""
+    from odfbuild.project.config.repositories import is_writable
     from odfbuild.repositories.catalogue import INDEX
     from odfbuild.repositories.remotes import open_repository
     from odfbuild.repositories.transports.object_store import ObjectRepository
     from odfbuild.state.remote.bucket import refuse_unsafe
 
     scheme = settings.url.partition(":")[0]
+    is_bucket = scheme.startswith("s3")  # which is tried out before it is pushed to
     found: dict[str, Any] = {"name": settings.name, "url": settings.url, "read": "no"}
-    found |= {"push": "yes" if scheme in ("file", "odf+http", "odf+https") else "no", "said": None}
+    found |= {"push": "yes" if is_writable(settings.url) and not is_bucket else "no", "said": None}
     try:
         repository = open_repository(settings)
         repository.get(INDEX, 1 << 26)

@@ -24,6 +24,7 @@ from odfbuild.sql.text.steps import QueryStep, steps_of
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.inputs import Inputs
+    from odfbuild.project.opened import Opened
 
 _OF_INGEST = frozenset(
     {
@@ -144,6 +145,11 @@ class DataFusionEngine:
                 why="the run was asked to end",
                 fix="run the same command again",
             )
+
+
+def open_engine(_: "Opened") -> DataFusionEngine:
+    """Return the engine; a project has no settings for it."""
+    return DataFusionEngine()
 
 
 def _order(keys: pa.Table) -> pa.Array:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from odfbuild.executors.engine.inputs import Inputs
     from odfbuild.executors.engine.spark.transform.run import StepRun
+    from odfbuild.project.opened import Opened
 
 
 Item = TypeVar("Item")
@@ -251,6 +252,17 @@ class SparkEngine:
             if not isinstance(error, InterruptedStepError):
                 self._sessions.mark_failed()
             raise
+
+
+def open_engine(project: "Opened") -> SparkEngine:
+    """Return the engine as a project configures it, not started yet."""
+    spark = project.spark
+    return SparkEngine(
+        project.workspace.cache,
+        master=spark.master,
+        memory=spark.memory,
+        resident=spark.resident,
+    )
 
 
 def _admitted(work: TransformWork) -> TransformWork:

@@ -11,11 +11,11 @@ along.  Other kinds and schemes are refused by name.
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 from urllib.parse import quote, quote_plus
 
-from odfbuild.executors.ingest.fetch import http
 from odfbuild.executors.ingest.fetch.download import Version, keep_version, kept_version
 from odfbuild.executors.ingest.fetch.local import (
     ETAG,
@@ -58,10 +58,10 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.planner.select.sources import URL_SCHEMES
 from odfbuild.version import __version__
 
 _SOURCE: Final = "default"
-_SCHEMES: Final = ("http", "https", "ftp", "ftps")
 _TIMEOUT: Final = "ODFBUILD_HTTP_TIMEOUT"
 _KINDS_LATER: Final = {
     "FetchStepMqtt": "Mqtt",
@@ -206,19 +206,19 @@ def _url(
     reach: Reach,
 ) -> Fetched | UpToDate:
     url = substitute_url(step.url.strip(), env)
-    scheme = url.partition(":")[0].lower()
-    if scheme == "file":
+    scheme = URL_SCHEMES.get(url.partition(":")[0].lower())
+    if scheme is None:
+        raise UnsupportedSourceError(
+            what=f"{printable(step.url)} cannot be fetched",
+            why=f"this version knows the schemes {', '.join(URL_SCHEMES)}",
+            fix="publish the data over https, or fetch it to a file first",
+        )
+    if scheme.module is None:
         path = file_of(url, project_dir)
         reach(str(path))
         return _file(step, path, state, now, project_dir)
-    if scheme in _SCHEMES:
-        request = _request(step, url, state, kept_version(cache, url), env)
-        return _remote(step, request, _download(scheme), now=now, cache=cache)
-    raise UnsupportedSourceError(
-        what=f"{printable(step.url)} cannot be fetched",
-        why=f"this version knows the schemes file, {', '.join(_SCHEMES)}",
-        fix="publish the data over https, or fetch it to a file first",
-    )
+    request = _request(step, url, state, kept_version(cache, url), env)
+    return _remote(step, request, _download_of(scheme.module), now=now, cache=cache)
 
 
 def _container(
@@ -245,12 +245,9 @@ def _container(
     )
 
 
-def _download(scheme: str) -> _Download:
-    if scheme in {"http", "https"}:
-        return http.download
-    from odfbuild.executors.ingest.fetch import ftp
-
-    return ftp.download
+def _download_of(module: str) -> _Download:
+    found = import_module(f"odfbuild.executors.ingest.fetch.{module}")
+    return cast(_Download, found.download)
 
 
 def _file(

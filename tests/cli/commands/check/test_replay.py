@@ -16,6 +16,7 @@ from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import SetInfo, SetTransform
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.config.engines import RegisteredEngine
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
@@ -187,7 +188,9 @@ def test_junit_has_a_case_for_each_dataset(opening: Opening) -> None:
 @pytest.fixture
 def newer(run: Within, monkeypatch: pytest.MonkeyPatch) -> Within:
     """Return the commands of a version that comes after the one that made the datasets."""
-    monkeypatch.setitem(engines._REVISIONS, "spark", ("pyspark", 99))
+    monkeypatch.setattr(
+        engines, "ENGINES", {"spark": RegisteredEngine("spark.engine", "pyspark", 99)}
+    )
     return run
 
 
@@ -258,7 +261,9 @@ def test_what_was_upgraded_before_one_moved_is_known_to_be_ours(project: Path) -
 def test_one_row_that_differs_keeps_all_from_being_upgraded(
     opening: Opening, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(engines._REVISIONS, "spark", ("pyspark", 99))
+    monkeypatch.setattr(
+        engines, "ENGINES", {"spark": RegisteredEngine("spark.engine", "pyspark", 99)}
+    )
     before = heads(project)
     done = opening(Other())("engine", "upgrade", "--yes")
     assert done.code == 7

@@ -1,0 +1,27 @@
+"""Engines that queries can be written for: the only list of their names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredEngine:
+    """An engine: its module, the package that it runs on, and the revision of what is around it.
+
+    The module is below `executors/engine` and has `open_engine(project)`.  The revision grows with
+    every change of a pinned setting, of a class of queries or of row order.
+    """
+
+    module: str
+    distribution: str
+    revision: int
+
+
+DEFAULT_ENGINE: Final = "spark"
+"""The engine of everything but queries: it merges, analyses texts and answers questions."""
+
+ENGINES: Final[Mapping[str, RegisteredEngine]] = {
+    "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=3),
+    "datafusion": RegisteredEngine("datafusion.engine", distribution="datafusion", revision=1),
+}
