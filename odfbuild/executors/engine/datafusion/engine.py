@@ -137,8 +137,12 @@ class DataFusionEngine:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        if not self._cancelled.is_set():
-            yield
+        self._go_on()
+        yield
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Raise EngineFailedError once the engine was cancelled."""
         if self._cancelled.is_set():
             raise EngineFailedError(
                 what="the step was interrupted",

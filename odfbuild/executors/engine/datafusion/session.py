@@ -172,11 +172,13 @@ def engine_errors(doing: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of Rust, and no Exception
             raise
-        raise EngineFaultError(*_failed(doing, str(error)).args) from None
+        raise _failed(doing, str(error), EngineFaultError) from None
 
 
-def _failed(doing: str, text: str) -> EngineFailedError:
-    return EngineFailedError(
+def _failed(
+    doing: str, text: str, kind: type[EngineFailedError] = EngineFailedError
+) -> EngineFailedError:
+    return kind(
         what=f"could not {doing}: {_plain(text)}",
         why="DataFusion failed",
         fix="run the same command again; if it fails again, write the query in another way",
