@@ -108,6 +108,7 @@ _ANY_ORDER: Final = _names("approx_distinct bit_and bit_or bit_xor bool_and bool
 _BY_ORDER: Final = (AGGREGATES | WINDOWS) - _ANY_ORDER
 """What may give something else when its rows come in another order: sums of floating-point numbers
 do, and the text does not tell of which numbers they are."""
+_BY_ORDER_BARS: Final = frozenset({"LIMIT", "OFFSET", "DISTINCT ON", "a window function (OVER)"})
 _LATER: Final = {
     "tumble": "date_bin(interval '1 day', event_time) makes groups of times, which appear at once "
     "and are corrected; `engine: spark` has windows that wait for the watermark",
@@ -166,7 +167,7 @@ def _ordered(number: int, statement: Statement) -> Iterator[QueryFinding]:
             found = f"{call.text}() beside a UNION"
             yield QueryFinding(Reason.ORDER, found, number, call.place, hint)
     for bar in statement.bars:
-        if bar.text in {"LIMIT", "OFFSET"}:
+        if bar.text in _BY_ORDER_BARS:
             found = f"{bar.text} beside a UNION"
             yield QueryFinding(Reason.ORDER, found, number, bar.place, hint)
 

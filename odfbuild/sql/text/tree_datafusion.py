@@ -138,6 +138,13 @@ class _Reader:
             kind, at = _kind(each), each.start
             if kind == "SEMICOLON":
                 self._refuse("several-statements", "there is more than one statement", at)
+            if each.text.lower().startswith("__odf_") and kind != "STRING":
+                self._refuse("syntax-error", f"{each.text!r} is a name of the engine's own", at)
+            if kind == "RECURSIVE":
+                message = "WITH RECURSIVE, which may never end, is not run here"
+                self._refuse("syntax-error", message, at)
+            if kind == "ALL" and before is not None and _kind(before) == "SELECT":
+                self._refuse("syntax-error", "SELECT gives all rows; leave ALL out", at)
             if kind == "HINT" or ("`" in each.text and kind != "STRING") or kind == "PARAMETER":
                 message = f"{each.text!r} is not read here; names go in double quotes"
                 self._refuse("syntax-error", message, at)
@@ -257,8 +264,6 @@ class _Reader:
         with_ = node.args.get("with_")
         if with_ is None:
             return
-        if with_.args.get("recursive"):
-            self._bar("WITH RECURSIVE", "RECURSIVE")
         for part in with_.expressions:
             self._extra(part, frozenset({"this", "alias"}))
             self._named_only(part)
@@ -270,10 +275,16 @@ class _Reader:
             self._bar("a list of column names", "ALIAS")
 
     def _extra(self, node: Any, known: frozenset[str]) -> None:
+        if node.args.get("version") is not None:
+            self._refuse(
+                "syntax-error", "versions of tables (FOR SYSTEM_TIME) are not read here", 0
+            )
         for key, value in node.args.items():
             if value and key not in known:
                 clause = _CLAUSES.get(key, key.rstrip("_").upper())
-                self._bar(clause, clause.replace(" ", "_"))
+                if key == "distinct" and value.args.get("on"):
+                    clause = "DISTINCT ON"
+                self._bar(clause, key.upper() if key == "distinct" else clause.replace(" ", "_"))
 
     def _bar(self, clause: str, kind: str) -> None:
         at = next((each for each in self.words if _kind(each) == kind), self.words[0])

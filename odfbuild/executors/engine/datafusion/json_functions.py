@@ -14,8 +14,23 @@ def _exactly(*kinds: type) -> _Reader:
     return lambda value: value if type(value) in kinds else None
 
 
+def _text(value: Any) -> str | None:
+    """Return a text; half of a surrogate pair is none."""
+    try:
+        return value if isinstance(value, str) and value.encode() is not None else None
+    except UnicodeEncodeError:
+        return None
+
+
 def _float(value: Any) -> float | None:
-    return float(value) if type(value) in (int, float) else None
+    try:
+        return float(value) if type(value) in (int, float) else None
+    except OverflowError:
+        return None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
 
 
 def _integer(value: Any) -> int | None:
@@ -27,7 +42,7 @@ def _length(value: Any) -> int | None:
 
 
 READERS: Final[dict[str, tuple[_Reader, pa.DataType]]] = {
-    "json_get_str": (_exactly(str), pa.string()),
+    "json_get_str": (_text, pa.string()),
     "json_get_bool": (_exactly(bool), pa.bool_()),
     "json_get_int": (_integer, pa.int64()),
     "json_get_float": (_float, pa.float64()),
@@ -54,7 +69,7 @@ def _at(text: str | None, key: str | None) -> Any:
     if text is None or key is None:
         return _ABSENT
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return _ABSENT
     if isinstance(value, dict):

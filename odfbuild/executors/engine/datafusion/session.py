@@ -82,23 +82,53 @@ class QueryContext:
 
 
 def columns(frame: "datafusion.DataFrame") -> pa.Schema:
-    """Return the columns of a query as they are stored, all nullable."""
+    """Return the columns of a query as they are stored, all nullable.
+
+    Raises InvalidQueryError where branches of different types make a column: the schema that is
+    told before the query is optimised is that of the first of them, the rows are not.
+    """
     with engine_errors("read the query"):
         found = frame.schema()
+        told = _types(frame.logical_plan())
+        made = _types(frame.optimized_logical_plan())
+    if told != made:
+        raise _mixed(f"the columns {told}", made)
     return pa.schema([pa.field(each.name, stored(each.name, each.type)) for each in found])
 
 
 def rows_of(frame: "datafusion.DataFrame") -> pa.Table:
     """Run a query and return its rows, as they are stored."""
     schema = columns(frame)
+    batches: list[pa.RecordBatch] = []
+    size = 0
     with engine_errors("run the query"):
-        batches = [each.to_pyarrow() for each in frame.execute_stream()]
-    return pa.Table.from_batches([_as(each, schema) for each in batches], schema)
+        for each in frame.execute_stream():
+            batches.append(_as(each.to_pyarrow(), schema))
+            size += batches[-1].nbytes
+            if size > MEMORY:
+                raise _too_large("run the query")
+    return pa.Table.from_batches(batches, schema)
+
+
+def _types(plan: Any) -> str:
+    """Return names and types of the columns of a plan, as DataFusion writes them."""
+    first = plan.display_indent_schema().split("\n", 1)[0]
+    return str(first[first.rindex(" [") + 2 : -1].replace(";N", ""))
+
+
+def _mixed(told: str, made: str) -> InvalidQueryError:
+    return InvalidQueryError(
+        what=f"the query gives values of several types: {told} become {made}",
+        why="a column has one type, which is known before there are rows",
+        fix="give the branches of CASE and UNION one type: cast(... as double)",
+    )
 
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     found = []
     for column, field in zip(batch.columns, schema, strict=True):
+        if stored(field.name, column.type) != field.type:
+            raise _mixed(f"{field.name} {field.type}", str(column.type))
         noting_column(field.name)
         found.append(_conformed(column, field.type))
     return pa.RecordBatch.from_arrays(found, schema=schema)
@@ -135,7 +165,12 @@ def stored(name: str, kind: Any) -> pa.DataType:
             why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
             fix=f'give it a type: cast(... as varchar) as "{name}"',
         )
-    if pa.types.is_map(kind) or pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
+    if (
+        pa.types.is_decimal256(kind)
+        or pa.types.is_map(kind)
+        or pa.types.is_union(kind)
+        or pa.types.is_run_end_encoded(kind)
+    ):
         raise InvalidQueryError(
             what=f"column {name!r} has the type {kind}, which this engine does not store",
             why="queries of DataFusion give numbers, text, bytes, times, lists and structs here",
@@ -156,13 +191,7 @@ def engine_errors(doing: str) -> Iterator[None]:
     except Exception as error:
         text = " ".join(str(error).split())
         if "Resources exhausted" in text:
-            raise EngineFailedError(
-                what=f"could not {doing}: it needs more than {MEMORY >> 20} MB of memory",
-                why="a query over all rows is worked out in memory, so that it gives the same rows "
-                "wherever it runs",
-                fix="read fewer rows or columns, in a dataset of its own, or write the query for "
-                "`engine: spark`",
-            ) from None
+            raise _too_large(doing) from None
         raise InvalidQueryError(
             what=f"could not {doing}: {_plain(text)}",
             why="DataFusion refuses the query, or what it does with these rows; names are "
@@ -173,6 +202,16 @@ def engine_errors(doing: str) -> Iterator[None]:
         if type(error).__name__ != "PanicException":  # of Rust, and no Exception
             raise
         raise _failed(doing, str(error), EngineFaultError) from None
+
+
+def _too_large(doing: str) -> EngineFailedError:
+    return EngineFailedError(
+        what=f"could not {doing}: it needs more than {MEMORY >> 20} MB of memory",
+        why="a query over all rows is worked out in memory, so that it gives the same rows "
+        "wherever it runs",
+        fix="read fewer rows or columns, in a dataset of its own, or write the query for "
+        "`engine: spark`",
+    )
 
 
 def _failed(

@@ -202,6 +202,7 @@ def whole(work: TransformWork) -> Frame:
     Raises InvalidQueryError, InvalidChangelogError, and EngineFailedError where there are too many
     rows for the memory.
     """
+    step_schema(work)
     found = sides(work, most=MEMORY)
     if found is None:
         raise EngineFailedError(

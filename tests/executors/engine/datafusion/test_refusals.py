@@ -1,0 +1,98 @@
+"""Queries whose rows could depend on more than the values of their inputs are refused."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
+from odfbuild.executors.engine.datafusion.json_functions import function
+from odfbuild.executors.engine.protocol import RawQueryWork
+from odfbuild.odf.events import TransformSql
+from odfbuild.sql.datafusion import step_findings
+from odfbuild.sql.findings import Reason
+from odfbuild.sql.text.steps import steps_of
+
+ROWS = pa.table({"n": pa.array([1, 2]), "x": [0.5, 1.0], "s": ["7", "b"]})
+EITHER = "(select k, n from a union all select k, n from b) as q"
+
+
+def asked(text: str, rows: pa.Table, folder: Path) -> pa.Table:
+    query = TransformSql(engine="datafusion", query=text)
+    work = RawQueryWork(source=Frame.of(rows), query=query, staging=folder)
+    return pa.Table.from_batches(DataFusionEngine().raw_query(work).batches())
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS.slice(0, 0)], ids=["rows", "no row"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select n from input union all select x as n from input",
+        "select n from (select n from input union all select x as n from input) as q",
+        "select case when n = 1 then n else s end as z from input",
+        "select case when isnan(x) then n else 0.5 end as z from input",
+    ],
+)
+def test_branches_of_several_types_are_no_column(text: str, rows: pa.Table, tmp_path: Path) -> None:
+    with pytest.raises(InvalidQueryError, match="several types"):
+        asked(text, rows, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select cast(n as double) as n from input union all select x as n from input",
+        "select coalesce(x, n) as z, greatest(n, x) as g from input",
+        "select case when n = 1 then x else n end as z from input",
+        "select n, s, x from input where n > 0 and n < 5",
+    ],
+)
+def test_branches_of_one_type_are(text: str, tmp_path: Path) -> None:
+    assert asked(text, ROWS, tmp_path).num_rows > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * replace (0 as __odf_op) from input",
+        "select n as __ODF_pos from input",
+        'select n as "__odf_op" from input',
+        "with recursive r as (select 1 as i union all select i + 1 from r) select i from r",
+        "select all n from input",
+        "select n from input for system_time as of '2020-01-01'",
+    ],
+)
+def test_texts_that_reach_behind_the_rows_are_not_read(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidQueryError):
+        asked(text, ROWS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select distinct on (k) k, n from {EITHER}",
+        f"select k, count(*) over (rows unbounded preceding) as c from {EITHER}",
+        f"select k, max(n) over (order by k rows 1 preceding) as c from {EITHER}",
+        f"select k, n from {EITHER} limit 3",
+        f"select k, sum(n) as n from {EITHER} group by k",
+    ],
+)
+def test_what_goes_by_order_is_refused_beside_a_union(text: str) -> None:
+    steps = steps_of(TransformSql(engine="datafusion", query=text))
+    found = step_findings(steps, 0, steps[0].statement, ("a", "b"))
+    assert Reason.ORDER in {each.reason for each in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("json_get_str", '{"k": "\\ud800"}'),
+        ("json_get_float", f'{{"k": {"9" * 400}}}'),
+        ("json_get_float", '{"k": NaN}'),
+        ("json_get_float", '{"k": Infinity}'),
+    ],
+)
+def test_a_value_that_no_column_holds_is_null(name: str, text: str) -> None:
+    assert function(name)(pa.array([text]), pa.array(["k"])).to_pylist() == [None]
