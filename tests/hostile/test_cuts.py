@@ -111,6 +111,7 @@ SLICES = {
         "self._packed[self._at:self._at + _CHUNK]": DATA,
     },
     "repositories/transfer.py": {"hashlib.sha256(place.encode()).hexdigest()[:32]": DIGEST},
+    "repositories/smart/client.py": {"message[start:start + _PART]": DATA},
     "serve/access.py": {"given[:len(_BEARER)]": DATA},
     "serve/application.py": {"error.text[:100]": OWN},
     "serve/frames.py": {"reason.encode()[:_LONGEST_REASON]": OWN},

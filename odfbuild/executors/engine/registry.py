@@ -19,7 +19,6 @@ from odfbuild.executors.engine.protocol import (
     ReplayEngine,
     TransformWork,
 )
-from odfbuild.executors.engine.querier import Querier
 from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.events import TransformSql
 from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
@@ -52,8 +51,11 @@ class QueryEngine(ReplayEngine, Analyser, Protocol):
     def close(self) -> None: ...
 
 
-class DefaultEngine(Engine, ReplayEngine, Analyser, Querier, Protocol):
+class DefaultEngine(Engine, ReplayEngine, Analyser, Protocol):
     """What is asked of the engine of all that is not a query for another."""
+
+    def query(self, request: "QueryRequest") -> Frame:
+        """Answer a question; see `Querier`."""
 
     def prepare(self, planned_bytes: int | None = None) -> None:
         """Start without waiting for it; `planned_bytes` is how much will be read."""

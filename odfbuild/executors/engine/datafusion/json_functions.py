@@ -1,10 +1,11 @@
 """Functions of a query that read JSON texts, by one key or place: of a wrong one they give null."""
 
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
+
+from odfbuild.host.json_text import parse_json
 
 _Reader = Callable[[Any], Any]
 _ABSENT: Final = object()
@@ -69,8 +70,8 @@ def _at(text: str | None, key: str | None) -> Any:
     if text is None or key is None:
         return _ABSENT
     try:
-        value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        value = parse_json(text, parse_constant=_no_number)
+    except ValueError:
         return _ABSENT
     if isinstance(value, dict):
         return value.get(key, _ABSENT)

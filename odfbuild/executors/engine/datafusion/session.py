@@ -16,6 +16,7 @@ from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
+from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     import datafusion
@@ -227,7 +228,7 @@ def _failed(
 def _plain(text: str) -> str:
     for prefix in ("DataFusion error: ", "Error during planning: ", "Schema error: "):
         text = text.removeprefix(prefix)
-    return text if len(text) <= 500 else text[:500] + " ..."
+    return excerpt(text, 500)
 
 
 def last_of(context: QueryContext, texts: Sequence[tuple[str | None, str]]) -> Any:
