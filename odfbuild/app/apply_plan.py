@@ -138,9 +138,9 @@ def _recorded(
             asked = planned_definitions(plan, states) if declared is None else declared
             refused = refused_by_engine(project, asked, plan, engine, states)
             settings = replace(settings, refused=refused)
-        with openlineage_events(project, recording, events) as told:
-            report = run(plan, site, jobs=jobs, progress=told.progress, settings=settings)
-        report = replace(report, notes=told.notes)
+        with openlineage_events(project, recording, events) as sink:
+            report = run(plan, site, jobs=jobs, progress=sink.progress, settings=settings)
+        report = replace(report, notes=sink.notes)
     except KeyboardInterrupt:
         stopped = True
         raise

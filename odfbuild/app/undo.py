@@ -290,18 +290,18 @@ def _taken_back(step: Back) -> _Moved:
 
 
 def _by_plan(project: Opened, run: RunSummary, plan: Plan) -> Iterator[_Moved]:
-    told = recorded_progress(project, run)
+    recorded = recorded_progress(project, run)
     names, heads = project.workspace.names(), project.workspace.heads()
     now = {alias: heads[id] for alias, id in names.items() if id in heads}
     for alias in dict.fromkeys(step.target for step in plan.steps):
         based = plan.datasets[alias].based_on
-        after = last_head(plan, alias, told)
+        after = last_head(plan, alias, recorded)
         steps = [step for step in plan.steps if step.target == alias]
         id = based.id if based is not None else names.get(alias)
         if id is None:
             continue  # it was never made, or is gone again
-        commits = told.commits.get(str(alias), [])
-        cut = next((s for s in steps if s.id in told.begun - told.ended.keys()), None)
+        commits = recorded.commits.get(str(alias), [])
+        cut = next((s for s in steps if s.id in recorded.begun - recorded.ended.keys()), None)
         if (
             cut is not None
             and alias in now

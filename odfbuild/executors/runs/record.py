@@ -58,7 +58,7 @@ def _unheard(_: object) -> None:
 class Asking:
     """Which command runs, the run that it follows, and who is told of it.
 
-    `began` is told the id of the run once there is a record of it, `heard` every event.  `left_out`
+    `began` gets the id of the run once there is a record of it, `heard` every event.  `left_out`
     is why datasets are not in the plan, for which the gate does not pass.
     """
 

@@ -16,7 +16,7 @@ from odfbuild.odf.events import DataField, DataSchema, DataType, ReadStep, TimeU
 from odfbuild.odf.hashing import storage_type
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.odf.schema.types import is_optional, spelled_out
+from odfbuild.odf.schema.types import UNIT_OF, UNITS, is_optional, spelled_out
 
 _PLAIN: dict[DataType, pa.DataType] = {
     events.DataTypeNull(): pa.null(),
@@ -43,13 +43,6 @@ _BY_ARROW: dict[pa.DataType, DataType] = {arrow: of for of, arrow in _PLAIN.item
     pa.large_binary(): events.DataTypeBinary(),
     pa.binary_view(): events.DataTypeBinary(),
 }
-_UNITS = {
-    TimeUnit.SECOND: "s",
-    TimeUnit.MILLISECOND: "ms",
-    TimeUnit.MICROSECOND: "us",
-    TimeUnit.NANOSECOND: "ns",
-}
-_BY_UNIT = {text: unit for unit, text in _UNITS.items()}
 
 
 class UnknownArrowTypeError(ProtocolError):
@@ -88,12 +81,12 @@ def _field(name: str, of: DataType) -> pa.Field:
 def _arrow(of: DataType) -> pa.DataType:
     match of:
         case events.DataTypeTimestamp(unit=TimeUnit() as unit, timezone=zone):
-            return pa.timestamp(_UNITS[unit], zone or None)
+            return pa.timestamp(UNITS[unit], zone or None)
         case events.DataTypeTime(unit=TimeUnit() as unit):
             coarse = unit in {TimeUnit.SECOND, TimeUnit.MILLISECOND}
-            return (pa.time32 if coarse else pa.time64)(_UNITS[unit])
+            return (pa.time32 if coarse else pa.time64)(UNITS[unit])
         case events.DataTypeDuration(unit=TimeUnit() as unit):
-            return pa.duration(_UNITS[unit])
+            return pa.duration(UNITS[unit])
         case events.DataTypeDecimal(precision=precision, scale=scale):
             return (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale)
         case events.DataTypeBinary(fixed_length=int() as length):
@@ -138,10 +131,10 @@ def _map(arrow: Any) -> DataType:
 
 
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], DataType]], ...] = (
-    (pa.types.is_timestamp, lambda t: events.DataTypeTimestamp(_BY_UNIT[t.unit], t.tz or "")),
+    (pa.types.is_timestamp, lambda t: events.DataTypeTimestamp(UNIT_OF[t.unit], t.tz or "")),
     (pa.types.is_decimal, lambda t: events.DataTypeDecimal(t.precision, t.scale)),
-    (pa.types.is_time, lambda t: events.DataTypeTime(_BY_UNIT[t.unit])),
-    (pa.types.is_duration, lambda t: events.DataTypeDuration(_BY_UNIT[t.unit])),
+    (pa.types.is_time, lambda t: events.DataTypeTime(UNIT_OF[t.unit])),
+    (pa.types.is_duration, lambda t: events.DataTypeDuration(UNIT_OF[t.unit])),
     (pa.types.is_fixed_size_binary, lambda t: events.DataTypeBinary(t.byte_width)),
     (pa.types.is_map, _map),
     (pa.types.is_fixed_size_list, lambda t: events.DataTypeList(_of(t.value_field), t.list_size)),

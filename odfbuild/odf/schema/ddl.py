@@ -35,7 +35,7 @@ from odfbuild.errors import ProtocolError
 from odfbuild.odf import events
 from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
 from odfbuild.odf.opaque import refuse_opaque
-from odfbuild.odf.schema.types import inner, spelled_out, type_name
+from odfbuild.odf.schema.types import UNIT_OF, UNITS, inner, spelled_out, type_name
 from odfbuild.odf.schema.value_paths import ITEM, KEY, VALUE, ValuePath, below, leaves, member
 
 _TIMESTAMP = events.DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
@@ -488,13 +488,6 @@ _LINE_WORDS: dict[DataType, str] = {
     events.DataTypeBinary(): "BINARY",
 }
 _BY_WORD = {word: of for of, word in _LINE_WORDS.items()}
-_UNITS = {
-    TimeUnit.SECOND: "s",
-    TimeUnit.MILLISECOND: "ms",
-    TimeUnit.MICROSECOND: "us",
-    TimeUnit.NANOSECOND: "ns",
-}
-_BY_UNIT = {text: unit for unit, text in _UNITS.items()}
 _BARE = re.compile(r"[^\W\d][\w$]*")
 
 
@@ -578,11 +571,11 @@ def _timestamp(unit: TimeUnit, zone: str) -> str:
     if zone == "UTC":
         return f"TIMESTAMP{_in_units(unit)}"
     quoted = zone.replace("'", "''")
-    return f"TIMESTAMP({_UNITS[unit]}, '{quoted}')"
+    return f"TIMESTAMP({UNITS[unit]}, '{quoted}')"
 
 
 def _in_units(unit: TimeUnit) -> str:
-    return "" if unit is TimeUnit.MILLISECOND else f"({_UNITS[unit]})"
+    return "" if unit is TimeUnit.MILLISECOND else f"({UNITS[unit]})"
 
 
 class _LineParser(_Parser):
@@ -666,9 +659,9 @@ class _LineParser(_Parser):
         unit, zone = TimeUnit.MILLISECOND, "UTC"
         if self._skip("("):
             text = self._take().text
-            if text not in _BY_UNIT:
+            if text not in UNIT_OF:
                 self._wrong()
-            unit = _BY_UNIT[text]
+            unit = UNIT_OF[text]
             zone = self._zone() if self._skip(",") else zone
             self._expect(")")
         return unit, zone

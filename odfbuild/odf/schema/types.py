@@ -6,6 +6,7 @@ bytes for maps, durations and structs without fields.  What has no hash cannot b
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from odfbuild.odf.events import (
     DataField,
@@ -22,6 +23,15 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 from odfbuild.odf.opaque import is_opaque
+
+UNITS: Final = {
+    TimeUnit.SECOND: "s",
+    TimeUnit.MILLISECOND: "ms",
+    TimeUnit.MICROSECOND: "us",
+    TimeUnit.NANOSECOND: "ns",
+}
+"""The short names of units of time, as Arrow has them."""
+UNIT_OF: Final = {text: unit for unit, text in UNITS.items()}
 
 
 def is_optional(of: DataType) -> bool:

@@ -276,9 +276,8 @@ class _Reader:
 
     def _extra(self, node: Any, known: frozenset[str]) -> None:
         if node.args.get("version") is not None:
-            self._refuse(
-                "syntax-error", "versions of tables (FOR SYSTEM_TIME) are not read here", 0
-            )
+            message = "versions of tables (FOR SYSTEM_TIME) are not read here"
+            raise SqlTextError("syntax-error", message, self._named(node, None).place)
         for key, value in node.args.items():
             if value and key not in known:
                 clause = _CLAUSES.get(key, key.rstrip("_").upper())

@@ -1,13 +1,10 @@
-"""Correction pairs of rows that went through a query one by one, and what such rows must have."""
+"""Correction pairs of rows that went through a query one by one."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from odfbuild.errors import InvalidQueryError
-from odfbuild.odf.events import DatasetVocabulary
 
 _APPEND, _RETRACT, _CORRECT_FROM, _CORRECT_TO = range(4)
 
@@ -84,26 +81,3 @@ def _mend(batch: pa.RecordBatch, op: str, position: str) -> pa.RecordBatch:
     taken = batch.take(pa.array(order, pa.int64()))
     column = batch.schema.get_field_index(op)
     return taken.set_column(column, batch.schema.field(op), pa.array(final, pa.int32()))
-
-
-def check_event_time(batch: pa.RecordBatch, vocab: DatasetVocabulary) -> None:
-    """Refuse rows of a result that have no event time."""
-    time = vocab.event_time_column
-    if batch.column(time).null_count:
-        raise InvalidQueryError(
-            what=f"the query gives rows without {time!r}",
-            why="every record of a derivative dataset has an event time",
-            fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
-        )
-
-
-def given_operations(column: pa.Array, op: str) -> pa.Array:
-    """Return the operations that a query of the event log gives, which must be known ones."""
-    known = pc.is_in(column, value_set=pa.array([0, 1, 2, 3], column.type))
-    if not pc.all(known, min_count=0).as_py():
-        raise InvalidQueryError(
-            what=f"the query gives an {op!r} that is none of 0, 1, 2 and 3",
-            why="these stand for append, retract, correct-from and correct-to",
-            fix="pass the op of the input through as it is",
-        )
-    return column.cast(pa.int32())

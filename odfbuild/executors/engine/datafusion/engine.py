@@ -13,6 +13,7 @@ from odfbuild.executors.data.fine_times import FineTimes, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
+from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.datafusion import transform
 from odfbuild.executors.engine.datafusion.session import QueryContext, last_of, rows_of
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
@@ -63,8 +64,7 @@ class DataFusionEngine:
                 context.add(PREPROCESS_INPUT, pa.Table.from_batches(held, schema))
                 found.append(rows_of(last_of(context, texts)))
             rows = pa.concat_tables(found)
-        names = rows.column_names
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = repeated_name(rows.column_names)
         if twice is not None:
             raise InvalidQueryError(
                 what=f"the preprocess query gives two columns named {twice!r}",

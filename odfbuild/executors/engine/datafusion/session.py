@@ -85,15 +85,15 @@ class QueryContext:
 def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     """Return the columns of a query as they are stored, all nullable.
 
-    Raises InvalidQueryError where branches of different types make a column: the schema that is
-    told before the query is optimised is that of the first of them, the rows are not.
+    Raises InvalidQueryError where branches of different types make a column: the schema of
+    the query as it is written is that of the first branch, its rows are of the type of all.
     """
     with engine_errors("read the query"):
         found = frame.schema()
-        told = _types(frame.logical_plan())
-        made = _types(frame.optimized_logical_plan())
-    if told != made:
-        raise _mixed(f"the columns {told}", made)
+        written = _types(frame.logical_plan())
+        computed = _types(frame.optimized_logical_plan())
+    if written != computed:
+        raise _mixed(f"the columns {written}", computed)
     return pa.schema([pa.field(each.name, stored(each.name, each.type)) for each in found])
 
 
@@ -117,9 +117,9 @@ def _types(plan: Any) -> str:
     return str(first[first.rindex(" [") + 2 : -1].replace(";N", ""))
 
 
-def _mixed(told: str, made: str) -> InvalidQueryError:
+def _mixed(written: str, computed: str) -> InvalidQueryError:
     return InvalidQueryError(
-        what=f"the query gives values of several types: {told} become {made}",
+        what=f"the query gives values of several types: {written} become {computed}",
         why="a column has one type, which is known before there are rows",
         fix="give the branches of CASE and UNION one type: cast(... as double)",
     )
@@ -189,7 +189,7 @@ def engine_errors(doing: str) -> Iterator[None]:
         raise
     except (MemoryError, OSError) as error:
         raise _failed(doing, str(error)) from None
-    except Exception as error:
+    except Exception as error:  # DataFusion raises Exception itself, and no class of its own
         text = " ".join(str(error).split())
         if "Resources exhausted" in text:
             raise _too_large(doing) from None

@@ -23,7 +23,12 @@ from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.rows import difference, is_orderly, row_keys
 from odfbuild.executors.engine.arrow.keyed import sides
-from odfbuild.executors.engine.arrow.pairs import check_event_time, given_operations, mended
+from odfbuild.executors.engine.arrow.pairs import mended
+from odfbuild.executors.engine.arrow.requirements import (
+    check_event_time,
+    check_names,
+    given_operations,
+)
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     QueryContext,
@@ -306,22 +311,7 @@ def result_schema(
 
 
 def _check(found: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> None:
-    twice = next((name for name in found.names if found.names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidQueryError(
-            what=f"the query gives two columns named {twice!r}",
-            why="the columns of a dataset have different names",
-            fix="rename one of them with AS",
-        )
-    reserved = {vocab.offset_column, vocab.system_time_column}
-    reserved |= set() if raw else {vocab.operation_type_column}
-    for name in found.names:
-        if name in reserved:
-            raise InvalidQueryError(
-                what=f"the query gives a column named {name!r}",
-                why="that is a system column: it is written when the step is committed",
-                fix="leave it out, or rename it with AS",
-            )
+    check_names(found.names, vocab, raw=raw)
     op, time = vocab.operation_type_column, vocab.event_time_column
     if op in found.names and not pa.types.is_integer(found.field(op).type):
         raise InvalidQueryError(

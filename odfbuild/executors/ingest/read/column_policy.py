@@ -34,35 +34,35 @@ def read_columns(
     options: IngestOptions,
     state: ChainState,
 ) -> tuple[Frame | None, ReadNotes]:
-    """Return the rows of an input in the columns that a policy wants, and what is told besides.
+    """Return the rows of an input in the columns that a policy wants, and the notes of the reader.
 
     `state` is that of the dataset.  Raises what `read` does.
     """
     policy = options.columns
     declared = declared_schema(step)
     if policy is None or declared is None:
-        told = reader_notes(options, name, staging)
-        return read(step, path, staging=staging, name=name, notes=told), told
+        notes = reader_notes(options, name, staging)
+        return read(step, path, staging=staging, name=name, notes=notes), notes
     if policy is ColumnsPolicy.UNION:
         step = _with(step, _gained(state, declared.names))
-    frame, told = _read(step, path, staging, name, options)
+    frame, notes = _read(step, path, staging, name, options)
     if policy is ColumnsPolicy.EXACT:
-        if told.drift:
-            raise _not_exact(name, told.drift)
-        return frame, told
-    if policy is ColumnsPolicy.UNION and told.drift.added:
-        step = _with(step, _new(told.drift))
-        frame, told = _read(step, path, staging, name, options)
-    told.drift = replace(told.drift, added=(), missing=())
-    return frame, told
+        if notes.drift:
+            raise _not_exact(name, notes.drift)
+        return frame, notes
+    if policy is ColumnsPolicy.UNION and notes.drift.added:
+        step = _with(step, _new(notes.drift))
+        frame, notes = _read(step, path, staging, name, options)
+    notes.drift = replace(notes.drift, added=(), missing=())
+    return frame, notes
 
 
 def _read(
     step: ReadStep, path: Path, staging: Path, name: str, options: IngestOptions
 ) -> tuple[Frame | None, ReadNotes]:
-    told = reader_notes(options, name, staging)
-    told.by_name = options.columns is not ColumnsPolicy.EXACT
-    return read(step, path, staging=staging, name=name, notes=told), told
+    notes = reader_notes(options, name, staging)
+    notes.by_name = options.columns is not ColumnsPolicy.EXACT
+    return read(step, path, staging=staging, name=name, notes=notes), notes
 
 
 def _with(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
@@ -89,7 +90,7 @@ def sent_steps(facts: QueryFacts | None, *, by_piece: bool) -> tuple[SentQuery, 
 
 
 def _check_twice(names: list[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = repeated_name(names)
     if twice is not None:
         raise MergeInputError(
             what=f"the preprocess query gives two columns named {twice!r}",

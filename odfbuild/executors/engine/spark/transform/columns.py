@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.engine.arrow.requirements import check_names
 from odfbuild.executors.engine.spark.frames import POSITION, check_storable
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.odf.events import DatasetVocabulary
@@ -28,22 +29,8 @@ def check_columns(frame: "DataFrame", vocab: DatasetVocabulary, *, raw: bool) ->
     check_storable(frame)
     fields = {f.name: f.dataType for f in frame.schema.fields}
     names = [name for name in frame.columns if name not in hidden(raw=raw)]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidQueryError(
-            what=f"the query gives two columns named {twice!r}",
-            why="the columns of a dataset have different names",
-            fix="rename one of them with AS",
-        )
-    reserved = {vocab.offset_column, vocab.system_time_column}
-    reserved |= set() if raw else {vocab.operation_type_column}
+    check_names(names, vocab, raw=raw)
     for name in names:
-        if name in reserved:
-            raise InvalidQueryError(
-                what=f"the query gives a column named {name!r}",
-                why="that is a system column: it is written when the step is committed",
-                fix="leave it out, or rename it with AS",
-            )
         _check_storable(name, name, fields[name])
     _check_event_time({name: fields[name] for name in names}, vocab)
     op = fields.get(vocab.operation_type_column)

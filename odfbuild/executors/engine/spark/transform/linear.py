@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.arrow.pairs import check_event_time, given_operations, mended
+from odfbuild.executors.engine.arrow.pairs import mended
+from odfbuild.executors.engine.arrow.requirements import check_event_time, given_operations
 from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors

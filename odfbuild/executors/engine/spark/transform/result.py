@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.arrow.pairs import check_event_time
+from odfbuild.executors.engine.arrow.requirements import check_event_time
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
     TransformWork,

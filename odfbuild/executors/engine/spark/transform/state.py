@@ -28,7 +28,7 @@ from odfbuild.executors.data.checkpoints import (
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, key_names, merged, number_names
-from odfbuild.executors.engine.arrow.pairs import check_event_time
+from odfbuild.executors.engine.arrow.requirements import check_event_time
 from odfbuild.executors.engine.protocol import TransformWork, engine_version
 from odfbuild.executors.engine.spark.admission import admitted, built
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
