@@ -289,13 +289,15 @@ def put_in_place(
     return workspace.dataset(id)
 
 
-def have_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> None:
+def have_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> bool:
     """Give a dataset its name if it has none: an intake that was cut off may have left it so.
 
-    Raises AliasTakenError.
+    Says whether it had none.  Raises AliasTakenError.
     """
-    if id not in workspace.aliases():
+    is_nameless = id not in workspace.aliases()
+    if is_nameless:
         workspace.name(alias, id)
+    return is_nameless
 
 
 def _take_in(workspace: Workspace, arrival: Arrival, attestation: bytes | None, disk: Disk) -> None:

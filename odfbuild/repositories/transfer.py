@@ -46,7 +46,8 @@ from odfbuild.repositories.protocol import (
 from odfbuild.repositories.signatures.attestation import better_attestation
 from odfbuild.repositories.signatures.delegation import is_newer_list, withdrawn_of
 from odfbuild.state.chain.attestations import DELEGATIONS
-from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset, holds
+from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.lock import locked
 from odfbuild.state.remote.client import Moved
@@ -54,8 +55,20 @@ from odfbuild.state.remote.errors import TransferError
 from odfbuild.state.workspace import Workspace
 
 PARALLEL: Final = 8
-_ELSEWHERE: Final = "clone it in another project: odfbuild clone REPOSITORY/NAME -C FOLDER"
 _LOCK_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TransferNames:
+    """What commands call a dataset here and the one elsewhere; by default what stands for that."""
+
+    here: str = "NAME"
+    there: str = "REPOSITORY/NAME"
+
+    @property
+    def elsewhere(self) -> str:
+        """Return how to have both states of a dataset."""
+        return f"clone it in another project: odfbuild clone {self.there} -C FOLDER"
 
 
 class NoRemoteDatasetError(TransferError):
@@ -83,13 +96,15 @@ class OtherNameError(TransferError):
 
     code = "other-name"
 
-    def __init__(self, place: str, known: DatasetAlias, wanted: DatasetAlias) -> None:
+    def __init__(
+        self, place: str, known: DatasetAlias, wanted: DatasetAlias, names: TransferNames
+    ) -> None:
         super().__init__(
             what=f"the dataset at {place} is in the workspace as {known}, and cannot be {wanted}, "
             "too",
             why="a workspace has a dataset once, at one head and under one name",
             fix=f"odfbuild mv {known} {wanted} renames it; to have another state of it beside this "
-            f"one, {_ELSEWHERE}",
+            f"one, {names.elsewhere}",
         )
 
 
@@ -142,7 +157,8 @@ class Transferred:
     """What a transfer found, and what it moved (or, in a dry run, would have).
 
     `before` is the head that was there; `head` the one that both have now, or would.  `files` and
-    `size` in bytes are of what had to be moved.
+    `size` in bytes are of what had to be moved.  `is_named` says that a dataset got its name that
+    was here without one, as an intake was cut off.
     """
 
     dataset: DatasetId
@@ -154,12 +170,13 @@ class Transferred:
     files: int = 0
     size: int = 0
     is_new: bool = False
+    is_named: bool = False
     notes: tuple[str, ...] = field(default=())
 
     @property
     def is_done(self) -> bool:
-        """Say whether there was nothing to move."""
-        return self.before == self.head
+        """Say whether there was nothing to do."""
+        return self.before == self.head and not self.is_named
 
 
 # pulling
@@ -176,6 +193,7 @@ def pull(
     listener: TransferListener | None = None,
     check: Callable[[Arrival, Dataset | None], None] = lambda *_: None,
     is_named: bool = False,
+    names: TransferNames = TransferNames(),
 ) -> Transferred:
     """Lead the dataset of a name on to the head elsewhere, or take it in under that name.
 
@@ -195,20 +213,20 @@ def pull(
             raise _wrong(source.place, expected, arrival.dataset)
         known = workspace.aliases().get(arrival.dataset, alias)
         if is_named and known != alias:
-            raise OtherNameError(source.place, known, alias)
+            raise OtherNameError(source.place, known, alias, names)
         here = workspace.open(arrival.dataset)
         comparison = arrival.comparison(here)
         accepted = judge.accept(arrival, source, here)
         force = mode.force or judge.follows(accepted, arrival.before)
         if not isinstance(comparison, Equal):
-            _refuse_loss(comparison, source.place, pushing=False, force=force)
+            _refuse_loss(comparison, source.place, names, pushing=False, force=force)
         wanted = () if isinstance(comparison, Equal) else missing_files(arrival, here)
         found = _report(arrival, comparison, wanted)
         if mode.dry_run:
             return found
         if isinstance(comparison, Equal) and here is not None:
             take_attestations(here, arrival)
-            have_name(workspace, alias, arrival.dataset)
+            found = replace(found, is_named=have_name(workspace, alias, arrival.dataset))
         else:
             _bring(source, arrival, wanted, mode, listener)
             check(arrival, here)
@@ -287,23 +305,50 @@ def push(
     mode: TransferMode = TransferMode(),
     listener: TransferListener | None = None,
     signed: Callable[[Multihash | None, bytes | None], bytes | None] | None = None,
+    names: TransferNames = TransferNames(),
 ) -> Transferred:
     """Lead a dataset elsewhere on to the head that it has here, or make it there.
 
     `signed` gives the attestation of the new head, of the head and the list of delegations that are
-    there; by default it is what the dataset has.  Raises ChainsDivergedError, ForceNeededError,
-    SeedOverwriteError, HeadMovedError if the other side moved meanwhile, and what the target
-    raises.
+    there; by default it is what the dataset has.  Where no head could be read, and the target then
+    tells one of this chain, the push goes on from that one.  Raises ChainsDivergedError,
+    ForceNeededError, SeedOverwriteError, HeadMovedError if the other side moved meanwhile, and what
+    the target raises.
     """
     head = dataset.head()
     if head is None:
         raise _empty(dataset.id)
-    there = target.head()
+    own = dataset.stores.attestations
+    there, known = target.head(), own.get(head)
+    try:
+        return _push_from(there, dataset, head, target, mode, listener, signed, names)
+    except HeadMovedError as moved:
+        if there is not None or moved.actual is None or not holds(dataset, moved.actual, head):
+            raise
+        there = moved.actual
+    if known is not None:  # what was signed just now is of another move
+        own.put(head, known)
+    # what signs a head that is there is not taken of who may not read it: nothing is left to send
+    mode = replace(mode, dry_run=there == head)
+    return _push_from(there, dataset, head, target, mode, listener, signed, names)
+
+
+def _push_from(
+    there: Multihash | None,
+    dataset: Dataset,
+    head: Multihash,
+    target: ChainTarget,
+    mode: TransferMode,
+    listener: TransferListener | None,
+    signed: Callable[[Multihash | None, bytes | None], bytes | None] | None,
+    names: TransferNames,
+) -> Transferred:
+    """Push to a target whose head is said to be `there`."""
     comparison = compare(dataset, target, there)
     if isinstance(comparison, Diverged) and comparison.base is None:
         raise SeedOverwriteError(target.place, None, dataset.id)
     if not isinstance(comparison, Equal):
-        _refuse_loss(comparison, target.place, pushing=True, force=mode.force)
+        _refuse_loss(comparison, target.place, names, pushing=True, force=mode.force)
     update = _update(dataset, head, comparison, there, force=mode.force)
     found = Transferred(
         dataset=dataset.id,
@@ -377,36 +422,40 @@ def _update(
 # refusals
 
 
-def _refuse_loss(comparison: Comparison, place: str, *, pushing: bool, force: bool) -> None:
+def _refuse_loss(
+    comparison: Comparison, place: str, names: TransferNames, *, pushing: bool, force: bool
+) -> None:
     """Refuse to leave blocks behind that only the side has that would be changed."""
     if force:
         return
+    forced_push = f"odfbuild push {names.here} --to {names.there} --force"
+    forced_pull = f"odfbuild pull {names.there} --force"
     match comparison:
         case Diverged(here_only=here, there_only=there):
             raise ChainsDivergedError(
                 what=f"the dataset here and at {place} went different ways: "
                 f"{_words(here)} only here, {_words(there)} only there",
                 why="whichever is taken, what only the other one has would be lost",
-                fix=f"to compare the two, {_ELSEWHERE}; then: "
+                fix=f"to compare the two, {names.elsewhere}; then: "
                 + (
-                    "push --force, which takes theirs away"
+                    f"{forced_push}, which takes theirs away"
                     if pushing
-                    else "pull --force, which takes yours away"
+                    else f"{forced_pull}, which takes yours away"
                 ),
             )
         case Behind(missing=missing) if pushing:
             raise ForceNeededError(
                 what=f"{place} is ahead: {_words(missing)} only there",
                 why="a push would take away what others may have read",
-                fix="bring them here: odfbuild pull REPOSITORY/NAME; to take them away there: "
-                "push --force",
+                fix=f"bring them here: odfbuild pull {names.there}; to take them away there: "
+                f"{forced_push}",
             )
         case Ahead(more=more) if not pushing:
             raise ForceNeededError(
                 what=f"the dataset here is ahead of {place}: {_words(more)} only here",
                 why="there is nothing new to pull, and what is here is not thrown away",
-                fix="bring them there, if you may: odfbuild push NAME --to PLACE; to throw them "
-                "away here: pull NAME --force",
+                fix=f"bring them there, if you may: odfbuild push {names.here} --to {names.there}; "
+                f"to throw them away here: {forced_pull}",
             )
         case _:
             return

@@ -108,24 +108,33 @@ class Access:
     def check_read(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> None:
         """Raise AccessError if somebody may not read a dataset: 401 or, as if it were not there,
         404.
+
+        Of names that are pushed to by signature nobody hears more than of one that is free.
         """
-        if caller.token is None and not self._settings.anonymous_read:
-            raise AccessError(401, "A token is needed.")
+        if not self.takes_signed(alias):
+            self.check_known(caller)
         if id is None or not self.sees(caller, alias, id):
             raise AccessError(404, "There is no such dataset.")
+
+    def check_known(self, caller: Caller) -> None:
+        """Raise AccessError (401) if nobody reads without a token, and there is none."""
+        if caller.token is None and not self._settings.anonymous_read:
+            raise AccessError(401, "A token is needed.")
+
+    def writes(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> bool:
+        """Say whether somebody has a token to push to a name; `id` is None if it is new."""
+        scope = TokenScope.CREATE if id is None else TokenScope.WRITE
+        return caller.token is not None and caller.token.allows(scope, alias)
 
     def check_write(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> None:
         """Raise AccessError if somebody may not push to a name; `id` is None if it is new.
 
         Who pushes by signature is let in here, and judged when the signature is there.
         """
-        if caller.token is None:
-            if self.takes_signed(alias):
-                return
-            raise AccessError(401, "A token is needed to push.")
-        scope = TokenScope.CREATE if id is None else TokenScope.WRITE
-        if caller.token.allows(scope, alias):
+        if self.writes(caller, alias, id) or self.takes_signed(alias):
             return
+        if caller.token is None:
+            raise AccessError(401, "A token is needed to push.")
         if id is not None and not self.sees(caller, alias, id):
             raise AccessError(404, "There is no such dataset.")
         verb = "create" if id is None else "write"

@@ -102,6 +102,7 @@ class _Routes:
 
     async def dataset(self, request: Request) -> Response:
         caller = self._caller(request)
+        self._served.access.check_known(caller)
         try:
             id = DatasetId.parse(request.path_params["id"])
         except OdfBuildError:

@@ -95,7 +95,7 @@ class PushedHead:
 
 
 class HeadJudge(Protocol):
-    """Decides on pushes of callers who have no token."""
+    """Decides on pushes of callers who have no token to write."""
 
     def check(self, pushed: PushedHead, here: Dataset | None) -> None:
         """Raise an OdfBuildError if the owner of the dataset did not sign the head."""
@@ -189,10 +189,9 @@ class SmartPush:
 
         So it is with one that may not read a dataset, until its owner's signature was seen.
         """
-        access, caller = self._served.access, self._push.caller
-        return caller.token is None and not (
-            access.sees(caller, self._alias, None if dataset is None else dataset.id)
-        )
+        access, caller, alias = self._served.access, self._push.caller, self._alias
+        id = None if dataset is None else dataset.id
+        return not (access.writes(caller, alias, id) or access.sees(caller, alias, id))
 
     def _judged(self, request: PushRequest, sent: PushBlocks, folder: Path) -> Arrival:
         """Hold the blocks to all rules."""
@@ -208,7 +207,7 @@ class SmartPush:
             arrival = self._received(batch.payload, batch.num_blocks, folder)
             self._check_signed(arrival, sent)
         except OdfBuildError as error:
-            is_of_owner = isinstance(error, HeadMovedError | UnsignedUndoError)
+            is_of_owner = isinstance(error, UnsignedUndoError)
             if not is_of_owner and self._is_blind(self._workspace.open(self._alias)):
                 raise _Refused(self._failed(_NOT_SIGNED)) from None
             if isinstance(error, SeedOverwriteError):
@@ -246,13 +245,19 @@ class SmartPush:
             yield each, read_regular(folder / str(each))
 
     def _check_signed(self, arrival: Arrival, sent: PushBlocks) -> None:
-        """Judge what signs the head, and whether that does for a caller without a token."""
+        """Judge what signs the head, and whether that does for a caller without a token to write.
+
+        An owner who cannot read the dataset, and so cannot know where to go on from, hears of its
+        head if that is in the chain that was sent, else only that it is not.
+        """
         if sent.attestation is not None:
             state = arrival.state
             verified_attestation(
                 sent.attestation.encode(), state.dataset, state.head, HEAD, state.sequence
             )
-        if self._push.caller.token is not None:
+        here = self._workspace.open(self._alias)
+        id = None if here is None else here.id
+        if self._served.access.writes(self._push.caller, self._alias, id):
             return
         pushed = PushedHead(
             alias=self._alias,
@@ -264,7 +269,12 @@ class SmartPush:
             attestation=_as_bytes(sent.attestation),
             delegations=_as_bytes(sent.delegations),
         )
-        self._judge.check(pushed, self._workspace.open(arrival.dataset))
+        try:
+            self._judge.check(pushed, self._workspace.open(arrival.dataset))
+        except HeadMovedError as moved:
+            if self._is_blind(here) and not arrival.leads_on:
+                raise _Refused(self._failed(DivergedIntervalError.code)) from None
+            raise _Refused(InvalidHead(moved.expected, moved.actual)) from None
 
     # files
 

@@ -94,7 +94,7 @@ def remove_leftover(root: Path, found: Leftover, *, before: float) -> bool:
         case Kind.CREATION:
             return _remove_creation(root, found.path, before)
         case Kind.UNFINISHED:
-            return _remove_unfinished(found.path, before)
+            return remove_unfinished(found.path, before=before)
         case Kind.CACHE if found.path.is_dir():
             shutil.rmtree(found.path, ignore_errors=True)
         case Kind.CACHE:
@@ -102,8 +102,8 @@ def remove_leftover(root: Path, found: Leftover, *, before: float) -> bool:
     return True
 
 
-def _remove_unfinished(path: Path, before: float) -> bool:
-    """Delete a file that nobody writes: who writes one has locked its folder, or its dataset."""
+def remove_unfinished(path: Path, *, before: float) -> bool:
+    """Delete a file that nobody writes, unless its folder, or its dataset, is locked."""
     folder = path.parent.parent if path.parent.name in _PARTS else path.parent
     with suppress(FileNotFoundError, NotADirectoryError):
         opened = open_locked(folder)
@@ -193,13 +193,21 @@ def _remove_creation(root: Path, path: Path, before: float) -> bool:
 
 
 def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
-    folders = [folder for name in _WITH_FILES for folder in _folders(root / name)]
-    folders += [
-        path / part
-        for path in _entries(root / "datasets")
-        if _DATASET.fullmatch(path.name) is not None
-        for part in _PARTS
-    ]
+    yield from find_unfinished(
+        (folder for name in _WITH_FILES for folder in _folders(root / name)), before=before
+    )
+    for path in _entries(root / "datasets"):
+        if _DATASET.fullmatch(path.name) is not None:
+            yield from find_unfinished(parts_of(path), before=before)
+
+
+def parts_of(dataset: Path) -> tuple[Path, ...]:
+    """Return the folders in the folder of a dataset."""
+    return tuple(dataset / part for part in _PARTS)
+
+
+def find_unfinished(folders: Iterable[Path], *, before: float) -> Iterator[Leftover]:
+    """Yield what never came to its place in some folders, and was not touched since `before`."""
     for folder in folders:
         for path in _entries(folder):
             if _PENDING.fullmatch(path.name) is not None:

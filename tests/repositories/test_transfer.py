@@ -445,5 +445,8 @@ def test_an_intake_that_was_cut_off_before_the_name_gets_it_when_it_is_made_agai
         patch.setattr(Workspace, "name", cut_off)
         pull(workspace, place.source(), NAME, judge=Believing())
     assert workspace.open(NAME) is None
-    pull(workspace, place.source(), NAME, judge=Believing())
+    named = pull(workspace, place.source(), NAME, judge=Believing())
+    assert (named.is_named, named.is_done) == (True, False)
     assert workspace.named_heads() == {NAME: made.state.head}
+    again = pull(workspace, place.source(), NAME, judge=Believing())
+    assert (again.is_named, again.is_done) == (False, True)

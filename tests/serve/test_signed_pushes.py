@@ -1,9 +1,13 @@
 """A push by signature alone: its dataset's owner signed the move, or it is not taken."""
 
+import random
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,13 +25,16 @@ from odfbuild.repositories.signatures.signing import (
 )
 from odfbuild.repositories.signatures.statement import HEAD_TYPE, parse_statement
 from odfbuild.repositories.smart.client import SmartDataset
-from odfbuild.repositories.smart.refusals import RemoteFailureError
+from odfbuild.repositories.smart.refusals import DivergedIntervalError, RemoteFailureError
+from odfbuild.repositories.transfer import ChainsDivergedError, TransferMode, Transferred
+from odfbuild.repositories.transfer import push as push_dataset
 from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.remote.errors import RefusedByRepositoryError
 from odfbuild.state.workspace import Workspace
 from tests.repositories.signatures.signing import START, STRANGER, public
 from tests.serve.copies import content, grow, made, update_of
+from tests.support.data.disks import verified
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 
@@ -232,3 +239,131 @@ def test_other_names_need_a_token(server: DatasetServer, here: Workspace) -> Non
     with pytest.raises(RefusedByRepositoryError, match="401"):
         push(client, dataset, signature(here, dataset, None))
     client.close()
+
+
+# who signs, and cannot read
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
+    with serving_datasets(tmp_path_factory.mktemp("closed"), "--accept-signed", "*") as found:
+        yield found
+
+
+def send(
+    workspace: Workspace,
+    dataset: Dataset,
+    address: str,
+    *,
+    token: str | None = None,
+    force: bool = False,
+) -> Transferred:
+    """Push a dataset as the command does: its head is signed for the head that is there."""
+    with closing(SmartDataset(address, token=token)) as client:
+        return push_dataset(
+            dataset,
+            client,
+            mode=TransferMode(force=force),
+            signed=lambda there, _: signature(workspace, dataset, there),
+        )
+
+
+@pytest.mark.holds("serving-writers")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_push_goes_on_from_a_hidden_head_that_its_own_chain_has(
+    closed: DatasetServer, tmp_path: Path, seed: int
+) -> None:
+    rnd = random.Random(seed)
+    name = DatasetAlias.parse(f"hidden-{seed}")
+    made(Workspace(tmp_path / "0"), str(name), 1)
+    shutil.copytree(tmp_path / "0", tmp_path / "1")
+    there: Dataset | None = None
+    for _ in range(8):
+        who = rnd.randrange(2)
+        workspace = Workspace(tmp_path / str(who))
+        dataset = workspace.open(name)
+        assert dataset is not None
+        match rnd.choice(("grow", "push", "push", "push", "take")):
+            case "grow":
+                grow(workspace, dataset, rnd.randint(1, 2))
+            case "take":
+                shutil.rmtree(tmp_path / str(1 - who))
+                shutil.copytree(tmp_path / str(who), tmp_path / str(1 - who))
+            case _:
+                before = None if there is None else there.head()
+                own = dict(dataset.blocks())
+                if before is None or before in own:
+                    found = send(workspace, dataset, closed.of(str(name)))
+                    assert (found.before, found.is_done) == (before, before == dataset.head())
+                else:
+                    for force in (False, True):
+                        with pytest.raises(DivergedIntervalError) as refused:
+                            send(workspace, dataset, closed.of(str(name)), force=force)
+                        assert str(before) not in str(refused.value)
+                there = closed.workspace.open(name)
+                assert there is not None
+                kept = before if before is not None and before not in own else dataset.head()
+                assert there.head() == kept
+    if there is not None:
+        verified(there)
+
+
+@pytest.mark.holds("serving-writers")
+def test_a_push_that_was_done_keeps_what_signed_it(closed: DatasetServer, here: Workspace) -> None:
+    dataset = made(here, "kept", 1)
+    send(here, dataset, closed.of("kept"))
+    grow(here, dataset, 1)
+    send(here, dataset, closed.of("kept"))
+    head = dataset.head()
+    assert head is not None
+    signed = dataset.stores.attestations.get(head)
+    assert send(here, dataset, closed.of("kept")).is_done
+    assert dataset.stores.attestations.get(head) == signed
+
+
+@pytest.mark.holds("serving-writers")
+def test_who_reads_by_a_token_gives_up_blocks_by_signature(
+    closed: DatasetServer, here: Workspace
+) -> None:
+    dataset = made(here, "set-back", 1)
+    base = dataset.head()
+    grow(here, dataset, 1)
+    gone = dataset.head()
+    assert base is not None
+    assert gone is not None
+    send(here, dataset, closed.of("set-back"))
+    dataset.set_head(base, gone)
+    grow(here, dataset, 1, rows=2)
+    reader, other = closed.token("read"), closed.token("write", datasets="other")
+    with pytest.raises(DivergedIntervalError, match="does not show them"):
+        send(here, dataset, closed.of("set-back"), token=other, force=True)
+    with pytest.raises(ChainsDivergedError):
+        send(here, dataset, closed.of("set-back"), token=reader)
+    send(here, dataset, closed.of("set-back"), token=reader, force=True)
+    there = closed.workspace.open(DatasetAlias.parse("set-back"))
+    assert there is not None
+    assert content(there) == content(dataset)
+
+
+@pytest.mark.holds("serving-readers")
+def test_without_a_token_no_name_and_no_id_is_told_from_another(
+    closed: DatasetServer, here: Workspace, tmp_path: Path
+) -> None:
+    kept = made(here, "seen", 1)
+    send(here, kept, closed.of("seen"))
+    nobody = made(Workspace(tmp_path / "other"), "nobody", 1)
+    with serving_datasets(tmp_path / "open", "--accept-signed", "open.*") as server:
+        shutil.copytree(closed.folder, server.folder, dirs_exist_ok=True)
+        for url in (closed.url, server.url):
+            answers = {_status(f"{url}{path}") for path in ("seen/refs/head", "none/refs/head")}
+            assert len(answers) == 1
+            ids = {_status(f"{url}datasets/{each.id}") for each in (kept, nobody)}
+            assert ids == {401}
+
+
+def _status(url: str) -> int:
+    address = urlsplit(url)
+    connection = HTTPConnection(address.netloc, timeout=30)
+    with closing(connection):
+        connection.request("GET", address.path)
+        return connection.getresponse().status

@@ -7,7 +7,13 @@ from odfbuild.app.sharing.references import PullRequest
 from odfbuild.app.sharing.verification import VerifyLevel, verify_arrival
 from odfbuild.project.opened import Opened
 from odfbuild.repositories.intake import Arrival
-from odfbuild.repositories.transfer import TransferListener, TransferMode, Transferred, pull
+from odfbuild.repositories.transfer import (
+    TransferListener,
+    TransferMode,
+    TransferNames,
+    Transferred,
+    pull,
+)
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.disabled import mark_of
 from odfbuild.state.memory.origins import note_pull
@@ -53,6 +59,7 @@ def pull_dataset(
             listener=listener,
             check=check,
             is_named=request.is_named,
+            names=TransferNames(str(request.alias), str(remote)),
         )
     if not mode.transfer.dry_run:
         note_pull(workspace, found.dataset, request.text)

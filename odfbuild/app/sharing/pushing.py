@@ -12,7 +12,13 @@ from odfbuild.repositories.signatures.acceptance import HeadAcceptance, current_
 from odfbuild.repositories.signatures.delegation import valid_list
 from odfbuild.repositories.signatures.signing import attest_push
 from odfbuild.repositories.signatures.trust import FoundHead, TrustError, TrustLevel, TrustPolicy
-from odfbuild.repositories.transfer import TransferListener, TransferMode, Transferred, push
+from odfbuild.repositories.transfer import (
+    TransferListener,
+    TransferMode,
+    TransferNames,
+    Transferred,
+    push,
+)
 from odfbuild.repositories.walk import KnownBlocks
 from odfbuild.state.chain.attestations import AttestationName
 from odfbuild.state.chain.dataset import Dataset
@@ -52,7 +58,8 @@ def push_dataset(
         )
 
     with remote.writing() as target:
-        found = push(dataset, target, mode=mode, listener=listener, signed=signed)
+        names = TransferNames(str(alias), str(remote))
+        found = push(dataset, target, mode=mode, listener=listener, signed=signed, names=names)
     if mode.dry_run:
         return found
     note_push(workspace, dataset.id, text)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, cast
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId
@@ -26,7 +26,10 @@ DEFAULT_TRUST: Final = "remembered"
 _TRUST: Final = ("any", "remembered", "signed")  # each asks for more than the one before
 _KEYS = ("url", "trust", "witnesses", "region", "gateway")
 _EXAMPLES = "https://data.example.org/odf, s3://bucket/odf, s3+https://host/bucket, file:///srv/odf"
-_SPACE = re.compile(r"\s")
+_FOREIGN = re.compile(r"[\x00-\x20\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})|%(?:[01][0-9A-Fa-f]|7[Ff])")
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"
+_SERVER = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
+_WITHOUT_PORT: Final = ("s3", "ipfs", "ipns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,8 @@ def _gateway(section: Section) -> str | None:
         what, why, fix = _secret("'gateway'")
         section.reading.refuse(section.at("gateway"), what, why, fix, code="secret", hidden=True)
         return None
-    if parts is None or parts.scheme not in ("http", "https"):
+    is_server = parts is not None and parts.scheme in ("http", "https")
+    if not is_server or _wrong_text(gateway) or _wrong_place(gateway, parts):
         section.wrong(
             "gateway",
             "'gateway' is not the address of a server",
@@ -202,10 +206,7 @@ def url_problem(url: str) -> tuple[str, str, str, bool] | None:
     parts = _parts(url)
     if _holds_secret(url, parts):
         return (*_secret("the URL of a repository"), True)
-    if parts is None or _SPACE.search(url) or not parts.scheme:
-        what, why = "the address of a repository is not a URL", "its scheme says how to speak to it"
-        return what, why, f"write it like {_EXAMPLES}", False
-    found = _wrong_place(parts)
+    found = _wrong_text(url) or _wrong_place(url, parts)
     return None if found is None else (*found, f"write it like {_EXAMPLES}", False)
 
 
@@ -224,16 +225,47 @@ def _secret(what: str) -> tuple[str, str, str]:
     )
 
 
-def _wrong_place(parts: SplitResult) -> tuple[str, str] | None:
+def _wrong_text(url: str) -> tuple[str, str] | None:
+    """Say which sign stands in no URL, and why."""
+    hidden = next((each for each in url if not each.isprintable()), None)
+    found = _FOREIGN.search(url)
+    if hidden is None and found is None:
+        return None
+    sign = hidden or (found[0] if found else "")
+    shown = "a space" if sign == " " else ascii(sign)
+    written = quote(sign, safe="", errors="surrogateescape")
+    why = f"a sign like that is written as {written}, and read in one way only then"
+    if sign.startswith("%"):
+        why = "'%' begins a sign that is written as two hexadecimal digits, and can be printed"
+    return f"the URL of a repository has {shown} in it", why
+
+
+def _wrong_place(url: str, parts: SplitResult | None) -> tuple[str, str] | None:
     """Say what is wrong with where a URL leads, and why."""
-    if parts.scheme not in SCHEMES:
-        why = f"it is one of {', '.join(SCHEMES)}"
-        return f"no repository is spoken to over '{parts.scheme}'", why
-    if parts.fragment:
-        return "the URL of a repository has a '#'", "a part of a page is no folder"
+    if parts is None:
+        return "the URL of a repository has no server that can be spoken to", (
+            "a port is a number up to 65535, and an address in brackets one of IPv6"
+        )
+    if not parts.scheme:
+        return "the address of a repository is not a URL", "its scheme says how to speak to it"
+    if not url.startswith(f"{parts.scheme}:") or parts.scheme not in SCHEMES:
+        scheme = url.partition(":")[0]
+        return f"no repository is spoken to over '{scheme}'", f"it is one of {', '.join(SCHEMES)}"
+    for sign, what in (("#", "a part of a page"), ("?", "a question")):
+        if sign in url:
+            return f"the URL of a repository has a '{sign}'", f"{what} is no folder"
     if (not parts.netloc) != (parts.scheme == "file"):
         why = "a folder of this machine has no server, and everything else has one"
         return f"'{parts.scheme}' and '{parts.netloc}' do not go together", why
+    if parts.netloc and (not _SERVER.fullmatch(parts.netloc) or parts.port == 0):
+        why = "it is a name or an address, and a port after a ':' if it has one"
+        return f"'{parts.netloc}' is no server", why
+    if parts.scheme in _WITHOUT_PORT and parts.port is not None:
+        return f"'{parts.netloc}' has a port", f"what {parts.scheme} names has none"
+    if parts.scheme == "file" and not parts.path.startswith("/"):
+        return "the URL names no folder from the root on", "it means the same from everywhere"
+    if any(unquote(each) in (".", "..") for each in parts.path.split("/")):
+        return "the URL has a '.' or '..' for a folder", "servers and tools read it differently"
     if parts.scheme.startswith("s3+") and not parts.path.strip("/"):
         return "the URL names no bucket", "after the server comes the name of the bucket"
     return None

@@ -11,11 +11,11 @@ which knows the place of everything.
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from odfbuild.errors import Diagnostic, ProjectErrors, ProtocolError, SourceSpan
 from odfbuild.host.files import read_regular
@@ -27,6 +27,9 @@ from odfbuild.odf.schema.ddl import ColumnLineError, read_columns
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
+from odfbuild.texts.redaction import excerpt
+
+_T = TypeVar("_T")
 
 _START = "\nschemas:\n"
 _COLUMN = r"(?:[A-Za-z_][A-Za-z0-9_]* [A-Z][A-Za-z0-9_(),<> ]*[A-Za-z0-9_)>]|'[ -&(-~]*')"
@@ -76,6 +79,7 @@ _HASH = re.compile(r"f1620[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PACKAGE_KEYS = ("git", "rev", "commit", "path", "tree")
 _INPUT_KEYS = ("id", "head", "repository")
+_PIN_AGAIN = "restore it from git, or delete the entry and pin what is there now: odfbuild lock"
 _SCHEMA_KEYS = ("definition", "inputs", "engine", "columns", "unknown")
 
 
@@ -259,15 +263,34 @@ class _LockReader:
     def _input(self, ref: str, value: Any) -> LockedInput | None:
         path = ("inputs", ref)
         entries = self._mapping(path, value, _INPUT_KEYS)
-        found = {key: self._text((*path, key), entries[key]) for key in entries}
+        id = self._pin(path, entries, "id", "id of a dataset", DatasetId.parse)
+        head = self._pin(path, entries, "head", "hash of a block", Multihash.parse)
+        repository = entries.get("repository")
+        if repository is not None:
+            repository = self._text((*path, "repository"), repository)
+        if id is None or head is None:
+            return None
+        return LockedInput(id=id, head=head, repository=repository)
+
+    def _pin(
+        self,
+        path: KeyPath,
+        entries: Mapping[str, Any],
+        key: str,
+        kind: str,
+        parse: Callable[[str], _T],
+    ) -> _T | None:
+        """Return what an input is pinned to; it may have been cut, or written as a number."""
+        if key not in entries:
+            self._refuse(path, f"the input {path[-1]} has no '{key}'", fix=_PIN_AGAIN)
+            return None
+        value = entries[key]
         try:
-            return LockedInput(
-                id=DatasetId.parse(found.get("id", "")),
-                head=Multihash.parse(found.get("head", "")),
-                repository=found.get("repository"),
-            )
-        except ProtocolError as error:
-            self._refuse(path, error.what)
+            return parse(value if isinstance(value, str) else "")
+        except ProtocolError:
+            shown = excerpt(repr(value), 100)
+            what = f"'{key}' of the input {path[-1]} is {shown}, which is no {kind}"
+            self._refuse((*path, key), what, fix=_PIN_AGAIN)
             return None
 
     def _schema(self, name: str, value: Any) -> LockedSchema:
@@ -316,16 +339,18 @@ class _LockReader:
                 self._refuse((*path, key), f"unknown key '{key}'", key=True)
         return {key: each for key, each in value.items() if allowed is None or key in allowed}
 
-    def _refuse(self, path: KeyPath, what: str, *, key: bool = False) -> None:
+    def _refuse(
+        self, path: KeyPath, what: str, *, key: bool = False, fix: str | None = None
+    ) -> None:
         span = self.places.key(path) if key else self.places.value(path)
-        self.found.append(_refused(what, span))
+        self.found.append(_refused(what, span, fix))
 
 
-def _refused(what: str, span: SourceSpan | None = None) -> Diagnostic:
+def _refused(what: str, span: SourceSpan | None = None, fix: str | None = None) -> Diagnostic:
     return Diagnostic(
         code="lock-file",
         what=f"{LOCK_FILE}: {what}",
         why="what is pinned must be certain, so nothing in this file is guessed",
-        fix="restore it from git, or delete it and run: odfbuild deps update; odfbuild lock",
+        fix=fix or "restore it from git, or delete it and run: odfbuild deps update; odfbuild lock",
         span=span or SourceSpan(file=LOCK_FILE, line=1),
     )

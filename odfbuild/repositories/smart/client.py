@@ -393,10 +393,10 @@ class SmartDataset:
         return answer
 
     def _moved(self, error: HeadMovedError, update: ChainUpdate) -> HeadMovedError:
-        """Return the error with the head that the server has now."""
+        """Return the error with the head that the server has now, or has told if it hides that."""
         actual = error.actual
         with suppress(TransferError):
-            actual = self.head()
+            actual = self.head() or actual
         return HeadMovedError(update.expected, actual)
 
     def _hang_up(self) -> None:

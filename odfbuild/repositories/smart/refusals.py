@@ -102,7 +102,7 @@ def refusal(
                 why="the chain there does not go on from the one here: it is older, or went "
                 "another way",
                 fix="to compare the two, clone that one in another project: odfbuild clone "
-                "REPOSITORY/NAME -C FOLDER; --force takes the one that is there",
+                f"{place} -C FOLDER; odfbuild pull {place} --force takes the one that is there",
             )
         case SeedBlockOverwriteRestricted() if dataset is not None:
             return SeedOverwriteError(place, None, dataset)
@@ -123,12 +123,20 @@ def refusal(
             )
         case TransferFailed(error_message=said) if said.startswith(HeadMovedError.code):
             return HeadMovedError(expected, None)
+        case TransferFailed(error_message=DivergedIntervalError.code) if dataset and not expected:
+            return DivergedIntervalError(
+                what=f"{place} has blocks that this chain has not, and does not show them",
+                why="it is signed for a push to an empty place, and blocks that nobody here could "
+                "read are not given up",
+                fix="to see what is there, and go on from it, use a token with the scope read: "
+                "ask who runs the server",
+            )
         case TransferFailed(error_message=DivergedIntervalError.code):
             return DivergedIntervalError(
                 what=f"{place} has blocks that this chain has not",
                 why="what was pushed does not go on from the head there",
                 fix="to compare the two, clone that one in another project: odfbuild clone "
-                "REPOSITORY/NAME -C FOLDER; push --force gives up those there",
+                f"{place} -C FOLDER; odfbuild push NAME --to {place} --force gives up those there",
             )
         case TransferFailed():
             return RemoteFailureError(place, excerpt(failure.error_message, LONGEST), failure.phase)

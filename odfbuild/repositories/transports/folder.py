@@ -3,14 +3,15 @@
     <folder>/<name>/{refs,blocks,data,checkpoints,attestations}/
     <folder>/<account>/<name>/...
 
-Links below the folder are not followed.  Who pushes locks the dataset's folder, as commits to a
-workspace do.
+Links below the folder are not followed.  Who moves a head locks the dataset's folder, as commits to
+a workspace do, and takes away what a push that was cut off had begun to write an hour ago or more.
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import time_ns
 from urllib.parse import unquote, urlsplit
 
 from odfbuild.host.files import open_descriptor, open_regular
@@ -21,11 +22,13 @@ from odfbuild.repositories.transports.simple import SimpleTarget
 from odfbuild.state.chain.heads import HEAD, LocalHeads
 from odfbuild.state.files.disk import Disk, pending
 from odfbuild.state.files.links import check_dataset_links
+from odfbuild.state.gc import Leftover, find_unfinished, parts_of, remove_unfinished
 from odfbuild.state.remote.client import Moved
 from odfbuild.state.remote.errors import BrokenSourceError, UnreachableRepositoryError, missing_file
 
 _CHUNK = 1 << 20
 _PARALLEL = 4
+_DEAD_AFTER = 3_600  # seconds in which nobody wrote to a file
 
 
 class FolderFiles:
@@ -88,6 +91,10 @@ class FolderFiles:
 
     def swap_head(self, expected: Multihash | None, new: Multihash) -> None:
         LocalHeads(self._folder, self._disk).swap(HEAD, expected=expected, new=new)
+        before = _long_ago()
+        for each in find_unfinished(parts_of(self._folder), before=before):
+            with suppress(OSError):
+                remove_unfinished(each.path, before=before)
 
     def _opened(self, path: str) -> int | None:
         try:
@@ -131,6 +138,13 @@ class FolderRepository:
         """Have a file of the repository itself."""
         FolderFiles(self._folder).replace(path, data)
 
+    def unfinished(self) -> Iterator[Leftover]:
+        """Yield what pushes that were cut off left in datasets, be they whole or not."""
+        for name in self._folders(self._folder):
+            account = self._folder / name
+            for path in (account, *(account / inner for inner in self._folders(account))):
+                yield from find_unfinished(parts_of(path), before=_long_ago())
+
     def _folders(self, folder: Path) -> list[str]:
         try:
             with os.scandir(folder) as entries:
@@ -161,6 +175,10 @@ def _path_of(url: str) -> Path:
 def dataset_at(folder: Path) -> SimpleTarget:
     """Return the dataset in a folder, be it there or not."""
     return SimpleTarget(FolderFiles(folder), parallel=_PARALLEL)
+
+
+def _long_ago() -> float:
+    return time_ns() / 1e9 - _DEAD_AFTER
 
 
 def _copy(source: Path, target: Path, moved: Moved) -> None:

@@ -1,10 +1,13 @@
 """Repositories of a project: what is read of the setting, and what profiles may say otherwise."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.project.config.project_file import Config, parse_config
+from odfbuild.project.config.repositories import SCHEMES, url_problem
 from odfbuild.project.config.targets import ProfilesFile
 from tests.project.config.settings import FULL
 
@@ -86,3 +89,74 @@ def test_a_credential_in_a_url_is_not_shown() -> None:
         assert "lovelace" not in f"{found.what}{found.why}{found.fix}{found.span}"
     for url in ("https://hub.example.org/@ana/odf", "file:///srv/a@b:c", "s3://bucket/a@b"):
         assert read(f"odfbuild: 1\nrepositories: {{hub: {{url: '{url}'}}}}\n").repositories
+
+
+hosts = st.sampled_from(["h", "hub.example.org", "h-1.example.org", "10.0.0.7", "[::1]", "h_x"])
+ports = st.sampled_from(["", ":1", ":8080", ":65535"])
+paths = st.sampled_from(["", "/", "/odf", "/odf/", "/a%20b/c", "/a;b/~c", "/a(b)/c,d"])
+with_port = st.sampled_from(
+    [each for each in SCHEMES if each not in ("file", "s3", "ipfs", "ipns")]
+)
+
+
+@given(with_port, hosts, ports, paths)
+def test_a_url_of_a_scheme_a_server_and_a_folder_is_one_of_a_repository(
+    scheme: str, host: str, port: str, path: str
+) -> None:
+    url = f"{scheme}://{host}{port}{'/bucket' * scheme.startswith('s3')}{path}"
+    assert url_problem(url) is None, url
+
+
+@given(
+    with_port,
+    st.one_of(
+        *(
+            st.tuples(st.just(""), st.just(host), st.just("/odf"))
+            for host in (
+                "",
+                ":80",
+                "h:",
+                "h:0",
+                "h:65536",
+                "h:x",
+                ".",
+                "-h",
+                "a..b",
+                "[::1",
+                "h%20",
+            )
+        ),
+        st.tuples(st.just(""), hosts, st.sampled_from(["/..", "/a/../b", "/./b", "/%2e%2E/b"])),
+        st.tuples(st.just(""), hosts, st.sampled_from(["/odf?", "/odf#", "/?", "/#x"])),
+        st.tuples(
+            st.just(""),
+            hosts,
+            st.sampled_from([f"/a{each}b" for each in ' \t\n\x00\x7f"<>\\^`{|}\u202e%']),
+        ),
+        st.tuples(st.sampled_from([" ", "x", "+"]), hosts, st.just("/odf")),
+    ),
+)
+def test_what_is_no_url_of_a_folder_at_a_server_is_refused_with_what_and_why(
+    scheme: str, parts: tuple[str, str, str]
+) -> None:
+    before, host, path = parts
+    found = url_problem(f"{before}{scheme}://{host}{path}")
+    assert found is not None
+    what, why, fix, is_secret = found
+    assert what.isprintable()
+    assert all((what, why, fix))
+    assert not is_secret
+
+
+def test_what_names_no_server_has_no_port_and_a_folder_begins_at_the_root() -> None:
+    for url in (
+        "s3://b:80/x",
+        "ipfs://cid:80",
+        "ipns://n:1",
+        "file:odf",
+        "file://host/odf",
+        "HTTP://h",
+    ):
+        assert url_problem(url) is not None, url
+    for url in ("s3://b/x", "ipfs://cid", "ipns://name/x", "file:/odf", "file:///srv/wörter"):
+        assert url_problem(url) is None, url

@@ -44,3 +44,29 @@ def test_an_entry_that_is_not_certain_is_refused_at_its_place(entry: str) -> Non
         parse_lock(f"odfbuild: 1\ninputs:\n  hub/rates: {entry}\n")
     assert {each.code for each in caught.value.found} == {"lock-file"}
     assert all(each.span is not None and each.span.line == 3 for each in caught.value.found)
+
+
+_GOOD = {"id": f"did:odf:fed01{'ab' * 32}", "head": f"f1620{'ab' * 32}"}
+
+
+@given(
+    st.sampled_from(["id", "head"]),
+    st.one_of(
+        st.integers(0, 10**40).map(str),
+        st.floats(allow_nan=False, allow_infinity=False).map(str),
+        st.sampled_from(
+            ["true", "null", "[]", "{}", "''", "x", "2026-11-26", "did:odf:fed01", "39"]
+        ),
+        st.sampled_from([each[:-1] for each in _GOOD.values()]),
+    ),
+)
+def test_what_pins_nothing_is_refused_once_where_it_stands(key: str, text: str) -> None:
+    pins = {**_GOOD, key: text}
+    lines = [f"    {each}: {value}" for each, value in pins.items()]
+    with pytest.raises(ProjectErrors) as caught:
+        parse_lock("\n".join(["odfbuild: 1", "inputs:", "  hub/rates:", *lines, ""]))
+    (found,) = caught.value.found
+    assert found.span is not None
+    assert (found.span.line, found.span.column) == (4 + list(pins).index(key), 7 + len(key))
+    assert found.what.startswith(f"odfbuild.lock: '{key}' of the input hub/rates is ")
+    assert "odfbuild lock" in found.fix

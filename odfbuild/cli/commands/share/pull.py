@@ -90,7 +90,12 @@ def pull(
     requests = _requests(project, selection or [], name)
     mode = TransferMode(force=force, dry_run=dry_run, parallel=jobs)
     options = TransferOptions(
-        command="pull", mode=mode, output=output, yes=yes, live=not no_progress
+        command="pull",
+        words=" ".join(["pull", *(str(each.alias) for each in requests)]),
+        mode=mode,
+        output=output,
+        yes=yes,
+        live=not no_progress,
     )
     return _pull_all(project, requests, options, verify, on_busy)
 
@@ -128,7 +133,10 @@ def clone(
             f"odfbuild clone {reference} NAME",
         )
     mode = TransferMode(dry_run=dry_run, parallel=jobs)
-    options = TransferOptions(command="clone", mode=mode, output=output, live=not no_progress)
+    words = f"clone {reference}"
+    options = TransferOptions(
+        command="clone", words=words, mode=mode, output=output, live=not no_progress
+    )
     return _pull_all(project, [request], options, verify, OnBusy.WAIT)
 
 

@@ -68,8 +68,14 @@ def push(
             fix="name the repository alone, or push one dataset",
         )
     mode = TransferMode(force=force, dry_run=dry_run, parallel=jobs)
+    words = ["push", *map(str, names), *(() if to is None else ("--to", to))]
     options = TransferOptions(
-        command="push", mode=mode, output=output, yes=yes, live=not no_progress
+        command="push",
+        words=" ".join(words),
+        mode=mode,
+        output=output,
+        yes=yes,
+        live=not no_progress,
     )
     return transfer_all(project, [_named(project, each, to) for each in names], options)
 

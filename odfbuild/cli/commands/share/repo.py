@@ -15,12 +15,13 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.exits import UsageRefusedError
-from odfbuild.cli.render.words import count
+from odfbuild.cli.render.words import bytes_text, count
 from odfbuild.cli.terminal.console import print_table, printable, printable_json
 from odfbuild.errors import OdfBuildError, ProjectError
 
 if TYPE_CHECKING:
     from odfbuild.project.config.repositories import RepositorySettings
+    from odfbuild.repositories.transports.folder import FolderRepository
 
 RepositoryNames = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Repositories. Default: all.")
@@ -127,6 +128,7 @@ def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
     from odfbuild.project.config.repositories import is_writable
     from odfbuild.repositories.catalogue import INDEX
     from odfbuild.repositories.remotes import open_repository
+    from odfbuild.repositories.transports.folder import FolderRepository
     from odfbuild.repositories.transports.object_store import ObjectRepository
     from odfbuild.state.remote.bucket import refuse_unsafe
 
@@ -144,8 +146,8 @@ def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
                 found["push"] = "refused"
                 refuse_unsafe(repository.probed(), repository.place)
                 found["push"] = "yes"
-        elif scheme == "file":
-            found |= _folder_checked(Path(repository.place))
+        elif isinstance(repository, FolderRepository):
+            found |= _folder_checked(Path(repository.place)) or _unfinished(repository)
     except OdfBuildError as error:
         found |= {"said": error.what, "code": error.code}
     return found
@@ -161,6 +163,20 @@ def _folder_checked(folder: Path) -> dict[str, str]:
     if there != folder:
         return {"read": "no", "said": "the folder is not there; a push makes it"}
     return {}
+
+
+def _unfinished(repository: FolderRepository) -> dict[str, str]:
+    """Return what is to be said of files that pushes left which were cut off."""
+    left = list(repository.unfinished())
+    if not left:
+        return {}
+    names = sorted({str(each.path.parent.parent.relative_to(repository.place)) for each in left})
+    size = bytes_text(sum(each.bytes for each in left))
+    return {
+        "said": f"{count(len(left), 'file')} of pushes that were cut off, {size}, in "
+        f"{', '.join(names[:3])}{' and others' * (len(names) > 3)}; the next push there takes them "
+        "away"
+    }
 
 
 def _has_token(settings: RepositorySettings, token_for: Any) -> bool:

@@ -94,6 +94,10 @@ def watching_transfers(*, live: bool) -> Iterator[TransferProgress]:
 
 def transfer_line(name: str, place: str, found: Transferred, *, pushed: bool, dry: bool) -> str:
     """Return one line on what a transfer moved, or would move."""
+    if found.is_named:
+        return (
+            f"{name}  received from {place} before, by a pull that was cut off; it has its name now"
+        )
     if found.is_done:
         return f"{name}  equal to {place}, nothing to {'push' if pushed else 'pull'}"
     what = [
@@ -159,6 +163,7 @@ def transfer_json(found: Transferred, place: str) -> dict[str, Any]:
         "records": found.records,
         "files": found.files,
         "bytes": found.size,
+        "named": found.is_named,
         "notes": list(found.notes),
     }
 

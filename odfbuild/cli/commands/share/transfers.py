@@ -49,9 +49,13 @@ class NamedTransfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferOptions:
-    """How transfers are made and reported; `command` is push, pull or clone."""
+    """How transfers are made and reported.
+
+    `command` is push, pull or clone; `words` is what makes the same transfers again.
+    """
 
     command: str
+    words: str
     mode: TransferMode
     output: str = "text"
     yes: bool = False
@@ -115,7 +119,7 @@ def _consent(wanted: Sequence[NamedTransfer], options: TransferOptions) -> None:
             side = each.place if options.pushed else "the workspace"
             sys.stderr.write(printable(f"{each.name}: {side} loses {gone}") + "\n")
     if lost and not options.yes:
-        confirm(options.command)
+        confirm(f"{options.words} --force")
 
 
 def _with_events(

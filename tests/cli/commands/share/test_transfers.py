@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,23 @@ def test_a_clone_is_of_what_is_not_here(first: Inside, second: Inside) -> None:
     assert [str(each) for each in Workspace(second.project / ".odfbuild").names()] == ["src"]
 
 
+def test_a_clone_that_only_gives_a_name_says_so(
+    first: Inside, second: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first("push", "src")
+
+    def cut_off(*_: object) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "name", cut_off)
+        assert second("clone", "hub/src").code != 0
+    assert second("clone", "hub/src").out == (
+        "src  received from hub/src before, by a pull that was cut off; it has its name now\n"
+    )
+    assert second("pull", "src").out == "src  equal to hub/src, nothing to pull\n"
+
+
 def test_places_that_are_not_known_are_refused(second: Inside, first: Inside, hub: Path) -> None:
     first("push", "src")
     second("pull", "hub/src")
@@ -299,6 +317,43 @@ def test_a_folder_that_is_not_there_is_no_repository_yet(first: Inside, tmp_path
     assert first("repo check", "soon").code == 0
 
 
+def test_what_a_push_that_was_killed_left_is_named_and_taken_away_when_it_is_old(
+    first: Inside, hub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other files stay, and so does what may be written just now; the chain is not touched."""
+    first("push", "src", "out")
+    left = [
+        hub / name / part / f".pending-{number:016x}"
+        for name in ("src", "out", "half")
+        for number, part in enumerate(("refs", "blocks", "data", "checkpoints", "attestations"))
+    ]
+    others = [
+        hub / "src/data/.pending-x",
+        hub / "src/data/note",
+        hub / "src/.pending-" / ("0" * 16),
+    ]
+    for path in (*left, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half a file")
+    assert "cut off" not in first("repo check", "hub").out
+    append(first.project, "src", SetInfo(description="young"))
+    assert first("push", "src").code == 0
+    assert all(each.exists() for each in (*left, *others))
+
+    later = time.time_ns() + 3_700 * 10**9
+    monkeypatch.setattr("odfbuild.repositories.transports.folder.time_ns", lambda: later)
+    said = first("repo check", "hub")
+    assert said.code == 0
+    assert "15 files of pushes that were cut off, 165 B, in half, out, src" in said.out
+    append(first.project, "src", SetInfo(description="old"))
+    assert first("push", "src").code == 0
+    gone = [each for each in left if hub / "src" in each.parents]
+    assert [each for each in left if not each.exists()] == gone
+    assert all(each.exists() for each in others)
+    assert "10 files of pushes" in first("repo check", "hub").out
+    assert (hub / "src/refs/head").read_text() == head_of(first, "src")
+
+
 def test_comments_of_the_project_file_stay_when_a_repository_is_added(
     first: Inside, hub: Path
 ) -> None:
@@ -322,7 +377,11 @@ def test_what_a_refusal_of_two_ways_says_is_done_and_shows_both(
     for command in ("pull", "push"):
         done = second(command, "src")
         assert "error[chains-diverged]" in done.err
-        assert "clone it in another project: odfbuild clone REPOSITORY/NAME -C FOLDER" in done.err
+        assert "clone it in another project: odfbuild clone hub/src -C FOLDER" in done.err
+        again = "pull hub/src --force" if command == "pull" else "push src --to hub/src --force"
+        assert f"odfbuild {again}, which takes" in " ".join(done.err.split())
+        asked = second(command, "src", "--force")
+        assert f"then run: odfbuild {command} src --force --yes" in asked.err
     other = lay_out(
         tmp_path / "other", {"odfbuild.yaml": (second.project / "odfbuild.yaml").read_bytes()}
     )
