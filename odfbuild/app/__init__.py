@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from odfbuild.app.plan.cache import Known, Part, known, looked_again
     from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, make, make_whole
     from odfbuild.app.plan.part import made_in_part
+    from odfbuild.app.plan.remote_inputs import pin_inputs, with_pins
     from odfbuild.app.push_rows import Pusher, push
     from odfbuild.project.opened import Opened, find_dataset, find_name, open_project
 
@@ -32,7 +33,9 @@ __all__ = [
     "make",
     "make_whole",
     "open_project",
+    "pin_inputs",
     "push",
+    "with_pins",
 ]
 
 _HOMES = {
@@ -54,7 +57,9 @@ _HOMES = {
     "make": "odfbuild.app.plan.make_plan",
     "make_whole": "odfbuild.app.plan.make_plan",
     "open_project": "odfbuild.project.opened",
+    "pin_inputs": "odfbuild.app.plan.remote_inputs",
     "push": "odfbuild.app.push_rows",
+    "with_pins": "odfbuild.app.plan.remote_inputs",
 }
 
 

@@ -13,11 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.app import open_project
+from odfbuild.app.plan.remote_inputs import pull_input
 from odfbuild.cli.arguments.scope import run_settings_of
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import AddData
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan import Plan, Pull
 from odfbuild.project.lock import read_lock
+from odfbuild.project.opened import Opened
 from odfbuild.repositories.inputs import (
     HistoryGivenUpError,
     OtherDatasetError,
@@ -714,6 +717,48 @@ def test_lock_pins_inputs_and_says_which_are_not(teams: Teams) -> None:
     assert str(a.dataset("rates").head()) in (b.folder / "odfbuild.lock").read_text("utf-8")
     b.write("datasets/daily.yaml", RATES)
     assert "- hub/acme/rates: no definition reads it" in b.run("lock").out
+
+
+def test_an_input_that_a_killed_run_pulled_is_pinned_by_the_next_apply_and_named_until_then(
+    teams: Teams,
+) -> None:
+    _, b = teams
+    lock = b.folder / "odfbuild.lock"
+    assert b.run("apply", "-y").code == 0
+    pinned = lock.read_text("utf-8")
+    for command in ("apply -y", "run"):
+        lock.unlink()  # as if it had been killed before that was written
+        for _ in range(2):
+            done = b.run("plan")
+            assert done.code == 0
+            assert "not-pinned]: odfbuild.lock does not pin hub/acme/rates" in done.out + done.err
+            assert not lock.exists()
+        done = b.run(*command.split())
+        assert done.code == 0
+        assert "not-pinned" not in done.out + done.err
+        assert lock.read_text("utf-8") == pinned
+        assert "No changes." in (after := b.run("plan")).out
+        assert "not-pinned" not in after.out + after.err
+
+
+def test_an_input_is_pinned_as_soon_as_it_was_pulled(
+    teams: Teams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, b = teams
+    with monkeypatch.context() as patch:
+        patch.setattr("odfbuild.app.apply_plan._recorded", _cut_off_after_pulls)
+        assert b.run("apply", "-y").code != 0
+    assert b.workspace.open(DatasetAlias.parse("daily")) is None
+    lock = read_lock(b.folder)
+    assert lock is not None
+    assert list(lock.inputs) == ["hub/acme/rates"]
+
+
+def _cut_off_after_pulls(project: Opened, plan: Plan, *_: object) -> None:
+    for step in plan.steps:
+        if isinstance(step.work, Pull):
+            pull_input(project, step.work, step.target)
+    raise OSError("killed")
 
 
 def test_a_url_names_an_input(teams: Teams) -> None:

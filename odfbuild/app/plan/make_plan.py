@@ -24,6 +24,7 @@ from odfbuild.app.plan.remote_inputs import (
     as_they_are,
     barred_readers,
     look_up_inputs,
+    unpinned_notes,
     without_inputs,
 )
 from odfbuild.app.plan.rows import rows_of
@@ -343,6 +344,7 @@ def _planned(
         notes=(
             *loaded.notes,
             *plan.notes,
+            *(() if against else unpinned_notes(project, plan)),
             *disabled_notes(project, loaded.declared, disabled),
             *files_notes(loaded.declared, passed),
             *_idle_moves(project, loaded.declared),

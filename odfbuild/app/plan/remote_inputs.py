@@ -1,6 +1,8 @@
 """Inputs of a project's definitions that are datasets of repositories, for its plan."""
 
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +20,9 @@ from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
     from odfbuild.repositories.inputs import LookedUp
+
+_NOT_PINNED = "not-pinned"
+_PINNING = threading.Lock()
 
 
 def look_up_inputs(
@@ -45,7 +50,8 @@ def look_up_inputs(
 def pull_input(project: Opened, work: Pull, alias: DatasetAlias) -> None:
     """Bring an input up to the head that a plan names, and remember where it came from.
 
-    A source that came along is not used until the user says so.  Raises what `transfer.pull` does.
+    It is pinned at once: what comes after it in the run may fail, or be killed.  A source that came
+    along is not used until the user says so.  Raises what `transfer.pull` does.
     """
     from odfbuild.app.sharing.judging import RepositoryJudge
     from odfbuild.app.sharing.pulling import bar_source
@@ -70,6 +76,9 @@ def pull_input(project: Opened, work: Pull, alias: DatasetAlias) -> None:
             check=lambda arrival, _: bar_source(project, arrival, before),
         )
     note_pull(workspace, work.id, work.origin)
+    key = reference_key(parse_remote_ref(work.origin))
+    with suppress(OSError):  # which the end of the run says
+        _pin(project, {key: LockedInput(id=work.id, head=work.head, repository=work.repository)})
 
 
 def barred_readers(loaded: Project, looked: "LookedUp") -> Mapping[DatasetAlias, OdfBuildError]:
@@ -85,24 +94,63 @@ def pin_inputs(project: Opened, plan: Plan) -> tuple[Diagnostic, ...]:
 
     Returns a warning where the file cannot be written.
     """
-    lock = read_lock(project.root) or Lock()
-    found = dict(_pins(project, plan, lock))
+    found = _unpinned(project, plan)
     if not found:
         return ()
     try:
-        write_lock(project.root, replace(lock, inputs={**lock.inputs, **found}))
+        _pin(project, found)
     except OSError as error:
         return (
-            Diagnostic(
-                code="not-pinned",
-                what=f"{LOCK_FILE} could not be written: {error.strerror}",
-                why=f"it is to say which datasets are meant by {', '.join(found)}, so that no "
-                "other one can take their place",
-                fix="odfbuild lock writes it",
-                level=Level.WARNING,
+            _not_pinned(
+                found,
+                f"{LOCK_FILE} could not be written: {error.strerror}",
+                "odfbuild lock writes it",
             ),
         )
     return ()
+
+
+def unpinned_notes(project: Opened, plan: Plan) -> tuple[Diagnostic, ...]:
+    """Return a warning of inputs that are here and not pinned, though there is nothing to do.
+
+    A run that pulled them was killed.
+    """
+    found = _unpinned(project, plan) if plan.is_empty else {}
+    if not found:
+        return ()
+    what = f"{LOCK_FILE} does not pin {', '.join(found)}: a run that pulled it was cut off"
+    return (_not_pinned(found, what, "odfbuild apply pins it, and so does odfbuild lock"),)
+
+
+def with_pins(project: Opened, plan: Plan) -> Plan:
+    """Pin the inputs of a plan that has nothing to do; return it without the warning of them."""
+    notes = tuple(each for each in plan.notes if each.code != _NOT_PINNED)
+    return replace(plan, notes=(*notes, *pin_inputs(project, plan)))
+
+
+def _not_pinned(found: Collection[str], what: str, fix: str) -> Diagnostic:
+    return Diagnostic(
+        code=_NOT_PINNED,
+        what=what,
+        why=f"it is to say which datasets are meant by {', '.join(found)}, so that no other one "
+        "can take their place",
+        fix=fix,
+        level=Level.WARNING,
+    )
+
+
+def _pin(project: Opened, found: Mapping[str, LockedInput]) -> None:
+    """Add entries to the lock file, where there are none; steps of a run may do so at once."""
+    with _PINNING:
+        lock = read_lock(project.root) or Lock()
+        if found.keys() - lock.inputs.keys():
+            write_lock(project.root, replace(lock, inputs={**found, **lock.inputs}))
+
+
+def _unpinned(project: Opened, plan: Plan) -> dict[str, LockedInput]:
+    if all(each.origin is None for each in looked_at(plan.datasets).values()):
+        return {}
+    return dict(_pins(project, plan, read_lock(project.root) or Lock()))
 
 
 def _pins(project: Opened, plan: Plan, lock: Lock) -> Iterator[tuple[str, LockedInput]]:

@@ -32,7 +32,7 @@ def run(settings: ServerSettings, listening: socket.socket) -> None:
     config = uvicorn.Config(
         guarded,
         http=timed_protocol(limits.request),
-        ws=bounded_protocol(LargeMessages(limits.large)),
+        ws=bounded_protocol(LargeMessages(limits.large), limits.turn),
         ws_max_size=limits.frame,
         ws_ping_timeout=None,  # an answer may wait until what was sent is judged
         ws_per_message_deflate=False,

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from websockets.frames import CloseCode, Frame
 
 LARGE: Final = 1 << 20  # bytes of a message that may come at any time
+LARGE_RATE: Final = 64 << 10  # bytes a second of a larger one that others wait for
 _UPGRADE: Final = 7 << 10  # bytes of a head, a line of which may be that long
 
 
@@ -78,6 +79,11 @@ class LargeMessages:
         self._let_in(called=who)
         return who in self._inside
 
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether anybody waits."""
+        return bool(self._waiting)
+
     def leave(self, who: object) -> None:
         """Give the room to those who wait."""
         self._inside.discard(who)
@@ -93,19 +99,49 @@ class LargeMessages:
                 go_on()
 
 
-def bounded_protocol(room: LargeMessages) -> type[WebSocketsSansIOProtocol]:
+def bounded_protocol(room: LargeMessages, turn: float) -> type[WebSocketsSansIOProtocol]:
     """Return the protocol of a WebSocket that is read on only while there is room for its message.
 
-    The room is kept until the application answers, or asks for the next message.
+    The room is kept until the application answers, or asks for the next message.  While others wait
+    for it, it is taken from who sends less within the seconds of a `turn` than LARGE_RATE gives.
     """
 
     class BoundedProtocol(WebSocketsSansIOProtocol):
         """Puts parts of a message together as they come, however many they are."""
 
+        _came = 0
+        _turn: asyncio.TimerHandle | None = None
+
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self._coming() > LARGE and not room.enter(self, self.transport.resume_reading):
+            self._came += len(data)
+            if self._coming() <= LARGE:
+                return
+            if not room.enter(self, self._go_on):
                 self.transport.pause_reading()
+            elif self._turn is None:
+                self._begin_turn()
+
+        def _go_on(self) -> None:
+            self._begin_turn()
+            self.transport.resume_reading()
+
+        def _begin_turn(self) -> None:
+            self._came = 0
+            self._turn = self.loop.call_later(turn, self._end_turn)
+
+        def _end_turn(self) -> None:
+            """Give the room up if the message is late; it is not while it is judged."""
+            self._turn = None
+            if self._coming() <= LARGE or self.transport.is_closing():
+                return
+            if self._came >= LARGE_RATE * turn or not room.is_wanted:
+                self._begin_turn()
+                return
+            self.conn.fail(CloseCode.TRY_AGAIN_LATER, "it comes too slowly, and others wait")
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+            room.leave(self)
 
         def handle_cont(self, event: Frame) -> None:
             frames: list[Any] = self.frames
@@ -116,6 +152,8 @@ def bounded_protocol(room: LargeMessages) -> type[WebSocketsSansIOProtocol]:
                 self.send_receive_event_to_app()
 
         def connection_lost(self, exc: Exception | None) -> None:
+            if self._turn is not None:
+                self._turn.cancel()
             room.leave(self)
             super().connection_lost(exc)
 

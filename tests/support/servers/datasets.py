@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from odfbuild.state.workspace import Workspace
 
 __all__ = ["DatasetServer", "serving_datasets"]
 
+_LIMITS = "from odfbuild.serve.settings import ServerLimits; ServerLimits.__init__.__kwdefaults__"
 _PROGRAM = "from odfbuild.cli.main import program; program()"
 
 
@@ -68,16 +69,20 @@ class DatasetServer:
 
 @contextmanager
 def serving_datasets(
-    folder: Path, *options: str, log: Path | None = None
+    folder: Path, *options: str, limits: Mapping[str, float] | None = None
 ) -> Iterator[DatasetServer]:
-    """Serve the workspace `folder/workspace`, which is made; its log goes to a file."""
+    """Serve the workspace `folder/workspace`, which is made; its log goes to a file.
+
+    `limits` are some of ServerLimits that are others than the usual ones.
+    """
     workspace = folder / "workspace"
     workspace.mkdir(parents=True, exist_ok=True)
     tokens = folder / "state" / "tokens.json"
+    prepared = "" if limits is None else f"{_LIMITS}.update({dict(limits)}); "
     with (folder / "log").open("a") as said:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-c", _PROGRAM, "serve", "--port", "0"),
+                *(sys.executable, "-c", prepared + _PROGRAM, "serve", "--port", "0"),
                 *("--workspace", str(workspace), "--tokens", str(tokens)),
                 *options,
             ],

@@ -403,6 +403,8 @@ def _is_over(
     project: app.Opened, plan: Plan, options: ApplyOptions, left_out: LeftOut = _NONE
 ) -> bool:
     """Show the plan; tell whether there is nothing to do, or nothing that may be done."""
+    if not plan.steps:
+        plan = app.with_pins(project, plan)
     shown = counted(plan, left_out)
     text = plan_text(shown, colour=options.progress and wants_colour(), partly=True)
     if options.output == "text":
