@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from odfbuild.executors.ingest.fetch.container_runtime import ContainerError
 from odfbuild.executors.ingest.fetch.globs import GlobLimitError, matches
 from odfbuild.executors.ingest.fetch.local import news, pending, pending_bytes
 from odfbuild.executors.ingest.fetch.request import Request, UnreachableError
+from odfbuild.host import pace
 from odfbuild.host.permissions import (
     DEFAULTS,
     STRICT,
@@ -206,7 +208,41 @@ def test_an_answer_of_http_without_end_is_an_error(
         request = Request(url=f"http://127.0.0.1:{port}/a.csv", name="h", timeout=0.2)
         with pytest.raises(UnreachableError) as caught:
             http.download(request, tmp_path / "cache", pause=lambda _: None)
-    assert re.search("too long|did not begin in 1 seconds", caught.value.why)
+    assert re.search("too long|did not begin in 1 seconds|no piece .* in 1 sec", caught.value.why)
+
+
+BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"
+SLOW = {name: (first, block[:6], 1.0) for name, (first, block) in HEADS.items()}
+SLOW |= {
+    "a body": (BODY, b"x", 60.0),
+    "what is said of a refusal": (BODY.replace(b"200 OK", b"403 No"), b"x", 60.0),
+}
+
+
+@pytest.mark.holds("server-bounds")
+@pytest.mark.parametrize(("first", "block", "seconds"), SLOW.values(), ids=SLOW)
+@pytest.mark.parametrize("is_whole", [False, True], ids=["its beginning", "all of it"])
+def test_an_answer_of_http_that_drips_is_given_up(
+    first: bytes, block: bytes, seconds: float, is_whole: bool, tmp_path: Path
+) -> None:
+    """No part of it is late; an hour of a body passes for a second here."""
+    began, clock = time.monotonic(), time.monotonic
+
+    def fast() -> float:
+        return began + (clock() - began) * (600 if seconds > 1 else 1)
+
+    with babbling([first], block, 0.05) as port, pytest.MonkeyPatch.context() as patch:
+        if seconds > 1:
+            patch.setattr(pace.paced, "__defaults__", (fast, None))
+        request = Request(url=f"http://127.0.0.1:{port}/a.csv", name="h", timeout=0.2)
+        with pytest.raises(UnreachableError) as caught:
+            if is_whole:
+                http.download(request, tmp_path / "cache", pause=lambda _: None)
+            else:
+                http.beginning(request, 1 << 20)
+    said = "came in .* seconds|the server says: x*$" if seconds > 1 else " in 1 seconds"
+    assert re.search(said, caught.value.why)
+    assert clock() - began < 30
 
 
 @pytest.mark.holds("server-bounds")

@@ -32,7 +32,7 @@ from odfbuild.executors.ingest.fetch.request import (
     unreachable,
 )
 from odfbuild.host.client_logs import silence_clients
-from odfbuild.host.pace import Deadline
+from odfbuild.host.pace import Deadline, SlowError
 
 if TYPE_CHECKING:
     import ssl
@@ -105,6 +105,8 @@ def _speaking(request: Request) -> Iterator[None]:
         raise TransientError(unreachable(request, _reason(error, request))) from None
     except httpx.TimeoutException:
         raise TransientError(unreachable(request, "the server stopped sending")) from None
+    except SlowError as error:
+        raise TransientError(unreachable(request, str(error))) from None
     except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
         raise TransientError(unreachable(request, _reason(error, request))) from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
@@ -151,20 +153,22 @@ def _answered(
 ) -> Iterator["httpx.Response"]:
     """Yield an answer, its body not read yet.
 
-    Its head has to come as a whole in five times the time to connect: one without end may be sent
-    piece by piece, none of which is late.
+    Its head has to come as a whole in five times the time to connect, and so has each piece of its
+    body, all of them together at the least rate: what has no end may be sent byte by byte, none of
+    which is late.
     """
+    from odfbuild.host.paced_stream import kept_to_pace
+
     deadline = Deadline(5 * request.timeout, client.close)
     deadline.start()
     try:
         response = client.send(client.build_request("GET", url, headers=headers), stream=True)
     except Exception:
+        deadline.cancel()
         if deadline.is_over:
             raise unreachable(request, deadline.reason) from None
         raise
-    finally:
-        deadline.cancel()
-    with closing(response):
+    with closing(kept_to_pace(response, deadline)):
         yield response
 
 
@@ -313,7 +317,7 @@ def _excerpt(response: "httpx.Response", request: Request) -> str:
             start += part
             if len(start) >= 4 * _EXCERPT + _LONGEST_SECRET:
                 break
-    except httpx.HTTPError:
+    except (httpx.HTTPError, SlowError):
         pass
     text = redact(one_line(start.decode("utf-8", "replace")), request)
     if len(start) >= 4 * _EXCERPT + _LONGEST_SECRET:  # it may end in a credential
