@@ -1,12 +1,13 @@
 """Dataset-as-code: plan and build Open Data Fabric datasets with Spark.
 
 The whole API of the package: open a project, plan it, apply that plan, push data, verify what was
-built.
+built, and read it.
 What a name stands for is imported when it is first used, because starting fast is a feature.
 
     project = odfbuild.open_project(Path("my-project"))
     plan = odfbuild.plan(project)
     report = odfbuild.apply(project, plan)
+    table = project.dataset("shop.prices").read()
 """
 
 from importlib import import_module
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.version import __version__
 
 if TYPE_CHECKING:
-    from odfbuild.app import Pusher, apply, find_dataset, open_project, push
+    from odfbuild.app import Pusher, apply, find_dataset, push
     from odfbuild.app import make as plan
+    from odfbuild.app.inspection.built_dataset import BuiltDataset
+    from odfbuild.app.inspection.data_project import DataProject, open_project, read
     from odfbuild.errors import (
         EngineError,
         OdfBuildError,
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "BuiltDataset",
+    "DataProject",
     "EngineError",
     "OdfBuildError",
     "PlanError",
@@ -46,18 +51,22 @@ __all__ = [
     "open_project",
     "plan",
     "push",
+    "read",
     "verify",
 ]
 
 _HOMES = {
+    "BuiltDataset": ("odfbuild.app.inspection.built_dataset", "BuiltDataset"),
+    "DataProject": ("odfbuild.app.inspection.data_project", "DataProject"),
     "Pushed": ("odfbuild.executors.ingest.push.push", "Pushed"),
     "Pusher": ("odfbuild.app", "Pusher"),
     "apply": ("odfbuild.app", "apply"),
     "find_dataset": ("odfbuild.app", "find_dataset"),
     "load_project": ("odfbuild.project.load", "load_project"),
-    "open_project": ("odfbuild.app", "open_project"),
+    "open_project": ("odfbuild.app.inspection.data_project", "open_project"),
     "plan": ("odfbuild.app", "make"),
     "push": ("odfbuild.app", "push"),
+    "read": ("odfbuild.app.inspection.data_project", "read"),
     "verify": ("odfbuild.executors.verify.chain", "verify"),
 }
 

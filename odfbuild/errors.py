@@ -149,6 +149,12 @@ class StateError(OdfBuildError):
     code = "state"
 
 
+class UsageRefusedError(OdfBuildError):
+    """The command needs an answer that nobody is there to give, or its arguments do not fit."""
+
+    code = "usage"
+
+
 class EngineError(OdfBuildError):
     """Data could not be made."""
 

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.exits import UsageRefusedError
-from odfbuild.errors import PlanError
+from odfbuild.errors import PlanError, UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -2,13 +2,6 @@
 
 from odfbuild.errors import OdfBuildError
 
-
-class UsageRefusedError(OdfBuildError):
-    """The command needs an answer that nobody is there to give, or its arguments do not fit."""
-
-    code = "usage"
-
-
 DONE = 0
 ERROR = 1  # nothing was committed
 CHANGES = 2  # something differs: for drift, and where the exit code is to tell

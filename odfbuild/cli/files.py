@@ -12,8 +12,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from odfbuild.cli.exits import UsageRefusedError
-from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
+from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan, UsageRefusedError
 from odfbuild.host.files import read_regular
 from odfbuild.project.files.checkout import refuse_links
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import read_bounded, write_output
 from odfbuild.cli.formats.outputs import PlanFormat, PlanFormatOptions, plan_output
 from odfbuild.cli.terminal.streams import as_it_is
-from odfbuild.errors import Diagnostic, Level, ProjectError
+from odfbuild.errors import Diagnostic, Level, ProjectError, UsageRefusedError
 from odfbuild.host.json_text import parse_json
 from odfbuild.planner.plan import GitState, Plan
 from odfbuild.planner.saved import (

@@ -96,13 +96,38 @@ _FORM = {
 }
 
 
-def words(found: QueryFinding) -> tuple[str, str, str]:
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a dialect is called, and what stands around a name that is not a plain word."""
+
+    language: str
+    quotes: str
+    mark: str
+
+    def quoted(self, name: str) -> str:
+        """Return a name as it is written in a query."""
+        return f"{self.mark}{name}{self.mark}"
+
+
+_SPARK = Dialect("Spark SQL", "backticks", "`")
+_DIALECTS = {"datafusion": Dialect("DataFusion's SQL", "double quotes", '"')}
+
+
+def dialect_of(engine: str) -> Dialect:
+    """Return the dialect of an engine."""
+    return _DIALECTS.get(engine, _SPARK)
+
+
+def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
+    """Return what is found, why it matters and how to mend it, of a text for an engine."""
+    dialect = dialect_of(engine)
     match found.reason:
         case Reason.SYNTAX:
             return (
                 f"the query cannot be read: {found.name}",
-                "a query is one SELECT statement of Spark SQL, checked before anything runs",
-                "correct the text; put names that are also SQL words in backticks",
+                f"a query is one SELECT statement of {dialect.language}, checked before anything "
+                "runs",
+                f"correct the text; put names that are also SQL words in {dialect.quotes}",
             )
         case Reason.STEPS:
             return (
@@ -111,7 +136,7 @@ def words(found: QueryFinding) -> tuple[str, str, str]:
                 "add or remove the alias",
             )
         case Reason.UNKNOWN_INPUT:
-            return _unknown_input(found)
+            return _unknown_input(found, dialect)
         case Reason.NOT_LINEAR:
             return (
                 f"{found.name} over the event log",
@@ -174,14 +199,15 @@ def words(found: QueryFinding) -> tuple[str, str, str]:
             )
 
 
-def _unknown_input(found: QueryFinding) -> tuple[str, str, str]:
+def _unknown_input(found: QueryFinding, dialect: Dialect) -> tuple[str, str, str]:
     if found.hint == found.name:
         return (
             f"the name {found.name} is read as several parts",
-            "a dot outside backticks separates a database from a table, and there are none here",
-            f"write `{found.name}` in backticks",
+            f"a dot outside {dialect.quotes} separates a database from a table, and there are none "
+            "here",
+            f"write {dialect.quoted(found.name)} in {dialect.quotes}",
         )
-    guess = f"did you mean `{found.hint}`? Otherwise " if found.hint else ""
+    guess = f"did you mean {dialect.quoted(found.hint)}? Otherwise " if found.hint else ""
     return (
         f"the query reads {found.name!r}, which is not one of its inputs",
         "a query sees its declared inputs and its own earlier steps, letter case included",

@@ -18,7 +18,6 @@ SHARED = {
     "apply.maintenance",
     "apply.restoration",
     "plan.ignored",
-    "read.views",
     "share.report",
     "share.transfers",
 }

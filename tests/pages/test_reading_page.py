@@ -16,18 +16,24 @@ MAY = (
 )
 
 
-@pytest.mark.spark
-def test_the_page_about_reading_is_so(tmp_path: Path) -> None:
+def shop_in(folder: Path) -> Path:
+    """Build the project of the page."""
     columns = "day DATE NOT NULL, item STRING NOT NULL, price DOUBLE"
     merge = "{kind: Snapshot, primaryKey: [item]}"
     prices = root("shop.prices", columns=columns, merge=merge)
-    shop = lay_out(tmp_path, {"datasets/prices.yaml": prices.replace("Column: t", "Column: day")})
+    shop = lay_out(folder, {"datasets/prices.yaml": prices.replace("Column: t", "Column: day")})
     for number, text in enumerate(MAY):
         lay_out(shop, {f"data/{number}.csv": text})
         done = without_jvm("apply", "--yes", cwd=shop)
         assert done.code == 0, done.err
+    return shop
+
+
+@pytest.mark.spark
+def test_the_page_about_reading_is_so(tmp_path: Path) -> None:
+    shop = shop_in(tmp_path)
     shown = list(commands(PAGE))
-    assert len(shown) == 7
+    assert len(shown) == 8
     for step in shown:
         done = shell(step.command, shop)
         assert (done.code, done.err) == (0, "")

@@ -155,11 +155,11 @@ def _lineage(project: Opened) -> Iterator[Checkup]:
 
 def try_engine(project: Opened) -> Iterator[Checkup]:
     """Start the engine, and say how long that took."""
-    from odfbuild.app.inspection.query import answered
+    from odfbuild.app.inspection.question import Question, answered
 
     def start() -> Iterator[Checkup]:
         began = monotonic()
-        with answered(project, "select 1 as one", {}, 1) as frame:
+        with answered(project, Question("select 1 as one"), {}, 1) as frame:
             rows = 0 if frame.table is None else frame.table.num_rows
         took = monotonic() - began
         yield _ok("started", f"the engine answered a query with {rows} row in {took:.1f} s")

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from odfbuild import app
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.terminal.console import hint
-from odfbuild.errors import ProjectErrors
+from odfbuild.errors import ProjectErrors, UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild.executors.runs.options import RunSettings

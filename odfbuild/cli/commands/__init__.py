@@ -94,7 +94,7 @@ REGISTRY: tuple[RegisteredCommand | RegisteredGroup, ...] = (
     RegisteredCommand("status", "read.status", "Say where datasets stand: head, watermark, lag, last result, who holds a lock."),
     RegisteredCommand("log", "read.log", "Show the metadata chain of a dataset, newest block first."),
     RegisteredCommand("show", "read.show", "Show rows of a dataset, as recorded or as they stand."),
-    RegisteredCommand("sql", "read.sql", "Query datasets by name with Spark SQL; nothing is changed."),
+    RegisteredCommand("sql", "read.sql", "Query datasets by name; nothing is changed."),
     RegisteredCommand("run", "apply.run", "Take in what sources have and derive what follows, without a change of definitions."),
     RegisteredCommand("runs", "apply.runs", "List past runs; show one: its steps, how long they took, heads before and after."),
     RegisteredCommand("undo", "apply.undo", "Set every dataset back to where a run found it; what it made is given up."),

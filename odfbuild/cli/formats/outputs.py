@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.terminal.console import colours
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild.errors import Diagnostic

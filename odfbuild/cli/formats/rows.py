@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +108,7 @@ def shown_uuids(
     paths: Collection[ValuePath],
 ) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return rows with these bytes as UUIDs: as text, or with that type in files."""
-    from odfbuild.cli.render.uuids import with_uuids_in_batches
+    from odfbuild.app.inspection.uuids import with_uuids_in_batches
 
     return with_uuids_in_batches(schema, batches, paths, as_text=not to.is_binary)
 

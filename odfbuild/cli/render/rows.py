@@ -11,9 +11,9 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, TextIO
 
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.cli.terminal.streams import as_it_is
+from odfbuild.errors import UsageRefusedError
 
 _LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INDENTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)

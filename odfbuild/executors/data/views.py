@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from odfbuild.errors import StateError
 from odfbuild.executors.data.changelog import only_appends, standing
@@ -19,6 +20,9 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.value_paths import ValuePath
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.texts.redaction import excerpt
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 _FIX: Final = (
     "odfbuild verify lists all that is wrong; restore the dataset from a copy, or, of a "
@@ -87,6 +91,49 @@ class DatasetView:
         whole, vocab = to_arrow(self.schema), self.vocab
         hidden = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
         return pa.schema([each for each in whole if self.log or each.name not in hidden])
+
+    def files(self) -> "ds.Dataset | None":
+        """Return the slices, if their rows and columns are those of the view as they are.
+
+        They can be read in part: some columns, and the row groups that a condition may hold for.
+        """
+        import pyarrow.dataset as ds
+        from pyarrow.fs import LocalFileSystem
+
+        if self.until is not None or not self.paths:
+            return None
+        with faults_named():
+            if not self.log and not only_appends(self.paths, self.vocab.operation_type_column):
+                return None
+            wanted = self.columns()
+            for path in self.paths:
+                found = pq.read_schema(path)
+                shared = [name for name in wanted.names if name in found.names]
+                if any(found.field(name).type != wanted.field(name).type for name in shared):
+                    return None
+        return ds.FileSystemDataset.from_paths(
+            list(map(str, self.paths)), wanted, ds.ParquetFileFormat(), LocalFileSystem()
+        )
+
+    def reader(
+        self,
+        columns: Sequence[str] | None = None,
+        where: "ds.Expression | None" = None,
+    ) -> pa.RecordBatchReader:
+        """Return the rows in order, a batch at a time: some columns, those that a condition keeps.
+
+        No more of the slices is read than it takes, unless rows have to be replayed.  Raises as
+        `batches` does, while it is read.
+        """
+        import pyarrow.dataset as ds
+
+        files = self.files()
+        names = None if columns is None else list(columns)
+        if files is not None:
+            return files.scanner(names, filter=where).to_reader()
+        return ds.Scanner.from_batches(
+            self.batches(), schema=self.columns(), columns=names, filter=where
+        ).to_reader()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order in which they came.

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,13 +15,14 @@ class QueryRequest:
     """One SELECT and what it reads, by the names that it uses.
 
     `limit` bounds the rows of the answer, which is then held in memory; without it the answer is
-    in files in the folder `staging`.
+    in files in the folder `staging`.  `engine` is the name of the one whose dialect the text is in.
     """
 
     text: str
     views: Mapping[str, DatasetView]
     staging: Path
     limit: int | None = None
+    engine: str = DEFAULT_ENGINE
 
 
 class Querier(Protocol):

@@ -40,6 +40,9 @@ Result = TypeVar("Result")
 class QueryEngine(ReplayEngine, Analyser, Protocol):
     """What is asked of an engine for its own queries; see `Engine`."""
 
+    def query(self, request: "QueryRequest") -> Frame:
+        """Answer a question; see `Querier`."""
+
     def raw_query(self, work: RawQueryWork) -> Frame: ...
 
     def transform(self, work: TransformWork) -> Frame: ...
@@ -54,8 +57,7 @@ class QueryEngine(ReplayEngine, Analyser, Protocol):
 class DefaultEngine(Engine, ReplayEngine, Analyser, Protocol):
     """What is asked of the engine of all that is not a query for another."""
 
-    def query(self, request: "QueryRequest") -> Frame:
-        """Answer a question; see `Querier`."""
+    def query(self, request: "QueryRequest") -> Frame: ...
 
     def prepare(self, planned_bytes: int | None = None) -> None:
         """Start without waiting for it; `planned_bytes` is how much will be read."""
@@ -134,8 +136,8 @@ class EnginesByName:
         return self._of(question.steps[0].engine).analyse(question)
 
     def query(self, request: "QueryRequest") -> Frame:
-        """Return the rows of the answer to a question in the dialect of the default engine."""
-        return self._default.query(request)
+        """Return the rows of the answer to a question; see `Querier`."""
+        return self._of(request.engine).query(request)
 
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /

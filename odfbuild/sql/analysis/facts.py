@@ -231,7 +231,7 @@ def _fans_out(statement: Statement) -> bool:
 def _diagnostic(facts: QueryFacts, found: QueryFinding) -> Diagnostic:
     step = f" of step {found.step + 1}" if len(facts.steps) > 1 else ""
     where = f"line {found.place.line}, column {found.place.column}{step}"
-    what, why, fix = words(found)
+    what, why, fix = words(found, *(each.engine for each in facts.steps[:1]))
     if facts.steps and found.step >= len(facts.steps):
         return Diagnostic(code=found.reason.value, what=what, why=why, fix=fix)
     return Diagnostic(code=found.reason.value, what=f"{what} ({where})", why=why, fix=fix)

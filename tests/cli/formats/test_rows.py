@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.rows import Destination, RowFormat, destination, write_out
+from odfbuild.errors import UsageRefusedError
 
 SCHEMA = pa.schema(
     [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.cli.render.uuids import with_uuids, with_uuids_in_batches
+from odfbuild.app.inspection.uuids import with_uuids, with_uuids_in_batches
 from odfbuild.odf.events import SqlQueryStep, TransformSql
 from odfbuild.odf.schema.ddl import parse_ddl, uuid_paths
 from odfbuild.planner.queries import copied_uuids

@@ -35,7 +35,6 @@ from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import PlanScope, scoped
 from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import Reports, parse_reports
 from odfbuild.cli.formats.outputs import wants_colour
 from odfbuild.cli.problems import whole
@@ -48,7 +47,7 @@ from odfbuild.cli.saved import saved_file
 from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.terminal.events import say, say_event, tell_idle
 from odfbuild.cli.unreadable import damage_is_reported
-from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, ProjectErrors, UsageRefusedError
 from odfbuild.executors.runs.report import Done, RunReport
 from odfbuild.planner.exclusion import LeftOut, counted, reasons
 from odfbuild.planner.maintenance.batch import HousekeepingPlan

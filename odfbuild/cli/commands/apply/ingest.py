@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from odfbuild import app
+from odfbuild.app.inspection.moment import moment
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Busy, LockTimeout, Name, OnBusy, TextFormat
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.consent import refuse_unnamed
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.run import diagnostics_of_notes, notes_json, notes_words
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import printable, printable_json
-from odfbuild.errors import OdfBuildError
+from odfbuild.errors import OdfBuildError, UsageRefusedError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 

@@ -101,7 +101,7 @@ def full_rebuild(project: app.Opened) -> Rebuild:
 
 def reset_at(text: str) -> Reset:
     """Return a reset to the last block up to a time.  Raises UsageRefusedError for no time."""
-    from odfbuild.cli.arguments.timestamp import moment
+    from odfbuild.app.inspection.moment import moment
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     return Reset(moment(text, now, why="the last block that is no later becomes the last one"))

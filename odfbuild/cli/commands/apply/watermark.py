@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from odfbuild import app
+from odfbuild.app.inspection.moment import moment
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import LockTimeout, Name
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
 from odfbuild.executors.ingest.manual_watermark import NotARootError, move_watermark

@@ -32,13 +32,12 @@ from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.new import definition_path, editor_line, write_definition
 from odfbuild.cli.consent import refuse_unnamed
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import AlreadyThereError
 from odfbuild.cli.render.outside_use import cut
 from odfbuild.cli.render.words import bytes_text, count, kind_word
 from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import hint, printable
-from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, ProjectErrors, UsageRefusedError
 from odfbuild.odf.manifest import to_yaml
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import normalize

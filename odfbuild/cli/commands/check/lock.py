@@ -17,10 +17,9 @@ from odfbuild.cli.arguments.options import Check, CheckSelection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.commands.check.deps import pins_text
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.check import datasets_text, outdated_text, schemas_text
 from odfbuild.cli.terminal.console import printable
-from odfbuild.errors import ProjectErrors
+from odfbuild.errors import ProjectErrors, UsageRefusedError
 from odfbuild.executors.engine.columns import ColumnsOf
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.project.config.engines import DEFAULT_ENGINE

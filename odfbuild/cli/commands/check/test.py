@@ -14,11 +14,11 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import CheckSelection, PlanExclude, Reports
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import parse_reports
 from odfbuild.cli.formats.tests import FAILED, PASSED, SKIPPED, WARNED, Tested, of_check, of_fixture
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from odfbuild.app.inspection.moment import moment
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import PlanExclude, Reports, Selection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.timestamp import moment
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.terminal.console import hint
+from odfbuild.errors import UsageRefusedError
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp

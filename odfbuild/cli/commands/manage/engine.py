@@ -28,9 +28,9 @@ from odfbuild.cli.arguments.options import (
 )
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unnamed
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.replay import json_text, replayed_json, replayed_lines
 from odfbuild.cli.reservation import reserved
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app

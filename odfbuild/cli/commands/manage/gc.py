@@ -15,9 +15,9 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import refuse_unnamed
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.words import bytes_text, count
 from odfbuild.cli.terminal.console import print_table, printable, printable_json
+from odfbuild.errors import UsageRefusedError
 from odfbuild.project.config.quantities import lag_text, parse_lag
 from odfbuild.state.gc import Freed, Kind
 

@@ -10,7 +10,7 @@ import typer
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.errors import UsageRefusedError
 
 
 def unlock(

@@ -11,8 +11,8 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Busy, OnBusy
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.words import bytes_text, count
+from odfbuild.errors import UsageRefusedError
 
 
 def move(

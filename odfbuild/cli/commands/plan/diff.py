@@ -11,12 +11,13 @@ import typer
 
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names, Side, both_sides, names_of
+from odfbuild.app.inspection.uuids import with_uuids
+from odfbuild.app.inspection.views import uuids_of_dataset
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import event_difference, row_lines
-from odfbuild.cli.render.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.render.words import column_text
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import load_readable, read_code, refuse_wrong

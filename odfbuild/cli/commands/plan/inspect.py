@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from odfbuild import app
+from odfbuild.app.inspection.views import uuids_of
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
@@ -26,7 +27,6 @@ from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.convert import MAX_MANIFEST_BYTES, manifest_json
 from odfbuild.cli.files import read_bounded
 from odfbuild.cli.formats.outputs import MAX_BYTES, PlanFormat, PlanFormatOptions, wants_colour
-from odfbuild.cli.render.uuids import uuids_of
 from odfbuild.cli.saved import show_saved
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import StateError

@@ -28,7 +28,6 @@ from odfbuild.cli.arguments.options import (
 )
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import PlanScope, scoped
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.outputs import (
     MAX_BYTES,
     PlanFormat,
@@ -42,11 +41,11 @@ from odfbuild.cli.formats.outputs import (
 from odfbuild.cli.problems import whole
 from odfbuild.cli.terminal.console import columns, printable
 from odfbuild.cli.terminal.streams import as_it_is
-from odfbuild.errors import OdfBuildError, ProjectErrors
+from odfbuild.errors import OdfBuildError, ProjectErrors, UsageRefusedError
 from odfbuild.planner.exclusion import reasons, with_left_out
 
 if TYPE_CHECKING:
-    from odfbuild.app.inspection.query import RowsTried
+    from odfbuild.app.inspection.trial import RowsTried
     from odfbuild.planner.plan import Plan
     from odfbuild.planner.plan.remote import Looking
     from odfbuild.state.memory.plans import CommandOutput
@@ -298,7 +297,7 @@ def _refuse_untold(options: PlanOptions) -> None:
 
 def _try(project: app.Opened, plan: Plan, rows: int) -> None:
     """Say which rows changed queries would make otherwise."""
-    from odfbuild.app.inspection.query import try_queries
+    from odfbuild.app.inspection.trial import try_queries
 
     sys.stdout.write(tried_text(try_queries(project, plan, rows), rows))
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from odfbuild.app.inspection.explain import Explained, RowKey, Traced, explain, trace
+from odfbuild.app.inspection.uuids import with_uuids
+from odfbuild.app.inspection.views import uuids_of_dataset
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name, TextFormat
@@ -25,7 +27,6 @@ from odfbuild.cli.render.provenance import (
     why_lines,
 )
 from odfbuild.cli.render.rows import plain_row
-from odfbuild.cli.render.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.odf.events import (

@@ -14,12 +14,11 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.cli.unreadable import load_readable, read_code, refuse_wrong
-from odfbuild.errors import PlanError
+from odfbuild.errors import PlanError, UsageRefusedError
 from odfbuild.executors.runs.lineage import lineage_of
 from odfbuild.lineage.ids import node_id
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError

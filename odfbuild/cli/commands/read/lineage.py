@@ -13,19 +13,18 @@ from uuid import UUID
 import typer
 
 from odfbuild import app
+from odfbuild.app.inspection.moment import moment
+from odfbuild.app.inspection.views import is_time
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import SafeCsv
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.timestamp import moment
-from odfbuild.cli.commands.read.views import is_time
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.lineage import Shown, dot, mermaid, record, relation_rows, tree
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import load_readable, read_code
-from odfbuild.errors import Diagnostic, Level, StateError
+from odfbuild.errors import Diagnostic, Level, StateError, UsageRefusedError
 from odfbuild.executors.runs.lineage import catch_up, lineage_of, relations_at
 from odfbuild.lineage.chains import is_recorded
 from odfbuild.lineage.ids import node_id

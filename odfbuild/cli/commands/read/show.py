@@ -24,7 +24,6 @@ from odfbuild.cli.arguments.options import (
     To,
 )
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.rows import (
     TABLE_ROWS,
     Destination,
@@ -34,11 +33,12 @@ from odfbuild.cli.formats.rows import (
 )
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import hint
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odfbuild.cli.commands.read.views import ViewOptions
+    from odfbuild.app.inspection.views import ViewOptions
     from odfbuild.executors.data.views import DatasetView
 
 
@@ -63,7 +63,7 @@ def show(
 
     Without anything asked for these are the last ones of the changelog.
     """
-    from odfbuild.cli.commands.read.views import ViewOptions
+    from odfbuild.app.inspection.views import ViewOptions
 
     asked = ViewOptions(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     if log and current:
@@ -106,7 +106,7 @@ def tell_none(to: Destination) -> None:
 
 
 def _view(project: app.Opened, name: str, asked: ViewOptions, *, plain: bool) -> DatasetView:
-    from odfbuild.cli.commands.read.views import NoDataError, view_of
+    from odfbuild.app.inspection.views import NoDataError, view_of
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.odf.chain.state import vocabulary
     from odfbuild.odf.events import DataSchema, SetVocab

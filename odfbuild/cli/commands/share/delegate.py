@@ -14,6 +14,7 @@ from odfbuild.cli.arguments.options import Name, TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.manage.key import PassphraseFd, asked_once
 from odfbuild.cli.commands.share.sign import parse_key
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app
@@ -55,7 +56,7 @@ def delegate(
     project = open_given(given)
     dataset = app.find_dataset(project, name)
     if to is not None and withdraw is not None:
-        raise exits.UsageRefusedError(
+        raise UsageRefusedError(
             what="--to and --withdraw are given together",
             why="one gives leave to sign, the other takes it back",
             fix="run the two one after the other",
@@ -75,7 +76,7 @@ def _give(project: app.Opened, dataset: Dataset, to: str, days: int, secret: Pas
 
     key = PublicKey.of(parse_key(to))
     if key == PublicKey.of(dataset.id):
-        raise exits.UsageRefusedError(
+        raise UsageRefusedError(
             what=f"{to} is the key of the dataset itself",
             why="it signs by right",
             fix="make a working key where heads are to be signed: odfbuild key new",

@@ -29,9 +29,8 @@ from odfbuild.cli.commands.share.transfers import (
     transfer_all,
 )
 from odfbuild.cli.consent import refuse_unnamed
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.reservation import reserved
-from odfbuild.errors import StateError
+from odfbuild.errors import StateError, UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -19,9 +19,9 @@ from odfbuild.cli.commands.share.transfers import (
     TransferOptions,
     transfer_all,
 )
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import hint
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app

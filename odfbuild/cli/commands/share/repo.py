@@ -14,10 +14,9 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.words import bytes_text, count
 from odfbuild.cli.terminal.console import print_table, printable, printable_json
-from odfbuild.errors import OdfBuildError, ProjectError
+from odfbuild.errors import OdfBuildError, ProjectError, UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild.project.config.repositories import RepositorySettings

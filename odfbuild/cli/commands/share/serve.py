@@ -12,9 +12,8 @@ import typer
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics
-from odfbuild.errors import Diagnostic, Level, StateError
+from odfbuild.errors import Diagnostic, Level, StateError, UsageRefusedError
 
 if TYPE_CHECKING:
     import socket

@@ -13,7 +13,7 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import ExistingSelection, TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.manage.key import PassphraseFd, asked_once
-from odfbuild.errors import ProtocolError, StateError
+from odfbuild.errors import ProtocolError, StateError, UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app
@@ -129,7 +129,7 @@ def parse_key(text: str) -> DatasetId:
             DatasetId.from_did_key(text) if text.startswith("did:key:") else DatasetId.parse(text)
         )
     except ProtocolError as error:
-        raise exits.UsageRefusedError(
+        raise UsageRefusedError(
             what=error.what,
             why="a key is named by its public half",
             fix="write it as odfbuild key list shows it: did:key:z6Mk...",

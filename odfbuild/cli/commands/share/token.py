@@ -18,7 +18,7 @@ from odfbuild.cli.commands.share.serve import (
     served_folder,
     tokens_of,
 )
-from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.errors import UsageRefusedError
 from odfbuild.serve.tokens import TokenScope
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
-from odfbuild.executors.engine.datafusion import transform
+from odfbuild.executors.engine.datafusion import query, transform
 from odfbuild.executors.engine.datafusion.session import QueryContext, last_of, rows_of
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 from odfbuild.odf.schema.arrow import to_arrow
@@ -25,6 +25,7 @@ from odfbuild.sql.text.steps import QueryStep, steps_of
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.inputs import Inputs
+    from odfbuild.executors.engine.querier import QueryRequest
     from odfbuild.project.opened import Opened
 
 _OF_INGEST = frozenset(
@@ -127,6 +128,11 @@ class DataFusionEngine:
         }
         with self._running():
             return transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
+
+    def query(self, request: "QueryRequest") -> Frame:
+        """Answer a question; see `Querier`."""
+        with self._running():
+            return query.answer(request)
 
     def cancel(self) -> None:
         """Let the results of what runs now be thrown away."""

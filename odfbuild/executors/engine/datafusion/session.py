@@ -20,6 +20,7 @@ from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     import datafusion
+    import pyarrow.dataset as ds
 
 MEMORY: Final = 2 << 30
 """Bytes that a query may take beside the rows that it is given."""
@@ -66,13 +67,19 @@ class QueryContext:
         empty = pa.RecordBatch.from_arrays(
             [pa.array([], each.type) for each in rows.schema], schema=rows.schema
         )
-        quoted = '"' + name.replace('"', '""') + '"'
+        quoted = _quoted(name)
         self._context.deregister_table(quoted)
         self._context.register_record_batches(quoted, [batches or [empty]])
 
+    def scan(self, name: str, files: "ds.Dataset") -> None:
+        """Make files readable by a name: no more than what a query asks for is read of them."""
+        quoted = _quoted(name)
+        self._context.deregister_table(quoted)
+        self._context.register_dataset(quoted, files)
+
     def name(self, name: str, frame: "datafusion.DataFrame") -> None:
         """Make what a query gives readable by a name."""
-        quoted = '"' + name.replace('"', '""') + '"'
+        quoted = _quoted(name)
         self._context.deregister_table(quoted)
         self._context.register_view(quoted, frame)
 
@@ -80,6 +87,10 @@ class QueryContext:
         """Return a query, analysed but not run.  Raises InvalidQueryError."""
         with engine_errors("read the query"):
             return self._context.sql_with_options(text, self._options)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def columns(frame: "datafusion.DataFrame") -> pa.Schema:
@@ -102,13 +113,19 @@ def rows_of(frame: "datafusion.DataFrame") -> pa.Table:
     schema = columns(frame)
     batches: list[pa.RecordBatch] = []
     size = 0
+    for each in batches_of(frame, schema):
+        batches.append(each)
+        size += each.nbytes
+        if size > MEMORY:
+            raise too_large("run the query")
+    return pa.Table.from_batches(batches, schema)
+
+
+def batches_of(frame: "datafusion.DataFrame", schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Run a query and yield its rows, as they are stored in columns of a schema."""
     with engine_errors("run the query"):
         for each in frame.execute_stream():
-            batches.append(_as(each.to_pyarrow(), schema))
-            size += batches[-1].nbytes
-            if size > MEMORY:
-                raise _too_large("run the query")
-    return pa.Table.from_batches(batches, schema)
+            yield _as(each.to_pyarrow(), schema)
 
 
 def _types(plan: Any) -> str:
@@ -192,7 +209,7 @@ def engine_errors(doing: str) -> Iterator[None]:
     except Exception as error:  # DataFusion raises Exception itself, and no class of its own
         text = " ".join(str(error).split())
         if "Resources exhausted" in text:
-            raise _too_large(doing) from None
+            raise too_large(doing) from None
         raise InvalidQueryError(
             what=f"could not {doing}: {_plain(text)}",
             why="DataFusion refuses the query, or what it does with these rows; names are "
@@ -205,7 +222,8 @@ def engine_errors(doing: str) -> Iterator[None]:
         raise _failed(doing, str(error), EngineFaultError) from None
 
 
-def _too_large(doing: str) -> EngineFailedError:
+def too_large(doing: str) -> EngineFailedError:
+    """Return the error for rows that are more than memory may hold."""
     return EngineFailedError(
         what=f"could not {doing}: it needs more than {MEMORY >> 20} MB of memory",
         why="a query over all rows is worked out in memory, so that it gives the same rows "

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.arguments.timestamp import moment
-from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.app.inspection.moment import moment
+from odfbuild.errors import UsageRefusedError
 from odfbuild.odf.timestamp import Timestamp
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, heads

@@ -1,4 +1,4 @@
-"""Ad hoc queries, and trial runs of changed queries, by an engine.
+"""Trial runs of changed queries by an engine.
 
 The one part of planning that starts an engine, and only when it is asked for.  The query in force
 and the new one are both run over the newest rows of the inputs; nothing is kept.
@@ -6,21 +6,17 @@ and the new one are both run over the newest rows of the inputs; nothing is kept
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from odfbuild.errors import EngineError, EngineFailedError
+from odfbuild.errors import EngineError
 from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
-from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.protocol import (
     Engine,
     TransformInputFrame,
     TransformWork,
     query_over,
 )
-from odfbuild.executors.engine.querier import Querier, QueryRequest
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
@@ -31,32 +27,6 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
-
-
-@contextmanager
-def answered(
-    project: Opened, text: str, views: Mapping[str, DatasetView], limit: int | None
-) -> Iterator[Frame]:
-    """Yield the answer to one SELECT over views by name; it is there as long as the context is.
-
-    Raises as `Querier` does; and KeyboardInterrupt when Spark was interrupted first, as nothing
-    else ends a question.
-    """
-    with project.workspace.staging() as staging:
-        request = QueryRequest(text=text, views=views, staging=staging, limit=limit)
-        engine: Querier = engine_of(project)
-        try:
-            frame = engine.query(request)
-        except EngineFailedError as error:
-            from odfbuild.executors.engine.spark.session import InterruptedStepError
-
-            if isinstance(error, InterruptedStepError):
-                raise KeyboardInterrupt from None
-            raise
-        finally:
-            engine.close()
-        yield frame
-
 
 _COMES = frozenset({0, 3})  # append, and the new half of a correction ("Operation Types")
 

@@ -1,4 +1,4 @@
-"""Options for the rows of a dataset: up to which block or time, as recorded or as current rows."""
+"""Views that are asked for: up to which block or time, as recorded or as current rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from odfbuild import app
-from odfbuild.cli.arguments.timestamp import moment
-from odfbuild.cli.exits import UsageRefusedError
-from odfbuild.cli.render.uuids import uuids_of
-from odfbuild.errors import StateError
+from odfbuild.app.inspection.moment import moment
+from odfbuild.errors import StateError, UsageRefusedError
 from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.project.opened import Opened, find_dataset, find_name
 from odfbuild.state.chain.refs import back, find_block
 from odfbuild.texts.suggest import did_you_mean
 
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
-    from odfbuild.odf.identity import Multihash
+    from odfbuild.odf.identity import DatasetId, Multihash
+    from odfbuild.odf.refs import DatasetRef
+    from odfbuild.odf.schema.value_paths import ValuePath
     from odfbuild.state.chain.dataset import Dataset
 
 _TIME = re.compile(r"-[0-9]+[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.DOTALL)
@@ -44,7 +44,7 @@ class NoDataError(StateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """What the options say: `at` a block or time, `of` an event time; `log` for the changelog.
+    """What is asked for: `at` a block or time, `of` an event time; `log` for the changelog.
 
     `key` are columns that tell whose versions rows are, in the place of the key that is declared.
     """
@@ -69,7 +69,7 @@ class ViewOptions:
             )
 
 
-def view_of(project: app.Opened, name: str, asked: ViewOptions) -> DatasetView:
+def view_of(project: Opened, name: str, asked: ViewOptions) -> DatasetView:
     """Return the rows that are asked for.
 
     Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is
@@ -78,18 +78,18 @@ def view_of(project: app.Opened, name: str, asked: ViewOptions) -> DatasetView:
     from odfbuild.executors.data.views import DatasetView, check_counts
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
-    dataset = app.find_dataset(project, name)
+    dataset = find_dataset(project, name)
     block = dataset.head() if asked.at is None else _block(dataset, asked.at, name, now)
     state = dataset.state(block)
     schema = None if state is None else schema_in_force(state)
     if state is None or schema is None:
         raise NoDataError(
-            what=f"the dataset '{app.find_name(project, name)}' has no rows "
+            what=f"the dataset '{find_name(project, name)}' has no rows "
             + ("yet" if asked.at is None else f"as at {asked.at}"),
             why="its columns are known from the first rows on",
             fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
         )
-    alias = str(app.find_name(project, name))
+    alias = str(find_name(project, name))
     slices = slices_upto(dataset, block)
     paths = data_files(dataset, slices, f"the dataset '{alias}'")
     check_counts(slices, paths)
@@ -152,3 +152,20 @@ def _block(dataset: Dataset, text: str, name: str, now: Timestamp) -> Multihash:
         why=f"its first one is of {first}",
         fix=f"give a later time; odfbuild log {name} shows the blocks",
     )
+
+
+def uuids_of_dataset(project: Opened, dataset: DatasetId) -> frozenset[ValuePath]:
+    """Return where a dataset has UUIDs as of its head; none if it has no head."""
+    state = project.workspace.dataset(dataset).state()
+    return frozenset() if state is None else uuids_of(project, state)
+
+
+def uuids_of(project: Opened, state: ChainState) -> frozenset[ValuePath]:
+    """Return where a dataset has UUIDs."""
+    from odfbuild.planner.queries import uuid_columns
+
+    def lookup(ref: DatasetRef) -> ChainState | None:
+        found = project.workspace.open(ref)
+        return None if found is None else found.state()
+
+    return uuid_columns(state, lookup)

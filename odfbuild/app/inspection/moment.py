@@ -2,7 +2,7 @@
 
 import re
 
-from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.errors import UsageRefusedError
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 
 _AGO = re.compile(r"-([0-9]{1,9})([smhdw])")

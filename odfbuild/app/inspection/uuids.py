@@ -11,11 +11,6 @@ from odfbuild.odf.schema.value_paths import ITEM, KEY, VALUE, ValuePath, below, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odfbuild import app
-    from odfbuild.odf.chain.state import ChainState
-    from odfbuild.odf.identity import DatasetId
-    from odfbuild.odf.refs import DatasetRef
-
 
 _BYTES: Final = 16
 
@@ -119,20 +114,3 @@ def _replaced(kind: Any, paths: frozenset[ValuePath], by: Any) -> Any:
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(item, kind.list_size)
     return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
-
-
-def uuids_of_dataset(project: app.Opened, dataset: DatasetId) -> frozenset[ValuePath]:
-    """Return where a dataset has UUIDs as of its head; none if it has no head."""
-    state = project.workspace.dataset(dataset).state()
-    return frozenset() if state is None else uuids_of(project, state)
-
-
-def uuids_of(project: app.Opened, state: ChainState) -> frozenset[ValuePath]:
-    """Return where a dataset has UUIDs."""
-    from odfbuild.planner.queries import uuid_columns
-
-    def lookup(ref: DatasetRef) -> ChainState | None:
-        found = project.workspace.open(ref)
-        return None if found is None else found.state()
-
-    return uuid_columns(state, lookup)

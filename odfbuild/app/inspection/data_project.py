@@ -1,0 +1,123 @@
+"""A project that is read from Python: its datasets by name, and questions in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.project import opened
+from odfbuild.project.opened import Opened
+from odfbuild.sql.text.steps import DATAFUSION
+from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from odfbuild.app.inspection.built_dataset import BuiltDataset
+
+
+class DataProject(Opened):
+    """An opened project with the data that was built of it."""
+
+    __slots__ = ()
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the datasets of the workspace, sorted."""
+        return tuple(sorted(map(str, self.workspace.names())))
+
+    def dataset(self, name: str) -> BuiltDataset:
+        """Return a dataset by its name.  Raises StateError when there is none."""
+        from odfbuild.app.inspection.built_dataset import BuiltDataset
+
+        return BuiltDataset.of(self, name)
+
+    def query(
+        self,
+        sql: str,
+        *,
+        as_at: str | datetime | date | None = None,
+        as_of: str | datetime | date | None = None,
+        key: Sequence[str] = (),
+        log: bool = False,
+        engine: str = DATAFUSION,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Return the answer to one SELECT over datasets by name.
+
+        Names with dots stand in double quotes, or in backticks for `engine="spark"`, which starts
+        Java.  `as_at`, `as_of`, `key` and `log` say which rows of every dataset are meant, as of
+        `read`; `limit` is the greatest number of rows.  Raises ProjectErrors and InvalidQueryError
+        for what is wrong with the text, EngineFailedError where the engine fails.
+        """
+        from odfbuild.app.inspection.built_dataset import options
+        from odfbuild.app.inspection.question import Question, answered
+        from odfbuild.app.inspection.uuids import with_uuids_in_batches
+        from odfbuild.planner.queries import copied_uuids
+
+        question = Question(sql, engine=engine)
+        views = question.views(self, options(as_at=as_at, as_of=as_of, key=key, log=log))
+        with answered(self, question, views, limit) as frame:
+            inputs = {name: (view.schema, view.uuids) for name, view in views.items()}
+            uuids = copied_uuids(question.steps, inputs)
+            schema, batches = with_uuids_in_batches(
+                frame.schema, frame.batches(), uuids, as_text=False
+            )
+            return _table(batches, schema)
+
+
+def _table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(batches, schema)
+
+
+def open_project(
+    directory: Path | str | None = None,
+    *,
+    target: str | None = None,
+    variables: Sequence[str] = (),
+    vars_files: Sequence[Path] = (),
+    lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
+) -> DataProject:
+    """Find a project and open the workspace of a target; see `odfbuild.project.opened`.
+
+    Without a directory it is looked for from the working directory upwards.
+    """
+    found = opened.open_project(
+        None if directory is None else Path(directory),
+        target=target,
+        variables=variables,
+        vars_files=vars_files,
+        lock_timeout=lock_timeout,
+    )
+    return DataProject(**{each.name: getattr(found, each.name) for each in fields(found)})
+
+
+def read(
+    name: str,
+    *,
+    project: Opened | Path | str | None = None,
+    columns: Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+    as_at: str | datetime | date | None = None,
+    as_of: str | datetime | date | None = None,
+    key: Sequence[str] = (),
+    current: bool = True,
+) -> pa.Table:
+    """Return rows of a dataset of a project, in the order in which they came.
+
+    By default these are the rows that stand; `current=False` gives the changelog with `offset`,
+    `op` and `system_time`.  `as_at` is a block, or the time up to which blocks count; `as_of` the
+    event time at which rows were in force, of each `key` one.  Of `columns`, and of what `where`
+    (an expression of `pyarrow.compute.field`) leaves out, no more is read than it takes.  Raises
+    StateError when there is no such dataset, and as `BuiltDataset.read` does.
+    """
+    if not isinstance(project, DataProject):
+        project = open_project(project.root if isinstance(project, Opened) else project)
+    return project.dataset(name).read(
+        columns, where, as_at=as_at, as_of=as_of, key=key, current=current
+    )

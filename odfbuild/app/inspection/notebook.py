@@ -1,0 +1,124 @@
+"""A dataset as a notebook shows it: HTML of its own, without scripts, styles or links of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+from odfbuild.texts.redaction import excerpt
+
+_MOST: Final = 40  # boxes of a picture
+_LONGEST: Final = 60  # characters of a cell
+_WIDE, _HIGH, _ACROSS, _BELOW = 190, 26, 60, 12  # of a box and between boxes, in pixels
+_LETTERS: Final = 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetPage:
+    """What is shown: columns with their types, the last rows, and of each dataset its inputs."""
+
+    name: str
+    facts: Sequence[str]
+    description: str | None
+    columns: Mapping[str, str]
+    rows: Sequence[Mapping[str, Any]]
+    edges: Mapping[str, Sequence[str]]
+
+    def html(self) -> str:
+        """Return the facts, the columns with the last rows, and the neighbours."""
+        about = "" if self.description is None else f"<p>{escape(self.description)}</p>"
+        return (
+            f"<div><p><b>{escape(self.name)}</b>: {escape(', '.join(self.facts))}</p>{about}"
+            f"{self._rows()}{_drawing(self.name, self.edges)}</div>"
+        )
+
+    def _rows(self) -> str:
+        if not self.columns:
+            return "<p>It has no rows yet.</p>"
+        heads = "".join(
+            f"<th>{escape(name)}<br><small>{escape(kind)}</small></th>"
+            for name, kind in self.columns.items()
+        )
+        body = "".join(
+            f"<tr>{''.join(f'<td>{_cell(row[name])}</td>' for name in self.columns)}</tr>"
+            for row in self.rows
+        )
+        return (
+            f"<table><caption>The last {len(self.rows)} rows that stand</caption>"
+            f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "<i>null</i>"
+    return escape(excerpt(str(value), _LONGEST))
+
+
+# The picture of the neighbours
+
+
+def _drawing(chosen: str, edges: Mapping[str, Sequence[str]]) -> str:
+    """Return what the dataset is made of, and what is made of it, as one picture."""
+    made = {name: [each for each in edges if name in edges[each]] for name in edges}
+    levels, left = [[chosen]], _MOST - 1
+    for step, neighbours in ((-1, edges), (1, made)):
+        placed, edge = {chosen}, [chosen]
+        while left > 0 and (found := _next(edge, neighbours, placed)[:left]):
+            levels.insert(0 if step < 0 else len(levels), found)
+            placed.update(found)
+            left -= len(found)
+            edge = found
+    return "" if len(levels) == 1 else _svg(chosen, levels, edges)
+
+
+def _next(
+    edge: Iterable[str], neighbours: Mapping[str, Sequence[str]], placed: set[str]
+) -> list[str]:
+    found = (name for each in edge for name in neighbours.get(each, ()))
+    return [name for name in dict.fromkeys(found) if name not in placed]
+
+
+def _svg(chosen: str, levels: Sequence[Sequence[str]], inputs: Mapping[str, Sequence[str]]) -> str:
+    places = {
+        name: (1 + across * (_WIDE + _ACROSS), 1 + down * (_HIGH + _BELOW))
+        for across, level in enumerate(levels)
+        for down, name in enumerate(level)
+    }
+    width = len(levels) * (_WIDE + _ACROSS) - _ACROSS + 2
+    height = max(map(len, levels)) * (_HIGH + _BELOW) - _BELOW + 2
+    lines = "".join(
+        _line(places[name], places[to])
+        for to in places
+        for name in inputs.get(to, ())
+        if name in places
+    )
+    boxes = "".join(_box(name, *place, chosen=name == chosen) for name, place in places.items())
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
+        f'aria-label="Datasets before and after {escape(chosen)}" '
+        f'style="font: 12px sans-serif; color: inherit">{lines}{boxes}</svg>'
+    )
+
+
+def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
+    x, y = start[0] + _WIDE, start[1] + _HIGH // 2
+    to, at = end[0], end[1] + _HIGH // 2
+    middle = (x + to) // 2
+    return (
+        f'<path d="M{x} {y}C{middle} {y} {middle} {at} {to} {at}" fill="none" '
+        'stroke="currentColor" stroke-opacity="0.5"/>'
+    )
+
+
+def _box(name: str, x: int, y: int, *, chosen: bool) -> str:
+    shown = name if len(name) <= _LETTERS else f"...{name[3 - _LETTERS :]}"
+    weight = "bold" if chosen else "normal"
+    return (
+        f'<g><title>{escape(name)}</title><rect x="{x}" y="{y}" width="{_WIDE}" height="{_HIGH}" '
+        f'rx="4" fill="none" stroke="currentColor" stroke-width="{2 if chosen else 1}"/>'
+        f'<text x="{x + 8}" y="{y + 17}" fill="currentColor" font-weight="{weight}">'
+        f"{escape(shown)}</text></g>"
+    )

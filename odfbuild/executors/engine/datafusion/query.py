@@ -1,0 +1,95 @@
+"""Ad hoc queries in DataFusion: views of datasets, the text as it is, rows in memory or in a file.
+
+A view whose slices have the columns of its schema and only append is scanned: the columns and the
+rows that the question asks for are read, a batch at a time.  All other views are replayed first.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.datafusion.session import (
+    MEMORY,
+    QueryContext,
+    batches_of,
+    columns,
+    too_large,
+)
+from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.sql.text.statement import DataFusionStatement
+from odfbuild.sql.text.steps import DATAFUSION, QueryStep
+
+if TYPE_CHECKING:
+    import datafusion
+
+_HELD: Final = 64 << 20  # bytes of an answer that is held in memory
+
+
+def answer(request: QueryRequest) -> Frame:
+    """Return the rows of the answer.
+
+    Raises InvalidQueryError for the text and what it does with the data, InvalidChangelogError of
+    a dataset that cannot be replayed, EngineFailedError where memory does not do.
+    """
+    context = QueryContext(spill=True, clock=True)
+    for name, view in request.views.items():
+        files = view.files()
+        if files is None:
+            context.add(name, _replayed(view))
+        else:
+            context.scan(name, files)
+    statement = QueryStep(None, request.text, engine=DATAFUSION).statement
+    assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
+    frame = context.query(statement.sent)
+    names = columns(frame).names
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise InvalidQueryError(
+            what=f"the query gives two columns named {twice!r}",
+            why="the columns of an answer have different names",
+            fix="rename one of them with AS",
+        )
+    return _gathered(frame if request.limit is None else frame.limit(request.limit), request)
+
+
+def _replayed(view: DatasetView) -> pa.Table:
+    """Return the rows of a view.  Raises EngineFailedError when they are more than fit."""
+    found, size = [], 0
+    for batch in view.batches():
+        found.append(batch)
+        size += batch.nbytes
+        if size > MEMORY:
+            raise too_large("read the dataset")
+    return pa.Table.from_batches(found, view.columns())
+
+
+def _gathered(frame: "datafusion.DataFrame", request: QueryRequest) -> Frame:
+    schema, held, size = columns(frame), [], 0
+    batches = batches_of(frame, schema)
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size > _HELD and request.limit is None:
+            return _written(request, schema, held, batches)
+    return Frame.of(pa.Table.from_batches(held, schema))
+
+
+def _written(
+    request: QueryRequest,
+    schema: pa.Schema,
+    held: list[pa.RecordBatch],
+    rest: Iterator[pa.RecordBatch],
+) -> Frame:
+    path = request.staging / f"rows-{uuid4().hex}.parquet"
+    with pq.ParquetWriter(path, schema, compression="snappy", write_page_checksum=True) as writer:
+        for part in (held, rest):
+            for batch in part:
+                writer.write_batch(batch)
+    return Frame.at(path, schema=schema)
