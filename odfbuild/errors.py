@@ -7,11 +7,12 @@ Texts of errors quote what others wrote, which may be of any length, so they are
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
 from odfbuild.texts.known_secrets import hidden
+from odfbuild.values import dataclass
 
 LONGEST_LINE = 2_000
 LONGEST_TEXT = 20_000

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from time import time_ns
@@ -41,6 +40,7 @@ from odfbuild.planner.diff.query_change import made_by_another, upgraded
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.memory.applied import record_applied
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.verify.replay import RecordedStep, Replayed

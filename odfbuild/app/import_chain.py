@@ -6,7 +6,6 @@ layer writes, comes last.  Doing the same again goes on from where it was interr
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
@@ -26,6 +25,7 @@ from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.chain.index import Index
 from odfbuild.state.copy import Copied, copy_chain, noted_alias, peek
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _MOST_FOLDERS = 1_000  # that are looked into for an input
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from time import time_ns
@@ -26,6 +26,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.project.opened import Opened, find_dataset, find_name, open_project
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Drifted

@@ -1,7 +1,7 @@
 """Runs without planning: sources and derivatives by the definitions that are in force."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
 from odfbuild.app.load_project import known_names, load, wrong_of
@@ -30,6 +30,7 @@ from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.planner.plan.remote import NONE_REMOTE, Looking, RemoteInput, RemoteStates
 from odfbuild.project.opened import Opened
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

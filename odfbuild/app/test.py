@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.project.opened import Opened
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.testing.fixtures import Ran

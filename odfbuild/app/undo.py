@@ -1,7 +1,6 @@
 """Undo: runs that are taken back, and datasets that are no longer declared."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import NotInChainError
 from odfbuild.state.memory.applied import record_applied
 from odfbuild.state.runs import Ended, RunSummary, find_run, list_runs, read_events, read_plan
+from odfbuild.values import dataclass
 
 
 def prepare_retirement(project: Opened, names: Collection[DatasetAlias]) -> Undo:

@@ -7,7 +7,6 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -18,6 +17,7 @@ from odfbuild.project.files.checkout import refuse_links
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.files.disk import Disk, pending
 from odfbuild.state.files.lock import locked
+from odfbuild.values import dataclass
 
 
 def packaged(name: str) -> Traversable:

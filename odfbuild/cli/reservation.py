@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from odfbuild.cli.arguments.options import OnBusy
@@ -15,6 +15,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Move, Plan
 from odfbuild.planner.plan.subset import fitting, reads_of
 from odfbuild.state.lease import BusyError, Holder, Lease, Worker, take_lease, who
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -6,13 +6,13 @@ defaults, which are narrow where CI is set, as strangers' pull requests are plan
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 from odfbuild.errors import ProjectError
+from odfbuild.values import dataclass
 
 POLICY = "policy.yaml"
 SENSITIVE = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/var/run")

@@ -6,13 +6,14 @@ the transform last in force gave the input.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from odfbuild.lineage.ids import node_id
 from odfbuild.lineage.store import SqliteLineageResource, enter_relations, take
 from odfbuild.odf.events import ExecuteTransform, MetadataBlock, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

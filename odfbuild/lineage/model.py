@@ -5,11 +5,12 @@ deep as memory allows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from typing import Any, ClassVar
 from uuid import UUID
+
+from odfbuild.values import dataclass
 
 
 class InconsistentLineageException(Exception):

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +30,7 @@ from odfbuild.lineage.model import (
 from odfbuild.lineage.relations import LineageRelations, cycle_in, grow, uncollected
 from odfbuild.lineage.resource import AbstractBulkLineageResource, BatchStatus
 from odfbuild.odf.identity import DatasetId
+from odfbuild.values import dataclass
 
 _REACH = """
 with recursive reach (id) as (

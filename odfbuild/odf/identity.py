@@ -4,12 +4,12 @@ Base16 and the codes in use are handled here; other multibase encodings are read
 written, by the `multiformats` package, which is imported only then.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha3_256 as _sha3_256
 
 from odfbuild.errors import ProtocolError
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 
 class Multicodec(IntEnum):

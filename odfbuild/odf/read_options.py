@@ -9,11 +9,11 @@ without is Java's SimpleDateFormat, which the specification names.
 import codecs
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
+from odfbuild.values import dataclass
 
 _JAVA_RUN: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
 _JAVA: Final = {

@@ -18,11 +18,12 @@ Each part of a pattern is a name, and may have one "." or "-" towards a "%".
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId
+from odfbuild.values import dataclass
 
 HOST = r"[a-zA-Z0-9]+(?:[.-][a-zA-Z0-9]+)*"
 _NAME = re.compile(HOST)

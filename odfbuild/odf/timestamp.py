@@ -1,11 +1,11 @@
 """Instants in UTC, exact to the nanosecond (ODF 0.34.1, "Common Data Types", date-time)."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from odfbuild.errors import ProtocolError
+from odfbuild.values import dataclass
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()

@@ -5,7 +5,7 @@ Inputs are declared, never discovered, so the whole graph is known before anythi
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +15,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.texts.suggest import Suggestions
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -1,7 +1,7 @@
 """Declared: a dataset as the project wants it, in normal form, and where it was written.  Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from odfbuild.errors import PlanError, SourceSpan
@@ -20,6 +20,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import Traits
 from odfbuild.planner.plan.remote import RemoteInput
+from odfbuild.values import dataclass
 
 PathSteps = Sequence[str | int]
 

@@ -7,7 +7,6 @@ Without a base, every difference counts, since nothing says that it is a change 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.errors import PlanError, SourceSpan
@@ -26,6 +25,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange, diff, in_force
+from odfbuild.values import dataclass
 
 Resolve = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
 

@@ -1,7 +1,7 @@
 """Datasets that cannot be planned, those that read them, and the rest that can.  Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan, merged
@@ -11,6 +11,7 @@ from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Plan
+from odfbuild.values import dataclass
 
 LeftOut: TypeAlias = Mapping[DatasetAlias | None, tuple[Diagnostic, ...]]
 """Why datasets are left out, by name; under None what is wrong with definitions without one."""

@@ -6,7 +6,6 @@ recorded block is bound again from the intervals that the block names, for verif
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
@@ -22,6 +21,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.restate import restates
 from odfbuild.planner.evolution.columns.inputs import input_schema
 from odfbuild.planner.staleness import InputNow, next_watermark
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ others (assess), whether its source has news or has to be asked, whether its inp
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
@@ -32,6 +32,7 @@ from odfbuild.planner.plan.remote import RemoteState, RemoteStates
 from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.staleness import diverged_notes
 from odfbuild.planner.steps import RereadFiles, SourceLook, Steps
+from odfbuild.values import dataclass
 
 ODF_VERSION = "0.34.1"
 

@@ -7,7 +7,6 @@ equal length is caught before, by ancestry of the recorded block.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, Level, PlanError
@@ -16,6 +15,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.restate import restates
 from odfbuild.planner.plan.reasons import InputAdvanced, InputRewritten
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.planner.declared import Declared

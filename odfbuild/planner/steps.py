@@ -1,7 +1,7 @@
 """Steps of a plan: what is appended, what runs, in which order, and why.  Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, SetPollingSource, SetTransform
@@ -32,6 +32,7 @@ from odfbuild.planner.plan.reasons import (
 )
 from odfbuild.planner.plan.remote import RemoteState, repository_of
 from odfbuild.planner.staleness import InputNow, records, why_stale
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

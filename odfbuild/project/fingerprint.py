@@ -7,13 +7,13 @@ keep its times, so of such young files the content itself is part of the fingerp
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.host.files import MOST, read_regular
 from odfbuild.project import PROJECT_FILE
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.project.config.project_file import Config

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectErrors, merged
@@ -25,6 +25,7 @@ from odfbuild.project.read import Reading
 from odfbuild.project.template.names import LazyNames, TemplateNames
 from odfbuild.project.template.rendered import Rendering
 from odfbuild.project.yaml import Value, read_documents
+from odfbuild.values import dataclass
 
 # without these being right, templates could not be blamed for anything
 _TEMPLATING = frozenset({"vars", "env", "generate", "macros", "packages"})

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import time_ns
@@ -24,6 +23,7 @@ from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.files.links import check_links
 from odfbuild.state.workspace import MissingHeadError, Workspace
+from odfbuild.values import dataclass
 
 PACKAGES = "packages"  # where packages from repositories are installed
 

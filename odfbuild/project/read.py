@@ -1,7 +1,7 @@
 """Definitions of a project or package: plain files, templates, results of generators."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
 from odfbuild.odf.events import DatasetSnapshot
@@ -24,6 +24,7 @@ from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.yaml import Document, Include, read_source
 from odfbuild.project.yaml.places import KeyPath, PlaceFinder, SourceText
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 # of these problems, the key of an entry is the place, not its value
 _AT_KEYS = ("unknown-field", "missing-field", "given-twice")

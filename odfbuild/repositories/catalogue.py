@@ -10,7 +10,7 @@ reads it, and nothing is trusted because it stands there.
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from odfbuild.errors import OdfBuildError, ProtocolError
@@ -25,6 +25,7 @@ from odfbuild.repositories.transfer import Transferred
 from odfbuild.repositories.walk import newest_first, walk
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.remote.errors import TransferError, UnreachableRepositoryError
+from odfbuild.values import dataclass
 
 INDEX: Final = ".odfbuild/index.json"
 _LARGEST: Final = 64 << 20  # bytes

@@ -3,13 +3,13 @@
 Seen from here: `Ahead` says that the other one lacks blocks, `Behind` that this one does.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from odfbuild.odf.identity import Multihash
 from odfbuild.repositories.protocol import ChainSource, records_of
 from odfbuild.repositories.walk import KnownBlocks, walk
 from odfbuild.state.chain.dataset import Dataset, holds
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ rules, and keeps nothing but what it found: a pull receives them again.
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -40,6 +40,7 @@ from odfbuild.state.chain.dataset import Dataset, holds
 from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.memory.looks import Look, keep_look, recall_looks, state_at
 from odfbuild.state.memory.plans import plan_folder
+from odfbuild.values import dataclass
 
 
 class OfflineInputError(StateError):

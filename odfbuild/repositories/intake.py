@@ -9,7 +9,6 @@ it was checked.
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.host.files import read_regular
@@ -47,6 +46,7 @@ from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import have_on_disk
 from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _KEPT_BYTES = 64 << 20  # of blocks that are not read a second time
 PARTS = ("refs", "blocks", "data", "checkpoints", "attestations")

@@ -6,7 +6,6 @@ from the other side.  A transport checks no hash and no rule: `intake` and `down
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -16,6 +15,7 @@ from odfbuild.state.chain.attestations import AttestationName
 from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.remote.client import Moved
 from odfbuild.state.remote.errors import TransferError
+from odfbuild.values import dataclass
 
 ObjectKind: TypeAlias = Literal["data", "checkpoints"]
 

@@ -9,7 +9,7 @@ repository is of that one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ from odfbuild.project.config.repositories import (
 from odfbuild.repositories.credentials import token_for
 from odfbuild.repositories.protocol import ChainSource, ChainTarget, ReadOnlyRepositoryError
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 T = TypeVar("T")
 

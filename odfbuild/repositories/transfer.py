@@ -8,7 +8,7 @@ and then the head.  Neither leaves blocks behind that only one side has, unless 
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Final, Protocol
@@ -53,6 +53,7 @@ from odfbuild.state.files.lock import locked
 from odfbuild.state.remote.client import Moved
 from odfbuild.state.remote.errors import TransferError
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 PARALLEL: Final = 8
 _LOCK_SECONDS: Final = 10.0
@@ -189,11 +190,11 @@ def pull(
     *,
     judge: HeadJudge,
     expected: DatasetId | None = None,
-    mode: TransferMode = TransferMode(),
+    mode: TransferMode = TransferMode(),  # noqa: B008 - a constant
     listener: TransferListener | None = None,
     check: Callable[[Arrival, Dataset | None], None] = lambda *_: None,
     is_named: bool = False,
-    names: TransferNames = TransferNames(),
+    names: TransferNames = TransferNames(),  # noqa: B008 - a constant
 ) -> Transferred:
     """Lead the dataset of a name on to the head elsewhere, or take it in under that name.
 
@@ -302,10 +303,10 @@ def push(
     dataset: Dataset,
     target: ChainTarget,
     *,
-    mode: TransferMode = TransferMode(),
+    mode: TransferMode = TransferMode(),  # noqa: B008 - a constant
     listener: TransferListener | None = None,
     signed: Callable[[Multihash | None, bytes | None], bytes | None] | None = None,
-    names: TransferNames = TransferNames(),
+    names: TransferNames = TransferNames(),  # noqa: B008 - a constant
 ) -> Transferred:
     """Lead a dataset elsewhere on to the head that it has here, or make it there.
 

@@ -1,7 +1,6 @@
 """Access control: the caller and what he may do; a refusal is a status of HTTP."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha3_256
 from pathlib import Path
@@ -14,6 +13,7 @@ from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, Visibi
 from odfbuild.serve.settings import ServerSettings
 from odfbuild.serve.tokens import KeptToken, TokenFile, TokenScope, matches
 from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.values import dataclass
 
 _BEARER = "bearer "
 

@@ -1,13 +1,13 @@
 """The blocks between two points of a chain, and what a transfer of them moves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.repositories.protocol import ObjectFile, files_of, records_of
 from odfbuild.repositories.smart.messages import U32, U64, TransferPlan
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 
 class NoIntervalError(Exception):

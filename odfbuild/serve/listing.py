@@ -5,7 +5,6 @@ What a chain holds is counted once, and then only what came after.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -16,6 +15,7 @@ from odfbuild.repositories.catalogue import CatalogueEntry, index_document
 from odfbuild.repositories.protocol import files_of, records_of
 from odfbuild.state.chain.dataset import NotInChainError
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """Settings of a server: the datasets, their users, and the limits."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 
 from odfbuild.errors import StateError
 from odfbuild.repositories.smart.archive import ArchiveLimits
 from odfbuild.state.chain.seen_heads import state_folder
+from odfbuild.values import dataclass
 
 
 class MissingExtraError(StateError):

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -69,6 +68,7 @@ from odfbuild.state.chain.heads import HEAD, HeadMovedError
 from odfbuild.state.lease import BusyError, Worker, take_lease
 from odfbuild.state.remote.errors import TransferError
 from odfbuild.state.workspace import AliasTakenError, Workspace
+from odfbuild.values import dataclass
 
 _PAUSE = 0.02  # seconds
 _ROUNDS = 1_000  # questions for addresses in one push

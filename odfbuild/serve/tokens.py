@@ -11,7 +11,6 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -24,6 +23,7 @@ from odfbuild.odf.refs import DatasetAlias, is_name
 from odfbuild.state.files.disk import Disk, pending, read_file
 from odfbuild.state.files.lock import locked
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 PREFIX = "odfb_"
 _LONGEST = 256

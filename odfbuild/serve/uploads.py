@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Lock
 
@@ -24,6 +24,7 @@ from odfbuild.serve.access import AccessError, Caller
 from odfbuild.serve.settings import ServerLimits
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 PUSH_HEADER = "x-odfbuild-push"
 _PIECE = 1 << 20

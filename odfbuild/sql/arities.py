@@ -6,9 +6,10 @@ Functions that take any number are left out, and those whose forms have words fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.sql.text.shape import TextPlace
+from odfbuild.values import dataclass
 
 
 class Reason(Enum):

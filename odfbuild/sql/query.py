@@ -8,11 +8,12 @@ values and follow from the query alone, so it does not matter which of several t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from odfbuild.sql.text.steps import QueryStep, steps_of
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.errors import Diagnostic

@@ -1,6 +1,6 @@
 """The class of a query, as plans and checks name it."""
 
-from dataclasses import dataclass
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import shutil
 import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from odfbuild.errors import ProtocolError, StateError
@@ -24,6 +24,7 @@ from odfbuild.state.chain.heads import HEAD, parse_head
 from odfbuild.state.chain.objects import LARGEST_BLOCK, MissingObjectError, check_bytes
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import have_on_disk
+from odfbuild.values import dataclass
 
 _PARTS = ("refs", "blocks", "data", "checkpoints", "attestations", "info")
 _REF = re.compile(r"[a-z][a-z0-9-]{0,99}")

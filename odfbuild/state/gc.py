@@ -20,7 +20,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.links import check_dataset_links, check_links
 from odfbuild.state.files.lock import LockedError, locked, open_locked
 from odfbuild.state.memory.read_files import FOLDER
+from odfbuild.values import dataclass
 
 _DATASET = re.compile(r"fed01[0-9a-f]{64}")
 _PENDING = re.compile(r"\.pending-[0-9a-f]{16}")

@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -28,6 +28,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.lock import UNKNOWN
 from odfbuild.state.files.lock_holder import LockProcess, lock_process
+from odfbuild.values import dataclass
 
 _PAUSE: Final = 0.2
 _FAR_PAUSE: Final = 2.0

@@ -7,7 +7,6 @@ leads to what is missing; done again it goes on.  Caches, keys and what is being
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -20,6 +19,7 @@ from odfbuild.state.files.disk import Disk, pending
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.links import check_links
 from odfbuild.state.remote.client import ObjectClient, side_by_side
+from odfbuild.values import dataclass
 
 _OBJECTS: Final = ("data", "checkpoints", "blocks")
 _PATH: Final = re.compile(

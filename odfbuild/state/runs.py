@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ from odfbuild.state.files.checksum import check_sum, checked_object, object_with
 from odfbuild.state.files.disk import Disk, pending, read_file
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.lock import is_locked, open_locked
+from odfbuild.values import dataclass
 
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # as Crockford writes base 32
 _TIME_DIGITS: Final = 9  # milliseconds since 1970 until the year 3084

@@ -7,8 +7,10 @@ module is what every error looks at, so it is small.
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from odfbuild.values import dataclass
 
 BLANKED: ContextVar[Callable[[str], str] | None] = ContextVar("known_secrets", default=None)
 """What returns a text without the credentials of a source, None if there are none."""

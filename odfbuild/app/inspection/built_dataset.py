@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.project.opened import Opened, find_dataset, find_name
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

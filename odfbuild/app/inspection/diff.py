@@ -8,7 +8,7 @@ difference.  Rows are counted in parts by their hash, so that memory is bounded 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
@@ -46,6 +46,7 @@ from odfbuild.planner.select.select import SelectionGraph, select
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.chain.refs import back
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.planner.evolution.columns.resolve import Resolved

@@ -9,7 +9,7 @@ import pwd
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -26,6 +26,7 @@ from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.opened import Opened
 from odfbuild.state.gc import find_leftovers, tree_bytes
 from odfbuild.state.workspace import MissingHeadError
+from odfbuild.values import dataclass
 
 _LITTLE, _TOO_LITTLE = 2 << 30, 200 << 20  # bytes that are free
 _AHEAD = 120  # seconds by which another clock may be ahead

@@ -5,7 +5,7 @@ presence and the size are looked at (`odfbuild verify` rehashes them).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.state import ChainState, fold
@@ -26,6 +26,7 @@ from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.memory.applied import Applied, recall_applied
 from odfbuild.state.memory.origins import pulled_from
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 
 def find_drift(

@@ -4,7 +4,6 @@ import bisect
 from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -28,6 +27,7 @@ from odfbuild.project.opened import Opened, find_dataset, find_name
 from odfbuild.sql.columns import QueryColumns, columns_of
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.chain.objects import MissingObjectError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame

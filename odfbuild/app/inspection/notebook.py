@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _MOST: Final = 40  # boxes of a picture
 _LONGEST: Final = 60  # characters of a cell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame

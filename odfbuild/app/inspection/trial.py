@@ -6,7 +6,6 @@ and the new one are both run over the newest rows of the inputs; nothing is kept
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.errors import EngineError
@@ -27,6 +26,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 _COMES = frozenset({0, 3})  # append, and the new half of a correction ("Operation Types")
 

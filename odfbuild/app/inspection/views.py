@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import Opened, find_dataset, find_name
 from odfbuild.state.chain.refs import back, find_block
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.views import DatasetView

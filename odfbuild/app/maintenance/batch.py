@@ -1,7 +1,7 @@
 """Batches of resets, compactions or rebuilds: worked out in order, then done one by one."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.app.maintenance.rewrite import (
     Compaction,
@@ -21,6 +21,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.maintenance.batch import in_order
 from odfbuild.project.opened import Opened
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

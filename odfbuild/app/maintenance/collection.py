@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.errors import StateError
@@ -14,6 +13,7 @@ from odfbuild.project.opened import Opened
 from odfbuild.state.gc import Freed, Leftover, blocks_read, collect, find_leftovers, remove_leftover
 from odfbuild.state.runs import Pruned, prune_runs
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _LEAST_IN_STORE: Final = 86_400.0  # seconds
 

@@ -6,7 +6,7 @@ damage is found here and never written into a new slice.  Files of before stay w
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Merge
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.dataset import Dataset, Noting
 from odfbuild.state.chain.stores import InconsistentSliceError
+from odfbuild.values import dataclass
 
 
 @dataclass(slots=True)

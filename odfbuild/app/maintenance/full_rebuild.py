@@ -5,7 +5,6 @@ the Seed stays, and everything after it is out of reach of the head, until gc.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from odfbuild.errors import Level, PlanError, ProjectErrors
 from odfbuild.odf.chain.state import ChainState
@@ -13,6 +12,7 @@ from odfbuild.odf.events import DatasetKind, MetadataEvent, SetPollingSource, Se
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, NotDeclaredError
+from odfbuild.values import dataclass
 
 
 class NoSourceError(PlanError):

@@ -1,7 +1,7 @@
 """Restoration of lost files of derivatives: which are lost, then inputs first."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.verify.run import inputs_first
 from odfbuild.odf.identity import DatasetId
 from odfbuild.project.opened import Opened
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.verify.history import RecordedHistories

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,6 +41,7 @@ from odfbuild.state.chain.refs import UnknownBlockError, find_block
 from odfbuild.state.memory.applied import record_applied
 from odfbuild.state.memory.read_files import note_rewritten
 from odfbuild.state.partial_inputs import check_target
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.app.maintenance.full_rebuild import NewChain

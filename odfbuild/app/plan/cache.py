@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 
@@ -44,6 +44,7 @@ from odfbuild.state.memory.plans import (
     record,
 )
 from odfbuild.state.memory.read_files import FOLDER
+from odfbuild.values import dataclass
 from odfbuild.version import __version__
 
 _UNREAD, _NAMED, _TIMED, _URL = "unread", "named", "timed", "url"

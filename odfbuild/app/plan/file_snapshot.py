@@ -9,7 +9,6 @@ more before the first block is written.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
 
@@ -20,6 +19,7 @@ from odfbuild.project.config.project_file import load_config
 from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
 from odfbuild.project.opened import Opened
 from odfbuild.state.files.lock import is_locked
+from odfbuild.values import dataclass
 
 
 class ProjectChangedError(StateError):

@@ -1,7 +1,7 @@
 """Planning: files and chains in, a plan out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from time import time_ns
 
 from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
@@ -52,6 +52,7 @@ from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.memory.origins import pulled_from
+from odfbuild.values import dataclass
 
 _NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
 

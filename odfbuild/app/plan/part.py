@@ -7,7 +7,7 @@ may depend on more, or anything is wrong, there is no such plan, and all of the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from odfbuild.app.load_project import load
@@ -27,6 +27,7 @@ from odfbuild.planner.plan.at_rest import DatasetNames, WithRest
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
 from odfbuild.state.memory.plan_rows import PlanRows, recall_rows
+from odfbuild.values import dataclass
 
 _DID: Final = "did:odf:"
 

@@ -1,7 +1,6 @@
 """Definitions as a plan records them, to carry out a saved plan without reading the project."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.chain.state import ChainState
@@ -15,6 +14,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.planner.plan import Append, Plan, Planned
+from odfbuild.values import dataclass
 
 
 def planned_definitions(

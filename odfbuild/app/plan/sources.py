@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from odfbuild.app.outside_use import refused
@@ -51,6 +51,7 @@ from odfbuild.state.chain.refs import back
 from odfbuild.state.memory.plans import LocalSource
 from odfbuild.state.memory.read_files import keep_clear, recall_clear
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _SLICES = 10
 _BLOCKS = 100  # a chain of definitions only is not searched to its start

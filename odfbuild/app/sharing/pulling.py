@@ -1,6 +1,6 @@
 """Pulls: datasets of repositories brought into the workspace of a project."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.app.sharing.judging import RepositoryJudge
 from odfbuild.app.sharing.references import PullRequest
@@ -17,6 +17,7 @@ from odfbuild.repositories.transfer import (
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.disabled import mark_of
 from odfbuild.state.memory.origins import note_pull
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Pushes: datasets of a project's workspace sent to repositories."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -23,6 +23,7 @@ from odfbuild.repositories.walk import KnownBlocks
 from odfbuild.state.chain.attestations import AttestationName
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.memory.origins import note_push
+from odfbuild.values import dataclass
 
 Passphrase = Callable[[DatasetId], str | None]
 

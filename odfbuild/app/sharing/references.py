@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import ProtocolError, StateError
@@ -29,6 +28,7 @@ from odfbuild.repositories.remotes import (
     resolve,
 )
 from odfbuild.state.memory.origins import Origin, origin_of
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.project.config.repositories import RepositorySettings

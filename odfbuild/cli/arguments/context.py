@@ -4,10 +4,11 @@ The options of a project go before a command or after it: what comes later wins,
 up.  So they are no parameters of the commands; each adds to one Given, which a command asks for.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
+
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

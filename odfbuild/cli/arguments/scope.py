@@ -6,12 +6,13 @@ A dataset is in the pools that it has a tag of, and in `default` if there is non
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import ProjectErrors, UsageRefusedError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.runs.options import RunSettings

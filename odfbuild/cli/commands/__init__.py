@@ -9,8 +9,10 @@ can be listed without a module of theirs.
 # ruff: noqa: E501 - a line a command, however long
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

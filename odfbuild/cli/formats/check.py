@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from odfbuild.cli.render.diagnostics import render_diagnostic
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.project.lock import LOCK_FILE, LockedSchema
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.project.lock.state import LockDifference

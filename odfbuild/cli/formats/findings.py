@@ -6,13 +6,14 @@ Most formats for programs are lists of these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.words import accepted_text
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.planner.plan.changes import Hit, Judged
 from odfbuild.texts.redaction import redacted
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -17,6 +16,7 @@ from odfbuild.cli.render.diagnostics import excerpt_lines, place_text
 from odfbuild.cli.render.words import accepted_text, marks_of
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.planner.plan.changes import Judged
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.planner.plan import Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odfbuild.cli.terminal.console import colours
 from odfbuild.errors import UsageRefusedError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.errors import Diagnostic

@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from odfbuild.errors import UsageRefusedError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

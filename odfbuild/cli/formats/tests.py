@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.cli.formats.junit import JUnitCase
@@ -14,6 +13,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Level, SourceSpan
 from odfbuild.executors.testing.results import Result, cell, result_diagnostic
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.testing.compare import Difference, Row

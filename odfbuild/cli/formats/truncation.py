@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from odfbuild.values import dataclass
 
 _LEAST = 400
 SMALLEST = 60  # no fold is smaller, whatever is in it

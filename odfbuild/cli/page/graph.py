@@ -1,7 +1,8 @@
 """Graph of a page: datasets, their columns, and what was made of what.  Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from odfbuild.values import dataclass
 
 Ref = tuple[str, str]
 """A column: the name of its dataset, and its own."""

@@ -13,12 +13,12 @@ that was met counts.
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
 from odfbuild.cli.page.graph import Box, Graph, Ref
+from odfbuild.values import dataclass
 
 Arc = tuple[int, int]
 

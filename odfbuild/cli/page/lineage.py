@@ -1,7 +1,6 @@
 """Lineage as one page: facts of chains, notes and definitions, put together for it.  Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Ref, Whole
@@ -13,6 +12,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.columns.use import ColumnUse
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from odfbuild.project.yaml.edit import block_lines, flow_text, scalar_text
 from odfbuild.sql.text.parse import sql_name
+from odfbuild.values import dataclass
 
 _EVENT_TIME = "event_time"
 _SYSTEM = {"offset": "offsetColumn", "op": "operationTypeColumn", "system_time": "systemTimeColumn"}

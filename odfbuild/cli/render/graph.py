@@ -6,12 +6,13 @@ Every text from outside is escaped as the language wants it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.planner.evolution.columns.use import ColumnOrigins

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,6 +19,7 @@ from odfbuild.lineage.model import LineageDirection, LineageRelation, LineageTre
 from odfbuild.lineage.relations import LineageRelations
 from odfbuild.lineage.store import KnownDataset
 from odfbuild.odf.identity import DatasetId
+from odfbuild.values import dataclass
 
 COLUMNS = ("derived_id", "source_id", "classifier", "derived_home", "source_home")
 _NEEDED = COLUMNS[:3]

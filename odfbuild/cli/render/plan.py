@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.diagnostics import excerpt_lines, place_text, render_diagnostic
@@ -39,6 +39,7 @@ from odfbuild.planner.plan.at_rest import heads, looked_at
 from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judged
 from odfbuild.planner.plan.reasons import InputMayAdvance
 from odfbuild.planner.plan.summary import steps_by_target
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias

@@ -6,13 +6,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.run import outcome_text
 from odfbuild.cli.terminal.console import colours, is_quiet, printable
 from odfbuild.executors.runs.report import Failed, Interrupted, Outcome, Skipped
 from odfbuild.executors.runs.scheduler import Progress, Unwatched
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Round

@@ -9,11 +9,11 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from odfbuild.texts.known_secrets import KEPT
+from odfbuild.values import dataclass
 
 COLOURS: Final = ("auto", "always", "never")
 

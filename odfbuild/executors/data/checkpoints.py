@@ -6,7 +6,6 @@ counted anew; one of too many groups holds none, and says that it is not worth i
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.host.json_text import parse_json
+from odfbuild.values import dataclass
 
 MOST: Final = 1 << 20
 """Groups from which on a file of all of them costs more to write than keys to look up."""

@@ -3,12 +3,13 @@
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineError
 from odfbuild.host.files import open_regular
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

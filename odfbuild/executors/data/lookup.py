@@ -13,7 +13,6 @@ import bisect
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -26,6 +25,7 @@ import pyarrow.parquet as pq
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.footers import columns_of_file, footer
 from odfbuild.executors.data.frames import Frame, ReadAmount
+from odfbuild.values import dataclass
 
 _THREADS: Final = 2
 _DAY: Final = 86_400_000

@@ -12,7 +12,6 @@ nulls first; those of one key that go and come are paired in that order, as corr
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.odf.hashing import logical_hash
+from odfbuild.values import dataclass
 
 
 def row_keys(rows: pa.Table) -> pa.Table:

@@ -6,7 +6,6 @@ rows without an event time get the one of their source (ODF 0.34.1, "Common Data
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -43,6 +42,7 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.commit_request import StagedFile
+from odfbuild.values import dataclass
 
 DAY_MILLIS = 86_400_000
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,7 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.value_paths import ValuePath
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

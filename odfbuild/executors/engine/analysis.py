@@ -3,7 +3,6 @@
 Any deterministic query can be asked about, whether or not this version can compute it step by step.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
@@ -11,6 +10,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

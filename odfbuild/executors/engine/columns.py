@@ -11,7 +11,6 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -56,6 +55,7 @@ from odfbuild.project.lock.state import Definitions
 from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.text.steps import QueryStep, steps_of
 from odfbuild.state.memory.engine_answers import Answers
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.planner.evolution.columns.derive import DerivedColumns

@@ -1,7 +1,6 @@
 """Context of every step: the workspace, the engine, the clock, the project's surroundings."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -13,6 +12,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.seal import Sealed

@@ -13,11 +13,12 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FrameType
 from typing import Final
 
 from odfbuild.errors import EngineError
+from odfbuild.values import dataclass
 
 
 class Enough(Exception):

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -26,6 +26,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.config.engines import ENGINES
 from odfbuild.sql.query import Query, QueryInput
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,13 +1,13 @@
 """Ad hoc queries: one SELECT over datasets, answered by an engine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.project.config.engines import DEFAULT_ENGINE
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ given, ends in an `Intake`; from there on every kind of source is the same.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -50,6 +50,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset, Noting
+from odfbuild.values import dataclass
 
 Source: TypeAlias = SetPollingSource | AddPushSource
 

@@ -4,7 +4,6 @@ That is the rule of the reference.  An empty cell becomes a time that looks like
 moves the watermark, so it is reported.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow.compute as pc
@@ -15,6 +14,7 @@ from odfbuild.executors.engine.context import NO_EVENT_TIME
 from odfbuild.executors.ingest.repeated_keys import shown
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _NAMED: Final = 3  # columns of the first row that are shown, where its number is not known
 _WIDTH: Final = 40

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +45,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.files.lock import open_locked
+from odfbuild.values import dataclass
 
 _FORMAT: Final = 1
 _NOTE: Final = "note.json"

@@ -4,7 +4,6 @@ A watermark never goes back (ODF 0.34.1, "AddData"), so what was set cannot be t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from odfbuild.errors import StateError
 from odfbuild.executors.engine.context import Round, Site
@@ -15,6 +14,7 @@ from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 
 class NotARootError(StateError):

@@ -12,7 +12,7 @@ its own, in its own order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +48,7 @@ from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.disabled import DisabledSourceError, is_disabled
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import hiding
+from odfbuild.values import dataclass
 
 MOST_FILES: Final = 256
 MOST_BYTES: Final = 16 << 20

@@ -29,7 +29,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol
 
@@ -49,6 +48,7 @@ from odfbuild.host.files import open_regular
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.events import CompressionFormat, PrepStep, PrepStepDecompress, PrepStepPipe
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _TIMEOUT: Final = "ODFBUILD_PIPE_TIMEOUT"
 _DEFAULT: Final = 600.0

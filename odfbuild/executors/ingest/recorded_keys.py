@@ -6,7 +6,6 @@ other columns differ is a correction, which a Ledger drops.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from odfbuild.executors.engine.context import RECORDED_KEY
 from odfbuild.executors.ingest.repeated_keys import shown
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 _ROWS: Final = 100  # that are compared with what is recorded
 _BATCH: Final = 1 << 16

@@ -1,7 +1,6 @@
 """Lineage of a workspace: recorded with every commit, caught up with chains, as of any moment."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
@@ -16,6 +15,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Ingest
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Round

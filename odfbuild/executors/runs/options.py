@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.values import dataclass
 
 DEFAULT_POOL = "default"
 

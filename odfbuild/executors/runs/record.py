@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -27,6 +27,7 @@ from odfbuild.planner.saved.forms import diagnostic_json
 from odfbuild.project.opened import Opened
 from odfbuild.state.lease import Worker
 from odfbuild.state.runs import Ended, OpenRun, RunSummary, begin_run, new_run_id
+from odfbuild.values import dataclass
 from odfbuild.version import __version__
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
 """Report of a run: the outcome of each step, filled by the scheduler and shown by the edges."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.engine.context import Round
 from odfbuild.planner.plan import Step
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ was cut off between its commit and its line, is the run's own; any other was mov
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from odfbuild.errors import StateError
@@ -25,6 +25,7 @@ from odfbuild.planner.saved import plan_from_json
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import NotInChainError
 from odfbuild.state.runs import Ended, RunSummary, find_run, read_events, read_plan
+from odfbuild.values import dataclass
 
 
 class RunGoesOnError(StateError):

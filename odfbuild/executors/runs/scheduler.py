@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, assert_never
 
 from odfbuild.errors import InternalError, OdfBuildError, PlanError, StateError
@@ -39,6 +39,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Pull, Step, Transform
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 
 class Progress(Protocol):

@@ -3,9 +3,10 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
+
+from odfbuild.values import dataclass
 
 Row: TypeAlias = Mapping[str, Any]
 

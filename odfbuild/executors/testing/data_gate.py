@@ -5,7 +5,7 @@ would add; if one fails, none of them is committed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError
@@ -20,6 +20,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import Severity
+from odfbuild.values import dataclass
 
 _FIX = (
     "correct the source or the query, or the check; the rows stay out until it passes "

@@ -6,7 +6,7 @@ engine.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -46,6 +46,7 @@ from odfbuild.project.config.quantities import lag_text
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 Ask: TypeAlias = Callable[[str, DatasetView, On], tuple[int, Sequence[BadRow]]]
 """Put the query of a check to an engine: how many rows it gives, and the first of them."""

@@ -4,7 +4,7 @@ They are no definitions: no plan depends on them.  What is wrong is collected ov
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -40,6 +40,7 @@ from odfbuild.project.fingerprint import project_files
 from odfbuild.project.yaml import Value, read_source
 from odfbuild.project.yaml.places import KeyPath
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _ENDINGS: Final = (".csv", ".ndjson", ".jsonl", ".parquet")
 

@@ -6,7 +6,7 @@ test runs its transform after each.  Nothing of the project's workspace is read 
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from io import TextIOWrapper
@@ -28,6 +28,7 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.project.files import leads_out
+from odfbuild.values import dataclass
 
 _MOST_BYTES: Final = 64 << 20
 

@@ -5,7 +5,7 @@ in its file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.project.yaml import Value
 from odfbuild.project.yaml.places import KeyPath, PlaceFinder
+from odfbuild.values import dataclass
 
 
 class On(Enum):

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.planner.plan.policy import Severity
+from odfbuild.values import dataclass
 
 
 def cell(value: Any) -> str:

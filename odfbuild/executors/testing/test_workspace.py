@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,7 @@ from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _START: Final = Timestamp.parse("2020-01-01T00:00:00Z")
 _HOUR: Final = 3_600 * 10**9

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
@@ -16,6 +16,7 @@ from odfbuild.odf.events import DataSchema, DataType
 from odfbuild.odf.schema.types import inner, is_optional, type_name
 from odfbuild.texts.redaction import excerpt
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _INTEGERS: Final[Mapping[type, tuple[int, int]]] = {
     events.DataTypeInt8: (-(1 << 7), (1 << 7) - 1),

@@ -5,7 +5,7 @@ nothing cut it off before any engine starts (ODF 0.34.1, "ExecuteTransform").
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -57,6 +57,7 @@ from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.memory.empty_steps import keep_empty_step
+from odfbuild.values import dataclass
 
 FilesOf = Callable[[Dataset, Sequence[DataSlice], str], tuple[Path, ...]]
 SlicesUpto = Callable[[Dataset, Multihash | None], Sequence[DataSlice]]

@@ -14,7 +14,6 @@ may say anything of the rows that is not so, because steps go by it.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
@@ -34,6 +33,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.checks.rows import RowRules, Tail

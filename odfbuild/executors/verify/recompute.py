@@ -8,7 +8,6 @@ difference from the rows that stand has to be empty.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _ADDED = (0, 3)
 

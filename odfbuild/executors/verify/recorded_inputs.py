@@ -6,7 +6,6 @@ newOffset is its last offset there.  A block that left the chain was reset, comp
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from threading import Lock
 
 from odfbuild.errors import OdfBuildError
@@ -16,6 +15,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

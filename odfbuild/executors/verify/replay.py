@@ -6,7 +6,6 @@ before the commit (ODF 0.34.1, "Verification").  The bytes of a file may differ,
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -43,6 +42,7 @@ from odfbuild.planner.intervals import rebind
 from odfbuild.planner.staleness import InputNow, next_watermark
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

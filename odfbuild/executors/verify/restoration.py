@@ -8,7 +8,6 @@ dataset by its hashes refuses it, so it is put in place only if that is asked fo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import ObjectStore
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _OF_ROOT = "data of a root is made of nothing else"
 

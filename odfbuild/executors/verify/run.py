@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.seen_heads import DamagedSeenHeadError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.protocol import Engine

@@ -1,7 +1,6 @@
 """Verification of the signatures of a dataset's head and of those before it."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from odfbuild.executors.verify.chain import Fault
 from odfbuild.odf.chain.state import ChainState
@@ -19,6 +18,7 @@ from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.repositories.signatures.signing import read_delegations
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

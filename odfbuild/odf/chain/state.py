@@ -5,7 +5,7 @@ Nothing else interprets blocks: plan, commit, verification and the cache all go 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -39,6 +39,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.partial_inputs import source_state_of
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 RESTATE = ".restate"
 """What the version ends with of a query that restates all that was written before it."""

@@ -5,7 +5,6 @@ table DatasetSnapshot and an event the table MetadataEventWrapper of ODF 0.37, w
 themselves, so whoever reads them has to know.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.errors import ProtocolError
@@ -16,6 +15,7 @@ from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.wire.blocks import decode_block, decode_table, encode_block, encode_table
 from odfbuild.odf.wire.reader import read_member
 from odfbuild.odf.wire.writer import write_member
+from odfbuild.values import dataclass
 
 _TABLE_VERSION = 3  # structs lie aligned, as readers of that time expect
 _ALIGNED = 4

@@ -1,10 +1,10 @@
 """Problems of a manifest, all of them, each with its path."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic, ProtocolError
+from odfbuild.values import dataclass
 
 Path: TypeAlias = tuple[str | int, ...]
 

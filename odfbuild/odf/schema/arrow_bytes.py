@@ -13,7 +13,6 @@ Slots that hold their default (false, 0, and what is said in `_parameters`) are 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeAlias
@@ -23,6 +22,7 @@ from odfbuild.odf import events
 from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.types import inner
+from odfbuild.values import dataclass
 
 _NULL, _INT, _FLOAT, _BINARY, _UTF8, _BOOL, _DECIMAL, _DATE, _TIME, _TIMESTAMP = range(1, 11)
 _LIST, _STRUCT, _FIXED_BINARY, _FIXED_LIST, _MAP, _DURATION = 12, 13, 15, 16, 17, 18

@@ -5,7 +5,7 @@ in the columns that came later (ODF 0.34.1, "Schema Evolution").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.events import (
@@ -23,6 +23,7 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 from odfbuild.odf.schema.types import inner, is_optional, spelled_out, type_name
+from odfbuild.values import dataclass
 
 EVENT_TIME: DataType = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
 

@@ -5,7 +5,7 @@ it is, what a chain can end is ended (ODF 0.34.1, "DisablePollingSource", "Disab
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain.schema import schema_of
@@ -31,6 +31,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.values import dataclass
 
 
 def in_force(event: MetadataEvent, state: ChainState) -> MetadataEvent | None:

@@ -8,7 +8,7 @@ theirs from one revision to the other; heads are hashes of the definitions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain.state import ChainState, fold, vocabulary
@@ -37,6 +37,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import diff, vocabulary_event
+from odfbuild.values import dataclass
 
 _THEN = Timestamp(0)
 

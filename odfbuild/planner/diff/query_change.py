@@ -16,7 +16,7 @@ what was written by which rule, and where the engine cannot tell it refuses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, Level
@@ -38,6 +38,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
 from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.planner.plan import Append, Step, Transform
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.analysis.engine_revisions import RevisionFault

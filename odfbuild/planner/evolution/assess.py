@@ -5,7 +5,7 @@ of something that it reads do, so that a large project costs what its changes co
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic
@@ -43,6 +43,7 @@ from odfbuild.planner.plan.changes import Assessment, ChangeClass, ColumnChange,
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.planner.plan.remote import NONE_REMOTE, RemoteStates
 from odfbuild.sql.query_class import QueryClass
+from odfbuild.values import dataclass
 
 TakenInputs: TypeAlias = Mapping[DatasetAlias, Mapping[DatasetId, ChainState]]
 """By reader, undeclared inputs that are defined anew: as they were when it took of them last."""

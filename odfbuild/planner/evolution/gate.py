@@ -1,7 +1,7 @@
 """The gate: findings of a plan that are refused, reported or accepted.  Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
@@ -17,6 +17,7 @@ from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import Assessment, Hit, Judged, Verdict
 from odfbuild.planner.plan.policy import Acceptance, Policy, Severity
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 STRICT, DEFAULT, OFF = "strict", "default", "off"
 MODES = (STRICT, DEFAULT, OFF)

@@ -1,13 +1,13 @@
 """Resets, compactions or rebuilds as one plan: their order, and who is left behind.  Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.maintenance.rewrite import REBUILD, Housekeeping, Stranded
+from odfbuild.values import dataclass
 
 
 class CircularOrderError(PlanError):

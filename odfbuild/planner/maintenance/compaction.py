@@ -7,7 +7,7 @@ stay as they are, hash included.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.partial_inputs import PUSH_ID, is_partial, partial_state, source_state_of
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ input that they read; one whose block is lost cannot go on, and has to be made a
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddData, DatasetKind, DataSlice, ExecuteTransform, MetadataEvent
@@ -14,6 +14,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Limits, Merge
+from odfbuild.values import dataclass
 
 RESET = "reset"
 COMPACT = "compact"

@@ -5,13 +5,13 @@ and its head: before the run there was none.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.maintenance.rewrite import Stranded, readers, stranded
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

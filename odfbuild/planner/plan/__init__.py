@@ -5,7 +5,7 @@ What cannot be known is symbolic: an input that does not exist yet stands as its
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic, SourceSpan
@@ -22,6 +22,7 @@ from odfbuild.planner.plan.reasons import (
     SourceHasNews,
     SourceToAsk,
 )
+from odfbuild.values import dataclass
 
 _NOTHING_TO_JUDGE = Verdict("default", 0, 0, 0)
 

@@ -3,7 +3,6 @@
 Plain values, made by the assessment, carried by the plan, printed elsewhere.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.errors import SourceSpan
@@ -11,6 +10,7 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.sql.query_class import QueryClass
+from odfbuild.values import dataclass
 
 
 class ChangeClass(Enum):

@@ -4,13 +4,14 @@ They come from the project file, so that they are reviewed with it; the planner 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from enum import Enum
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 
 class Severity(Enum):

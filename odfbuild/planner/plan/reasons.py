@@ -1,11 +1,11 @@
 """Reasons of steps: values recorded where the decision is made, printed elsewhere."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

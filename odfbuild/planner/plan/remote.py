@@ -7,7 +7,6 @@ the reference, `repo/name` or `repo.account/name`, so that no definition here ca
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from odfbuild.odf.refs import (
     is_name,
     parse_any_ref,
 )
+from odfbuild.values import dataclass
 
 RemoteRef: TypeAlias = DatasetAliasRemote | DatasetIdRemote | DatasetUrl | DatasetId
 

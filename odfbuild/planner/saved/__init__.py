@@ -7,7 +7,7 @@ hash.  A plan has the form of schemas/plan.schema.json.  A minor version only ad
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias, assert_never
 
@@ -32,6 +32,7 @@ from odfbuild.planner.saved.codec import (
     require,
 )
 from odfbuild.planner.saved.forms import published
+from odfbuild.values import dataclass
 
 SavedPlan: TypeAlias = Plan | Undo | HousekeepingPlan
 

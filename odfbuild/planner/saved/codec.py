@@ -5,13 +5,14 @@ unless it says otherwise; keys that no field asks for are not looked at.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from odfbuild.errors import OdfBuildError, PlanError
+from odfbuild.values import dataclass
 
 
 class NotAPlanError(PlanError):

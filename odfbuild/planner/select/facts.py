@@ -1,7 +1,7 @@
 """Selectable datasets, declared or in the workspace, and their facts, as a graph.  Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
@@ -25,6 +25,7 @@ from odfbuild.planner.select.methods import Selectable
 from odfbuild.planner.select.select import SelectionGraph
 from odfbuild.planner.select.sources import SourceKind, kind_of_url
 from odfbuild.planner.select.tree import StateFlag
+from odfbuild.values import dataclass
 
 _NONE: frozenset[StateFlag] = frozenset()
 

@@ -1,7 +1,6 @@
 """Selection methods: the properties of a dataset that selectors test.  Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import translate
 from re import IGNORECASE, Pattern
 from re import compile as pattern
@@ -13,6 +12,7 @@ from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.select.sources import SourceKind
 from odfbuild.planner.select.tree import By, Method, StateFlag
 from odfbuild.texts.suggest import Suggestions
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ A value or name with spaces or commas in it is put in quotes: `file:"a b.yaml"`.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.events import DatasetKind
@@ -35,6 +35,7 @@ from odfbuild.planner.select.tree import (
     atoms,
 )
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _EXCLUDE = "--exclude"
 _ORIGIN = "selector"

@@ -7,7 +7,7 @@ What a selector needs to know beyond the definitions is for callers to find out,
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias, assert_never
 
@@ -30,6 +30,7 @@ from odfbuild.planner.select.tree import (
     atoms,
 )
 from odfbuild.texts.suggest import Suggestions
+from odfbuild.values import dataclass
 
 _Names: TypeAlias = frozenset[DatasetAlias]
 _NONE: _Names = frozenset()

@@ -1,9 +1,10 @@
 """Kinds of sources, as selectors name them, and the schemes of URLs that are fetched.  Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from odfbuild.values import dataclass
 
 
 class SourceKind(Enum):

@@ -1,11 +1,12 @@
 """The selector language, as a tree of plain values.  Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
 from odfbuild.errors import SourceSpan
+from odfbuild.values import dataclass
 
 
 class Method(Enum):

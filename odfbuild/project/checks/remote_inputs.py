@@ -1,7 +1,6 @@
 """Inputs of a definition that are datasets of repositories: found, and replaced by ids."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetUrl
@@ -19,6 +18,7 @@ from odfbuild.project.checks.findings import Findings
 from odfbuild.project.yaml import Value
 from odfbuild.texts.redaction import secret_parts
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _PATH = ("content", "metadata")
 _TRANSFORM = "settransform"

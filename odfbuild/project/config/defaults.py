@@ -16,7 +16,7 @@ the file wins.  Selectors by tag or owner see what defaults by other selectors g
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, assert_never
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
@@ -49,6 +49,7 @@ from odfbuild.project.config.quantities import Most, read_age, read_lag, read_mo
 from odfbuild.project.config.selectors import ORIGIN, check_default, moved_into
 from odfbuild.project.config.settings import SettingsReader
 from odfbuild.project.yaml import Value
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.planner.declared import Declared

@@ -1,8 +1,9 @@
 """Engines that queries can be written for: the only list of their names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

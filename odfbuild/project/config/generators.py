@@ -4,7 +4,7 @@ They are read and checked here, and expanded elsewhere: rows of a file are not k
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.errors import SourceSpan
 from odfbuild.project.config.settings import Section, SettingsReader
@@ -12,6 +12,7 @@ from odfbuild.project.config.variables import is_word, printed
 from odfbuild.project.yaml import Value
 from odfbuild.project.yaml.places import KeyPath, PlaceFinder
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _KEYS = ("template", "for_each", "matrix", "from", "key", "exclude", "name")
 _SOURCES = ("for_each", "matrix", "from")

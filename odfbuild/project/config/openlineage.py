@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
+from odfbuild.values import dataclass
 
 _KEYS = ("url", "endpoint", "token_env", "namespace")
 _PATH = "api/v1/lineage"

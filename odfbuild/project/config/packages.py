@@ -1,13 +1,13 @@
 """Packages that a project takes templates, macros, rules and datasets from."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 from odfbuild.errors import SourceSpan
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
+from odfbuild.values import dataclass
 
 _KEYS = ("git", "rev", "path", "name")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")

@@ -5,7 +5,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path
@@ -26,6 +26,7 @@ from odfbuild.host.user_folders import config_folder
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.config.settings import SettingsReader
 from odfbuild.project.yaml import Value, decode, read_documents
+from odfbuild.values import dataclass
 
 VARIABLE = "ODFBUILD_POLICY"
 FORMAT = 1

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
@@ -34,6 +34,7 @@ from odfbuild.project.files import is_own_folder, refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 
 def read_folders(reading: SettingsReader, value: Value) -> tuple[str, ...]:

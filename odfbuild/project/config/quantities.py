@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.project.config.settings import Section
+from odfbuild.values import dataclass
 
 _PERCENT: Final = re.compile(r"(100|[0-9]{1,2}) ?%", re.ASCII)
 

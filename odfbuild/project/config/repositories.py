@@ -10,7 +10,7 @@ project is for them; it may ask for more trust than the project does, and not fo
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias, cast
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -19,6 +19,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import is_name
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
+from odfbuild.values import dataclass
 
 Trust: TypeAlias = Literal["signed", "remembered", "any"]
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import PurePosixPath
 
@@ -11,6 +11,7 @@ from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.project.yaml import Document, Value
 from odfbuild.project.yaml.places import KeyPath
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 

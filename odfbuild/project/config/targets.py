@@ -6,7 +6,7 @@ odfbuild.yaml for that project; where both set a key of a target, the latter win
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
@@ -16,6 +16,7 @@ from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
+from odfbuild.values import dataclass
 
 DEFAULT_WORKSPACE = "./.odfbuild"
 DEFAULT_TARGET = "dev"

@@ -6,7 +6,7 @@ Later ones win: defaults, then files in their order, then single values in their
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from math import isfinite
 from pathlib import Path
@@ -17,6 +17,7 @@ from odfbuild.project.config.settings import Section, SettingsReader, parse_day
 from odfbuild.project.yaml import Value, decode, read_documents, resolve_plain
 from odfbuild.texts.redaction import excerpt
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 RESERVED = frozenset(
     {"each", "row", "env", "var", "vars", "py"}

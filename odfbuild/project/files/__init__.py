@@ -1,7 +1,7 @@
 """Text files of a project or a package: read once, bounded, and never from outside of it."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
@@ -10,6 +10,7 @@ from odfbuild.host.files import read_regular
 from odfbuild.project.yaml import decode
 from odfbuild.project.yaml.places import SourceText
 from odfbuild.project.yaml.rules import YamlRule
+from odfbuild.values import dataclass
 
 
 def leads_out(root: Path, path: Path) -> bool:

@@ -1,12 +1,13 @@
 """Places of a plain file that is read again when one of them is asked for."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.errors import ProjectErrors, SourceSpan
 from odfbuild.planner.declared import Declared, PathSpans, PathSteps
 from odfbuild.project.files import Home, UnreadableError
 from odfbuild.project.yaml import read_source
 from odfbuild.project.yaml.places import PlaceFinder
+from odfbuild.values import dataclass
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -22,6 +21,7 @@ from odfbuild.errors import ProjectError
 from odfbuild.host.files import read_regular
 from odfbuild.host.pipes import is_readable
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 TIMEOUT = 60  # seconds for one command
 _MOST = 64 * 1024 * 1024  # bytes of one answer

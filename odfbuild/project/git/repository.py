@@ -7,7 +7,6 @@ protocol but https, ssh and plain files.  Git is started from argument lists, wi
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import ProjectError
@@ -22,6 +21,7 @@ from odfbuild.project.git.tree import (
     check_entry,
     check_names,
 )
+from odfbuild.values import dataclass
 
 TIMEOUT = 300  # seconds for one conversation with a repository
 _MOST = 2 * MAX_BYTES  # bytes of one answer: what may be in a package, and its names

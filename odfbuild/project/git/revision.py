@@ -8,12 +8,12 @@ nothing is fetched: what the repository lacks is an error.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from odfbuild.project.git import GitError, NoGitError, NoRepositoryError, WorkTree
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _SUFFIXES = (".yaml", ".yml", ".j2", ".sql", ".csv", ".py", ".lock")
 _MAX_BYTES = 16 * 1024 * 1024

@@ -5,7 +5,6 @@ What starts with a dot, and what Python keeps for itself, is no part of a packag
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha3_256
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISLNK, S_ISREG
@@ -13,6 +12,7 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 from odfbuild.errors import ProjectError
 from odfbuild.host.files import read_regular
 from odfbuild.odf.identity import Multicodec, Multihash
+from odfbuild.values import dataclass
 
 MAX_FILES = 20_000
 MAX_BYTES = 64 * 1024 * 1024

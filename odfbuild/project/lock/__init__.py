@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _T = TypeVar("_T")
 

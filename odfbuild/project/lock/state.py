@@ -6,7 +6,7 @@ on it, and the columns of every input are the ones that the lock file gives for 
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from odfbuild.odf.chain.state import input_name, vocabulary
@@ -28,6 +28,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import ColumnLineError, read_columns
 from odfbuild.planner.declared import Declared
 from odfbuild.project.lock import Lock
+from odfbuild.values import dataclass
 
 Columns = Callable[[DatasetAlias], tuple[str, ...] | None]
 

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors
@@ -19,6 +18,7 @@ from odfbuild.project.git.tree import TreeEntry, TreeError, hash_of, tree_hash
 from odfbuild.project.lock import Lock, LockedPackage
 from odfbuild.project.lock.state import LockDifference
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 PACKAGES = "packages"
 

@@ -5,7 +5,7 @@ Jinja is imported when the first template runs.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from odfbuild.project.template.include import include_from
 from odfbuild.project.template.rendered import Piece, RenderedSource
 from odfbuild.project.yaml import Include
 from odfbuild.project.yaml.places import SourceText
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,7 +7,7 @@ This module and its siblings that import jinja2 are imported only when there is 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateNotFound, nodes
@@ -28,6 +28,7 @@ from odfbuild.project.template.bounds import (
 )
 from odfbuild.project.template.names import TemplateNames, UnprintableError, plain, shown
 from odfbuild.project.yaml.places import SourceText
+from odfbuild.values import dataclass
 
 MAX_OUTPUT = 16 * 1024 * 1024
 MAX_STEPS = 1_000_000

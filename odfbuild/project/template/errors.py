@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +27,7 @@ from odfbuild.project.template.names import TemplateNames, UnprintableError, abs
 from odfbuild.project.template.python import PythonError
 from odfbuild.texts.redaction import excerpt
 from odfbuild.texts.suggest import Suggestions, did_you_mean
+from odfbuild.values import dataclass
 
 _TAGS = ("for", "if", "macro", "call", "filter", "set", "block", "with", "autoescape")
 _ALL = (

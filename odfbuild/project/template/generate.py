@@ -5,7 +5,6 @@ An item is known by its key, never by its place in a list: adding one changes no
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from io import StringIO
 from itertools import product
 from math import prod
@@ -17,6 +16,7 @@ from odfbuild.project.template.names import TemplateNames
 from odfbuild.project.yaml import Value, read_source
 from odfbuild.project.yaml.places import SourceText
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _WHY = "each row makes one dataset, known by that value wherever in the file the row stands"
 

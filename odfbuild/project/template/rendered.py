@@ -6,10 +6,11 @@ template runs once more, with a note of its place in everything that it writes.
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from odfbuild.errors import SourceSpan
 from odfbuild.project.yaml.places import SourceText
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

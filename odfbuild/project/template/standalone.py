@@ -5,7 +5,6 @@ Every line keeps where it comes from.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from odfbuild.planner.declared import Declared
 from odfbuild.project.config.variables import printed
@@ -13,6 +12,7 @@ from odfbuild.project.files.places import places_of
 from odfbuild.project.template.rendered import LineOrigin, Rendering
 from odfbuild.project.yaml import resolve_plain
 from odfbuild.project.yaml.places import SourceText, Spot
+from odfbuild.values import dataclass
 
 _TAG = "!include"
 _MARKS = ("---", "...")

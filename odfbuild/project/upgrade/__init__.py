@@ -5,7 +5,6 @@ no equal today is kept as a comment and reported.  Pure: text in, text and findi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
@@ -28,6 +27,7 @@ from odfbuild.project.yaml.layout import (
     UnusualLayoutError,
     apply_edits,
 )
+from odfbuild.values import dataclass
 
 _SHAPED = ("id", "source", "vocab", "apiVersion")
 

@@ -1,7 +1,6 @@
 """The shape of manifests: envelope, `content`, and the events that a 0.18 `source` became."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.odf.events import SetPollingSource, SetTransform, SetVocab
@@ -9,6 +8,7 @@ from odfbuild.odf.record import Record
 from odfbuild.project.upgrade.words import SOURCES
 from odfbuild.project.yaml.layout import DocumentEdits, MappingEntry, Steps
 from odfbuild.project.yaml.places import Spot
+from odfbuild.values import dataclass
 
 _KIND = "DatasetSnapshot"
 

@@ -6,7 +6,6 @@ followed within bounds, so that no small file becomes a large value.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 import yaml
@@ -39,6 +38,7 @@ from odfbuild.project.yaml.rules import (
     UNKNOWN_ALIAS,
     YamlRule,
 )
+from odfbuild.values import dataclass
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 

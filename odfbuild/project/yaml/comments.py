@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from yaml.tokens import (
@@ -15,6 +14,7 @@ from yaml.tokens import (
 )
 
 from odfbuild.project.yaml import parser_of
+from odfbuild.values import dataclass
 
 _COMMENT = re.compile(r"#[^\n]*")
 _HEADER = re.compile(r"[|>][-+0-9]*[ \t]+(#[^\n]*)")

@@ -11,7 +11,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from odfbuild.errors import ProjectError, ProjectErrors, SourceSpan
@@ -26,6 +25,7 @@ from odfbuild.project.yaml.layout import (
     apply_edits,
 )
 from odfbuild.project.yaml.places import SourceText, Spot
+from odfbuild.values import dataclass
 
 _OF_FLOW = frozenset(",[]{}")
 

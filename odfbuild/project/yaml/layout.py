@@ -5,11 +5,12 @@ What is left out stays in the file as a comment, with the reason above it.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.project.yaml.places import SourceText, Spot
+from odfbuild.values import dataclass
 
 
 class ClashError(Exception):

@@ -6,10 +6,11 @@ places that an error names, so that reading a correct file pays next to nothing 
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from odfbuild.errors import SourceSpan
+from odfbuild.values import dataclass
 
 KeyPath: TypeAlias = Sequence[str | int]
 

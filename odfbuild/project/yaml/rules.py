@@ -1,6 +1,6 @@
 """Restrictions on the YAML of manifests, each with its message."""
 
-from dataclasses import dataclass
+from odfbuild.values import dataclass
 
 MAX_DEPTH = 100
 MAX_ALIASED = 100_000

@@ -5,7 +5,7 @@ with what it gave, once the head has moved.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import time_ns
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from odfbuild.repositories.signatures.trust import (
     judge,
 )
 from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
+from odfbuild.values import dataclass
 
 
 class AttestationSource(Protocol):

@@ -5,7 +5,6 @@ witness: it says that it saw the head, which counts for as much as the reader gi
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -24,6 +23,7 @@ from odfbuild.repositories.signatures.envelope import (
 from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.repositories.signatures.statement import HEAD_TYPE, HeadStatement, parse_statement
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.values import dataclass
 
 
 class Standing(Enum):

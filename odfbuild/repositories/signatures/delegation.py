@@ -16,7 +16,7 @@ key can write any.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.timestamp import Timestamp
@@ -32,6 +32,7 @@ from odfbuild.repositories.signatures.envelope import (
 from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.repositories.signatures.members import Members
 from odfbuild.repositories.signatures.statement import DELEGATION_TYPE
+from odfbuild.values import dataclass
 
 LIST_TYPE = "application/vnd.odfbuild.delegations+json"
 LIST_NAME = "delegations"

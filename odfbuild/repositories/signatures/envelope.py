@@ -11,12 +11,13 @@ changes a byte of it has something that is refused.
 import json
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from odfbuild.errors import ProtocolError
 from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.repositories.signatures.members import Members
+from odfbuild.values import dataclass
 
 MOST_BYTES = 1 << 18
 MOST_SIGNATURES = 16

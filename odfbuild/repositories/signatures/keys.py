@@ -5,11 +5,11 @@ encoding and of no small order, S is below the order L of the group, and [S]B = 
 strict implementation comes to the same answer, and nobody can make another valid signature of one.
 """
 
-from dataclasses import dataclass
 from hashlib import sha512
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId
+from odfbuild.values import dataclass
 
 _P = 2**255 - 19
 _L = 2**252 + 27742317777372353535851937790883648493

@@ -5,7 +5,7 @@ that was made for another repository, or by hand before, is signed anew where th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -26,6 +26,7 @@ from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset, holds
 from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.keys import KeyFolder, PrivateKey
+from odfbuild.values import dataclass
 
 DAY = 86_400 * 10**9  # nanoseconds
 NONE_WITHDRAWN = Withdrawals()

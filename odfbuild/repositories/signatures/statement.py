@@ -10,7 +10,6 @@ there only where history was taken back: it names the head that is given up.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -18,6 +17,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.repositories.signatures.envelope import Envelope, envelope_of
 from odfbuild.repositories.signatures.members import Members
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.values import dataclass
 
 HEAD_TYPE = "application/vnd.odfbuild.head+json"
 DELEGATION_TYPE = "application/vnd.odfbuild.delegation+json"

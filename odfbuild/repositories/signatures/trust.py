@@ -11,7 +11,7 @@ its `previous`, lead to the head that was accepted last: else an old one could b
 """
 
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import ClassVar
 
@@ -27,6 +27,7 @@ from odfbuild.repositories.signatures.delegation import Withdrawals
 from odfbuild.repositories.signatures.envelope import BadSignatureError
 from odfbuild.repositories.signatures.keys import PublicKey
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.values import dataclass
 
 MOST_UNDONE = 256  # heads that were given up and are remembered
 _MOST_STATEMENTS = 256  # that are followed back

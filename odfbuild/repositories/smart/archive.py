@@ -10,12 +10,12 @@ announced.  No more is unpacked than the limits say, however little was sent.
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.state.chain.objects import check_bytes
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _RECORD = 512
 _CHUNK = 1 << 16

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -80,6 +79,7 @@ from odfbuild.state.remote.errors import (
     TransferError,
     UnreachableRepositoryError,
 )
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

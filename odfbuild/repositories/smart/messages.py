@@ -21,7 +21,7 @@ Everything else that is missing or of another type is a MalformedMessageError.
 
 import json
 import re
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
@@ -33,6 +33,7 @@ from odfbuild.errors import ProtocolError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import Multihash
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 VERSION_HEADER = "x-odf-smtp-version"
 VERSION = "1"

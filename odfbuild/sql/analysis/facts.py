@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic
@@ -29,6 +29,7 @@ from odfbuild.sql.text.parse import skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.analysis.sums import Sums

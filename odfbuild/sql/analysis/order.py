@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from odfbuild.sql.analysis.select_lists import (
     count,
@@ -33,6 +32,7 @@ from odfbuild.sql.text.edits import SHARED, CarriedText, Edits, Parts
 from odfbuild.sql.text.shape import Name, TextPlace
 from odfbuild.sql.text.spans import QuerySpans, Span, Spoken, WindowSpan
 from odfbuild.sql.text.statement import Statement
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.odf.events import DataSchema, DataTypeDecimal, DataTypeNull
@@ -35,6 +34,7 @@ from odfbuild.sql.text.types import (
     Interval,
     SqlType,
 )
+from odfbuild.values import dataclass
 
 
 class Summand(Enum):

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Name
 from odfbuild.sql.text.statement import Statement, Token
 from odfbuild.sql.text.temporal import as_of_joins
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.text.steps import QueryStep

@@ -7,7 +7,7 @@ certain, so that what is told never differs from what the engine makes of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.odf.events import DataSchema, DataType, DataTypeNull, DataTypeOption
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, WrongConstant
@@ -26,6 +26,7 @@ from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.temporal import as_of_joins, missing
 from odfbuild.sql.text.types import Interval, as_stored
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from math import isinf
 from typing import Final
@@ -17,6 +16,7 @@ from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
 from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
 from odfbuild.sql.text.shape import Column, Expr, Literal, Operation, walk
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

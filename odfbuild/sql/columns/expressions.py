@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import combinations
 
@@ -60,6 +60,7 @@ from odfbuild.sql.text.shape import (
     walk,
 )
 from odfbuild.sql.text.types import BOOLEAN, STRING, unwrapped
+from odfbuild.values import dataclass
 
 _SURE = {"is null", "is not null", "<=>", "is", "is distinct from"}
 _ARITHMETIC = {"+", "-", "*", "/", "%", "div"}

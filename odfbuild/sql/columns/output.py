@@ -9,13 +9,14 @@ is open.  What cannot be proven is not answered: a name that nothing tells apart
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.columns.types import Value, wider
 from odfbuild.sql.text.shape import StarExpr, TextPlace
 from odfbuild.sql.text.types import as_read, unwrapped
+from odfbuild.values import dataclass
 
 Token: TypeAlias = int
 """The identity of a column, kept from the inputs on: equal ones hold equal values in a row."""

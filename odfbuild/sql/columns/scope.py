@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from odfbuild.odf.events import DataTypeStruct
 from odfbuild.sql.columns.output import Attribute, ColumnRef, RelationColumns
 from odfbuild.sql.columns.structs import field_of, has_twice
 from odfbuild.sql.columns.types import UNKNOWN, Value
 from odfbuild.sql.text.shape import StarExpr
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ after this; the user's own text stays as it is, letter for letter, between the i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.spans import Span
 from odfbuild.sql.text.statement import Star, Statement
+from odfbuild.values import dataclass
 
 Parts: TypeAlias = "tuple[str | Span, ...]"
 """A text of new pieces and copies of old ones."""

@@ -8,10 +8,11 @@ Shapes are equal when they say the same, wherever it stands.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from odfbuild.odf.events import DataType
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

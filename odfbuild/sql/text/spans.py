@@ -7,9 +7,9 @@ Read from the words and their parentheses alone, so that a text can be changed i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from odfbuild.sql.text.statement import Token
+from odfbuild.values import dataclass
 
 Span = tuple[int, int]
 """Two offsets of a text: from the first, up to but not including the second."""

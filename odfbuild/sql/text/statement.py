@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from odfbuild.sql.text.shape import Name, TextPlace
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.text.shape import QueryShape

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
 from odfbuild.odf.events import TransformSql
 from odfbuild.sql.text.statement import Statement
+from odfbuild.values import dataclass
 
 DATAFUSION: Final = "datafusion"
 """The engine whose dialect is read by rules of its own; all other texts are read as Spark's."""

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 # ruff: noqa: S608 - the texts are made of words of the text itself
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Name, TextPlace
 from odfbuild.sql.text.statement import Statement, Token
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema

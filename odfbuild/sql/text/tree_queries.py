@@ -6,7 +6,6 @@ Knows sqlglot; imported when a text is read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
@@ -37,6 +36,7 @@ from odfbuild.sql.text.shape import (
     walk,
 )
 from odfbuild.sql.text.tree_values import TreeWalk, place_of
+from odfbuild.values import dataclass
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "laterals", "where", "group", "having", "qualify", "order"}

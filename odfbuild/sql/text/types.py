@@ -5,11 +5,11 @@ Inside a query there are types that no dataset has: times without zone, interval
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from odfbuild.odf import events
 from odfbuild.odf.events import DataField, DataType, TimeUnit
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """Commit requests of executors: events, and the files that they refer to."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from odfbuild.odf.events import MetadataEvent
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ they were looked at, what they hold is compared.
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.files.disk import read_file
+from odfbuild.values import dataclass
 
 TICK: Final = 2_000_000_000  # ns, of the coarsest clock of a file system
 _END: Final = f"{os.sep}refs{os.sep}{HEAD}"

@@ -14,7 +14,6 @@ import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from odfbuild.odf.chain.snapshot import UnreadableStateError, from_bytes, to_bytes
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError, InvalidMultihashError, Multihash
+from odfbuild.values import dataclass
 from odfbuild.version import __version__
 
 _FORMAT = f"3:{__version__}"

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from odfbuild.errors import StateError
 from odfbuild.host.files import NO_FILE, open_regular, read_regular, why_irregular
 from odfbuild.odf.identity import InvalidMultihashError, Multicodec, Multihash
 from odfbuild.state.files.disk import Disk, move, pending, read_file
+from odfbuild.values import dataclass
 
 LARGEST_BLOCK = 64 << 20  # bytes
 _HASHES = {"sha256": hashlib.sha256, "sha3_256": hashlib.sha3_256}

@@ -6,7 +6,6 @@ forward only, to a block that has the present one among its ancestors, and by co
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from odfbuild.errors import ProtocolError, StateError
 from odfbuild.odf.events import MetadataBlock
@@ -15,6 +14,7 @@ from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD
 from odfbuild.texts.redaction import excerpt
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _PART = re.compile(r"[0-9a-f]{6,}")
 _NUMBER = re.compile(r"[0-9]+")

@@ -15,7 +15,6 @@ is accepted: it may be there to hide that a chain was set back.
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
 
@@ -25,6 +24,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.files.checksum import checked_text, with_check_sum
 from odfbuild.state.files.disk import read_file
+from odfbuild.values import dataclass
 
 
 class DamagedSeenHeadError(StateError):

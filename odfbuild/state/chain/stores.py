@@ -1,7 +1,7 @@
 """Stores of the parts of a dataset, and its events compared with the stored files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from odfbuild.state.chain.objects import (
     ObjectStore,
     hash_files,
 )
+from odfbuild.values import dataclass
 
 
 class InconsistentSliceError(StateError):

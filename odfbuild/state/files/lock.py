@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import StateError
@@ -19,6 +18,7 @@ from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.files.lock_holder import lock_process
+from odfbuild.values import dataclass
 
 UNKNOWN = "another process, of which nothing is known: it may be on another machine"
 """Who holds a lock that nobody noted, and this machine does not list."""

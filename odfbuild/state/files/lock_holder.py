@@ -9,10 +9,10 @@ import pwd
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 _LOCKS = Path("/proc/locks")
 

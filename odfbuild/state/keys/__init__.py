@@ -7,7 +7,6 @@ and leave the process only into their file: `<fed01...>.pem`, or `<fed01...>.jso
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from odfbuild.state.keys.sealed import (
     private_key,
     unseal,
 )
+from odfbuild.values import dataclass
 
 _FILE = re.compile(r"fed01([0-9a-f]{64})\.(pem|json)")
 

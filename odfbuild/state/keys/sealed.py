@@ -14,13 +14,14 @@ import json
 import unicodedata
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn, TypeAlias
 
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 MAX_FILE_BYTES = 16_384
 _MAX_MEMORY = 256 << 20  # bytes that scrypt may be told to use, 128 * n * r

@@ -9,7 +9,6 @@ It is disposable: without it, less can be said of what differs, and nothing else
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import ProtocolError
@@ -19,6 +18,7 @@ from odfbuild.state.files.checksum import checked_text, with_check_sum
 from odfbuild.state.files.disk import pending, read_file
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _FOLDER = ("cache", "applied")
 _NOTHING = "-"

@@ -8,7 +8,7 @@ again.  Trust does not rest on it: what is pulled is judged anew.
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.index import Index
 from odfbuild.state.files.checksum import checked_text, with_check_sum
 from odfbuild.state.files.disk import pending, read_file
+from odfbuild.values import dataclass
 
 _FILE: Final = "looks.json"
 _STATES: Final = "looks.sqlite"

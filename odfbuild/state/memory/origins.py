@@ -9,7 +9,7 @@ What is lost of it has to be named again; nothing else rests on it.
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from odfbuild.host.json_text import parse_json
@@ -18,6 +18,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.files.checksum import checked_text, with_check_sum
 from odfbuild.state.files.disk import pending, read_file
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 ORIGINS: Final = "origins"
 

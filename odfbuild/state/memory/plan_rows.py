@@ -6,7 +6,6 @@ rows that are lost or damaged cost a plan of all datasets.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -15,6 +14,7 @@ from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.state.files.checksum import checked_text, with_check_sum
 from odfbuild.state.memory.plans import put_text
+from odfbuild.values import dataclass
 
 _FILE: Final = "plan-rows"
 _FIELDS: Final = ("aliases", "files", "ids", "reads", "holds", "sources", "loud")

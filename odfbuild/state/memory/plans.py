@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,7 @@ from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import sha3_256
 from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.files.checksum import checked_text, with_check_sum
+from odfbuild.values import dataclass
 
 _FILE = "settled.json"
 _ANSWERS = "answers"

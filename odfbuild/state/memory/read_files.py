@@ -15,7 +15,7 @@ import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.files.checksum import check_sum, checked_text, with_check_sum
 from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.values import dataclass
 
 FOLDER: Final = "sources"
 _ETAG: Final = "odf/etag"

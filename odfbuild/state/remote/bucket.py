@@ -15,7 +15,6 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -42,6 +41,7 @@ from odfbuild.state.remote.errors import (
 )
 from odfbuild.state.remote.verdicts import is_known_safe, keep_verdict
 from odfbuild.texts.redaction import excerpt, keep_hidden
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from odfbuild.values import dataclass
 
 PARALLEL: Final = 64
 _FEW: Final = 2

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
@@ -10,6 +9,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, checked_name, is_ref_name, parse_head
 from odfbuild.state.remote.client import ObjectClient, TaggedBytes, Unchanged
 from odfbuild.state.remote.errors import UnreachableRepositoryError
+from odfbuild.values import dataclass
 
 LARGEST_HEAD = 64 << 10  # bytes
 

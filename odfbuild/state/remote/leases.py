@@ -11,7 +11,6 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from operator import eq
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
 from odfbuild.state.remote.client import ObjectClient
+from odfbuild.values import dataclass
 
 PREFIX: Final = "leases/"
 PERIOD: Final = 60.0  # seconds

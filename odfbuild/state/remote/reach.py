@@ -1,7 +1,6 @@
 """The reach of a new head in a store: kept from collectors, and looked for once more."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from odfbuild.odf.events import AddData, ExecuteTransform, MetadataBlock
 from odfbuild.odf.identity import Multihash
@@ -9,6 +8,7 @@ from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.state.chain.objects import MissingObjectError
 from odfbuild.state.remote.client import side_by_side
 from odfbuild.state.remote.objects import FILES_AT_ONCE, BucketObjects, Sent
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, assert_never
 
@@ -55,6 +55,7 @@ from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.subset import fitting
 from odfbuild.project.config.project_file import load_config
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.app.plan.file_snapshot import ProjectFiles

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +26,7 @@ from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import OdfBuildError, UsageRefusedError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.ingest.push.push import Pushed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
 
@@ -44,6 +43,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS
 from odfbuild.planner.maintenance.rewrite import FULL, HARD, REBUILD, RESET, Housekeeping
+from odfbuild.values import dataclass
 
 _MOST_NAMES = 6
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.app.maintenance.restoration import Losses, find_losses, foreseen, restorations
@@ -13,6 +12,7 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.verify.restoration import LostFile, Restored

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,6 +47,7 @@ from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
 from odfbuild.planner.exclusion import LeftOut, reasons
 from odfbuild.planner.plan.subset import restrict
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,6 +27,7 @@ from odfbuild.state.runs import (
     list_runs,
     read_events,
 )
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.odf.timestamp import Timestamp

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import reserved
 from odfbuild.cli.saved import print_saved, save_plan
 from odfbuild.executors.runs.record import Asking
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

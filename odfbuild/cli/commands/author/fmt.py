@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.project.yaml import decode
 from odfbuild.project.yaml.format import UnformattableError, formatted, trimmed
+from odfbuild.values import dataclass
 
 _WHY = "what is not read cannot be formatted"
 

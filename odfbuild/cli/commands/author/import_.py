@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +48,7 @@ from odfbuild.project.yaml.format import UnformattableError, formatted
 from odfbuild.state.copy import peek
 from odfbuild.state.disabled import mark_of
 from odfbuild.state.memory.applied import record_applied
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +34,7 @@ from odfbuild.project.opened import refuse_damaged
 from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

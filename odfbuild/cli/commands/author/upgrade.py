@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors
 from odfbuild.project import upgrade as manifests
 from odfbuild.project.yaml import decode
+from odfbuild.values import dataclass
 
 _WHY = "what is not read cannot be upgraded"
 _BOM = b"\xef\xbb\xbf"

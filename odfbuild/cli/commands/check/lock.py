@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +27,7 @@ from odfbuild.project.lock import LOCK_FILE, Lock, LockedInput, LockedSchema, re
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.packages import package_differences, pin
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

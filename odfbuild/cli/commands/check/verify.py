@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -20,6 +19,7 @@ from odfbuild.errors import UsageRefusedError
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +30,7 @@ from odfbuild.cli.consent import confirm, refuse_unnamed
 from odfbuild.cli.formats.replay import json_text, replayed_json, replayed_lines
 from odfbuild.cli.reservation import reserved
 from odfbuild.errors import UsageRefusedError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

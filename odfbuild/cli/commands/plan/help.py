@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from textwrap import shorten, wrap
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from odfbuild.cli.files import packaged
 from odfbuild.planner.evolution.rules.catalogue import catalogue, find_rule
 from odfbuild.planner.evolution.rules.page import rule_list, rule_text
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 _PAGE = "docs/errors.md"
 _ROW = re.compile(r"\| (`[a-z][a-z0-9-]*`(?:, `[a-z][a-z0-9-]*`)*) \| (.+) \|")

@@ -9,7 +9,6 @@ day) may be left out, then it passes for ever.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from odfbuild.planner.select.methods import like
 from odfbuild.project.config.settings import SettingsReader, parse_day
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.project.yaml.places import KeyPath

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -43,6 +43,7 @@ from odfbuild.cli.terminal.console import columns, printable
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import OdfBuildError, ProjectErrors, UsageRefusedError
 from odfbuild.planner.exclusion import reasons, with_left_out
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.app.inspection.trial import RowsTried

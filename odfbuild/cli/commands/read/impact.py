@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +25,7 @@ from odfbuild.planner.evolution.columns.use import ALL, ColumnOrigins, ColumnUse
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.planner.select.facts import selection_graph
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.app.plan.changed_inputs import changed_inputs
@@ -18,6 +17,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import is_damaged, read_code
 from odfbuild.planner.staleness import InputLag, Lag, lag_of
 from odfbuild.state.memory.applied import Applied, recall_applied
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

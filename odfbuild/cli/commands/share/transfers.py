@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +20,7 @@ from odfbuild.cli.commands.share.report import (
 from odfbuild.cli.consent import confirm
 from odfbuild.cli.terminal.console import hint, printable, printable_json
 from odfbuild.errors import OdfBuildError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.host.files import why_irregular
 from odfbuild.odf.events import Checkpoint, DatasetKind, DataSlice
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.checks.rows import RowRules

@@ -10,7 +10,6 @@ a -R or -C takes back is for `retractions` to say.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.hashing import storage, storage_type
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 CORRECT_FROM: Final = 2
 CORRECT_TO: Final = 3

@@ -7,7 +7,6 @@ engine works out the same.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.sql.analysis.aggregates.accumulators import AccumulatedValue, Accumulators
+from odfbuild.values import dataclass
 
 GONE_AT: Final = "__odf_gone"
 """The position of the last row that was taken from a group."""

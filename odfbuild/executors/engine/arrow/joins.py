@@ -8,7 +8,6 @@ there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +27,7 @@ from odfbuild.executors.engine.arrow.keyed import (
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.sql.analysis.keys.joins import Products
+from odfbuild.values import dataclass
 
 
 def weighted(work: TransformWork, *, most: int) -> Sides | None:

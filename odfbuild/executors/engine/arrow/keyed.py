@@ -6,7 +6,6 @@ the engine scans.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +26,7 @@ from odfbuild.executors.engine.protocol import (
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.schema.arrow import from_arrow, to_arrow
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns
+from odfbuild.values import dataclass
 
 MOST_KEYS: Final = 200_000
 _EXPANSION: Final = 4  # bytes in memory for a byte of Parquet, roughly

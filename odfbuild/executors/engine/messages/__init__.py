@@ -11,7 +11,6 @@ checkpoint (`state`).
 
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
@@ -40,6 +39,7 @@ from odfbuild.odf.record import Record
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.wire.blocks import decode_table, encode_table
 from odfbuild.planner.diff.query_change import migration_refusal
+from odfbuild.values import dataclass
 
 Result = TypeVar("Result")
 

@@ -9,7 +9,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from odfbuild.odf.manifest import from_mapping
 from odfbuild.odf.manifest.errors import ManifestErrors
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 
 _FORMAT: Final = 1
 _STATE: Final = "state.json"

@@ -1,7 +1,7 @@
 """One step of a transform from a message, as the coordinator's own would be from the chains."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ from odfbuild.odf.schema.arrow import from_arrow, to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import is_same_query
 from odfbuild.sql.query import Query, QueryInput
+from odfbuild.values import dataclass
 
 _ROWS: Final = 1 << 16
 

@@ -7,7 +7,6 @@ block down to the sources of the roots.  Which of these rows it was, only the ro
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.odf.chain.state import input_name, last_block_of
@@ -30,6 +29,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.text.steps import steps_of
+from odfbuild.values import dataclass
 
 Blocks = Sequence[tuple[Multihash, MetadataBlock]]
 """A chain from its seed on."""

@@ -6,7 +6,7 @@ can be left out.  In the same way the new records are found that made the row co
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from odfbuild.executors.engine.protocol import (
 from odfbuild.executors.engine.provenance.logs import Log, Logs, read_logs
 from odfbuild.executors.engine.provenance.minimal import least
 from odfbuild.executors.engine.provenance.selections import Selections, equal_rows, selections
+from odfbuild.values import dataclass
 
 Offsets = Mapping[str, tuple[int, ...]]
 """Offsets of the inputs, in order, by alias; inputs without any are left out."""
@@ -76,7 +77,7 @@ def derivation(
     number: int,
     *,
     rerun: Callable[[], Frame],
-    bounds: Bounds = Bounds(),
+    bounds: Bounds = Bounds(),  # noqa: B008 - a constant
 ) -> Derivation:
     """Return what a record of a step was made of, and what made it come or go.
 

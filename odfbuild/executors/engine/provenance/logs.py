@@ -4,7 +4,6 @@ Where the query works by a key that the row holds, these are the records of that
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from odfbuild.executors.engine.provenance.selections import equal_rows
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns
 from odfbuild.sql.query import Query
+from odfbuild.values import dataclass
 
 _MOST: Final = 64 << 20  # bytes of records that may be equal
 

@@ -5,8 +5,9 @@ others like it, as two rows that have the greatest value: of those the first is 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from odfbuild.values import dataclass
 
 Things: TypeAlias = tuple[int, ...]
 """Numbers of things, in order."""

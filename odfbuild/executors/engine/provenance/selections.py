@@ -6,7 +6,6 @@ run answers for all of them, and the row is looked for under each value.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import ReplayEngine, TransformWork
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns, opaque_keys
+from odfbuild.values import dataclass
 
 _MOST_ROWS: Final = 1 << 18  # in one run
 _MOST_WORK: Final = 1 << 21  # rows in all runs, for one answer

@@ -8,7 +8,6 @@ what its parser or analyser raises is about the query whatever its name.
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from odfbuild.executors.engine.spark.jvm.failure import (
 from odfbuild.executors.engine.spark.session import interrupted
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _CANCELLED = "SPARK_JOB_CANCELLED"
 _USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")

@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -41,6 +40,7 @@ from odfbuild.odf.events import FetchStepContainer, SourceState
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.state.files.checksum import checked_object, object_with_check_sum
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _SIGNALS: Final = 128
 _FIXES: Final = {

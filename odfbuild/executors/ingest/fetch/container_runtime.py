@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from odfbuild.errors import EngineError
 from odfbuild.executors.engine.interrupt import go_on
 from odfbuild.executors.ingest.process.program import last_words, printed, started, waited
 from odfbuild.host.json_text import parse_json
+from odfbuild.values import dataclass
 
 _RUNTIME: Final = "ODFBUILD_CONTAINER_RUNTIME"
 _RUNTIMES: Final = ("podman", "docker")

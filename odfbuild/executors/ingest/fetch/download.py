@@ -18,7 +18,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Final, TypeVar
@@ -29,6 +28,7 @@ from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import sha3_256
 from odfbuild.state.files.checksum import checked_text, with_check_sum
+from odfbuild.values import dataclass
 
 _IN_A_ROW: Final = 3
 _IN_ALL: Final = 20

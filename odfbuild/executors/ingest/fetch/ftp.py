@@ -13,7 +13,6 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Final
@@ -38,6 +37,7 @@ from odfbuild.executors.ingest.fetch.request import (
     unreachable,
 )
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.values import dataclass
 
 _BLOCK: Final = 1 << 18
 _IMPLICIT: Final = 990

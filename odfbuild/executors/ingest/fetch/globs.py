@@ -12,10 +12,11 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 
 from odfbuild.executors.ingest.fetch.request import FetchError
+from odfbuild.values import dataclass
 
 ENTRIES = 1_000_000
 SECONDS = 60

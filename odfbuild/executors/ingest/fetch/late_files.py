@@ -15,7 +15,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 
@@ -55,6 +55,7 @@ from odfbuild.state.memory.read_files import (
     recall_seen,
 )
 from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
 
 _TICK = 50_000_000  # ns, of the clocks of local file systems
 _NO_TIME = -1  # of a file that was young when it was read: what it holds is compared

@@ -4,11 +4,11 @@ Messages hold the URL as it was written (templates unfilled, user and password r
 variables are blanked in whatever a server or a library says.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import EngineError
 from odfbuild.texts.redaction import redacted, secret_parts, without
+from odfbuild.values import dataclass
 
 
 class FetchError(EngineError):

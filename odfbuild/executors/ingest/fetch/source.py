@@ -10,7 +10,6 @@ along.  Other kinds and schemes are refused by name.
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final, TypeAlias, cast
@@ -59,6 +58,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.planner.select.sources import URL_SCHEMES
+from odfbuild.values import dataclass
 from odfbuild.version import __version__
 
 _SOURCE: Final = "default"

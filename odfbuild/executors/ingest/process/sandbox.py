@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Final
 
 from odfbuild.executors.ingest.process import sandbox_program
 from odfbuild.host.permissions import Permissions
+from odfbuild.values import dataclass
 
 _ALWAYS: Final = ("PATH", "LANG", "LANGUAGE", "LC_*", "TZ")
 

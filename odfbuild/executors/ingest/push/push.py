@@ -6,7 +6,6 @@ the head is run again on the new one.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +29,7 @@ from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _LONGEST_ID: Final = 500
 _QUICK: Final = 1 << 20  # bytes that are read in less time than an engine needs to end again
@@ -74,7 +74,7 @@ class Pushed:
     records: int
     head: Multihash
     repeated: bool = False
-    told: InputNotes = InputNotes()  # noqa: RUF009 - a constant
+    told: InputNotes = InputNotes()
 
 
 def push(

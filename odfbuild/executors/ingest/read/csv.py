@@ -14,7 +14,6 @@ and so it is with `nullValue`.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
@@ -56,6 +55,7 @@ from odfbuild.executors.ingest.read.values import (
 )
 from odfbuild.odf.events import ReadStepCsv
 from odfbuild.odf.schema.arrow import declared_schema
+from odfbuild.values import dataclass
 
 _LISTED = 10
 _BY_NAME = "or `columns: by-name` in the defaults of odfbuild.yaml, if columns come and go"

@@ -7,7 +7,6 @@ up in blocks that have bad ones, and the texts of these at the end, by reading t
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ from odfbuild.executors.ingest.read.notes import Aside, Spool
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, counted
 from odfbuild.executors.ingest.read.text import CsvText, TextRecord, problem_of, records, spans
 from odfbuild.executors.ingest.read.values import without_rows
+from odfbuild.values import dataclass
 
 _Found: TypeAlias = Mapping[int, Sequence[str]]
 

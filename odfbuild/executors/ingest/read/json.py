@@ -7,7 +7,6 @@ array.  The text is held in memory as a whole, its records only a few thousand a
 import json
 import re
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -35,6 +34,7 @@ from odfbuild.executors.ingest.read.text import check_encoding, utf8_blocks
 from odfbuild.executors.ingest.read.values import Formats
 from odfbuild.odf.events import ReadStepJson
 from odfbuild.odf.schema.arrow import declared_schema
+from odfbuild.values import dataclass
 
 _SAMPLE: Final = 1000
 _TOGETHER: Final = 1 << 13

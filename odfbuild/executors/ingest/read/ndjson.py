@@ -7,7 +7,6 @@ Without a schema the first 1000 records tell it, columns in alphabetical order.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from odfbuild.executors.ingest.read.text import BLOCK, check_encoding, utf8_bloc
 from odfbuild.executors.ingest.read.values import Formats, cast_columns, check_nulls
 from odfbuild.odf.events import ReadStepNdJson
 from odfbuild.odf.schema.arrow import declared_schema
+from odfbuild.values import dataclass
 
 _SAMPLE: Final = 1000
 _PIECE: Final = 8 << 20

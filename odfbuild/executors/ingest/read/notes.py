@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -22,6 +22,7 @@ from odfbuild.executors.ingest.read.json_records import infer_schema
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, counted, refusal
 from odfbuild.host.json_text import parse_json
 from odfbuild.planner.plan.policy import IngestOptions
+from odfbuild.values import dataclass
 
 _LISTED: Final = 5
 _WHY: Final = "bad rows are put aside, up to the limits of `max_bad_rows`"

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.errors import EngineError
 from odfbuild.odf.read_options import ReadOptionError
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _LISTED: Final = 5
 _SHOWN: Final = 60

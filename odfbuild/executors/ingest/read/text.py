@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -20,6 +20,7 @@ from odfbuild.host.files import open_regular
 from odfbuild.odf import read_options
 from odfbuild.odf.events import ReadStepCsv
 from odfbuild.odf.read_options import Dialect, encoding_of
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from _csv import Reader as _CsvReader

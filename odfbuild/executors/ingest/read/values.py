@@ -25,7 +25,6 @@ stays the judge of what fits, and the patterns only save its time.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -41,6 +40,7 @@ from odfbuild.executors.ingest.read.problems import (
     UnsupportedReadError,
     quoted,
 )
+from odfbuild.values import dataclass
 
 Column: TypeAlias = Any
 """A pyarrow Array or ChunkedArray; pyarrow has no types that mypy could check."""

@@ -1,10 +1,10 @@
 """Sample of a file: how it is read, and its columns with their first values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from odfbuild.errors import ProjectError
+from odfbuild.values import dataclass
 
 Plain: TypeAlias = Any
 """A value as YAML has it."""

@@ -4,10 +4,10 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.executors.ingest.sample.model import Plain, UnsampledError
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from odfbuild.planner.plan import Append, Ingest, Move, Pull, Step, Transform
 from odfbuild.project.config.openlineage import endpoint_of
 from odfbuild.project.opened import Opened
 from odfbuild.texts.redaction import without
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Round

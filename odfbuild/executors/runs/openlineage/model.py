@@ -5,7 +5,6 @@ of its published schema by which it is written.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
@@ -14,6 +13,7 @@ from odfbuild.odf.events import DataField, DataType, DataTypeList, DataTypeStruc
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.schema.types import inner, type_name
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.values import dataclass
 from odfbuild.version import __version__
 
 PRODUCER: Final = f"urn:odfbuild:{__version__}"

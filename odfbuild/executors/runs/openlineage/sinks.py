@@ -4,7 +4,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol
 
@@ -12,6 +11,7 @@ from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.project.config.openlineage import Endpoint
 from odfbuild.project.files.checkout import refuse_links
 from odfbuild.texts.redaction import without
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import httpx

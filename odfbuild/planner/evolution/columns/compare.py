@@ -18,7 +18,6 @@ Everything else is another type: a text is no number, and a date no instant.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
@@ -27,6 +26,7 @@ from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
 from odfbuild.odf.schema.ddl import DdlError, to_ddl
 from odfbuild.odf.schema.types import inner, is_optional, spelled_out, type_name
 from odfbuild.planner.plan.changes import ColumnChange
+from odfbuild.values import dataclass
 
 _SIGNED: Mapping[type, int] = {
     events.DataTypeInt8: 8,

@@ -6,7 +6,7 @@ never null, as it is stored.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.odf.chain.state import ChainState, vocabulary
@@ -37,6 +37,7 @@ from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep, steps_of
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import QueryColumns

@@ -5,7 +5,7 @@ Pure.  Where a query is not understood well enough to tell, all of it counts as 
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from odfbuild.sql.text.shape import (
@@ -23,6 +23,7 @@ from odfbuild.sql.text.shape import (
 )
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ that both definitions make in the same way keep the type that the chain has: the
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
@@ -33,6 +33,7 @@ from odfbuild.planner.evolution.columns.derive import (
     makes_of,
 )
 from odfbuild.planner.evolution.columns.query_diff import QueryRewrite, compare_queries
+from odfbuild.values import dataclass
 
 UNTYPED: DataType = DataTypeOption(DataTypeNull())
 

@@ -10,7 +10,6 @@ that is not known, and so is all that reads it.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odfbuild.odf.chain.state import ChainState
@@ -24,6 +23,7 @@ from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.sql.query_class import QueryClass
 from odfbuild.sql.text.steps import steps_of
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import QueryColumns

@@ -1,7 +1,6 @@
 """Renames of datasets: declared as moved, or recognised as such.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from odfbuild.errors import Diagnostic, Level, SourceSpan
@@ -13,6 +12,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import RenamedDataset, last_names
 from odfbuild.sql.text.steps import steps_of
+from odfbuild.values import dataclass
 
 _LIKE = 0.9
 _MOST = 50  # of datasets with the same sources: beyond, names are all that tells them apart

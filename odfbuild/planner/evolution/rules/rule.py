@@ -1,9 +1,8 @@
 """One rule: its subject, its default verdict, and its options."""
 
-from dataclasses import dataclass
-
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.plan.policy import Severity
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

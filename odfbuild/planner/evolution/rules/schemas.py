@@ -1,7 +1,7 @@
 """ODF2xx: rules on columns, which of them a change meets, and limits of a chain.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.chain.schema import schema_in_force
@@ -23,6 +23,7 @@ from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit, SchemaChange
 from odfbuild.planner.plan.policy import Severity
+from odfbuild.values import dataclass
 
 _BESIDE = "put the new form beside it, under another column name"
 _PUBLISH = "publish the new form as {dataset}.v2"

@@ -1,7 +1,7 @@
 """A dataset under assessment: what it was, what it is declared as, the events between.  Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeVar
 
 from odfbuild.errors import SourceSpan
@@ -23,6 +23,7 @@ from odfbuild.planner.evolution.columns.query_diff import QueryRewrite, compare_
 from odfbuild.planner.plan.policy import OnQueryChange
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 _E = TypeVar("_E", bound=MetadataEvent)
 

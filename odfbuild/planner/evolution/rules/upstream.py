@@ -1,7 +1,6 @@
 """ODF305 to ODF309: rules on inputs that change, and which of them a query meets.  Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import DataField, DataSchema
@@ -16,6 +15,7 @@ from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 UPSTREAM_COLUMN_REMOVED = Rule(
     code="ODF305",

@@ -5,11 +5,11 @@ next, unless it is indented like a block that has just ended: then it closes tha
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from odfbuild.project.yaml.comments import Comment, Marks
 from odfbuild.project.yaml.format.print import block_text
 from odfbuild.project.yaml.format.tree import Block, BlockEntry, Flow, Node, Scalar, YamlDocument
+from odfbuild.values import dataclass
 
 
 @dataclass(slots=True)

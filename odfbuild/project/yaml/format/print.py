@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from odfbuild.project.yaml.format.tree import Block, BlockEntry, Flow, Node, Scalar, YamlDocument
 from odfbuild.project.yaml.layout import UnusualLayoutError
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from yaml.events import (
 from odfbuild.project.yaml import parser_of
 from odfbuild.project.yaml.comments import Marks, marks_of
 from odfbuild.project.yaml.layout import UnusualLayoutError
+from odfbuild.values import dataclass
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s*(?:#[^\n]*\s*)*)*")
 _WORD = re.compile(r"[&!]\S*")

@@ -15,7 +15,6 @@ the other makes the query's result of the numbers:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import Unspoken, exact_arguments, group_text
@@ -25,6 +24,7 @@ from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Derived, From, QueryShape, Select
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 GROUPS = "__odf_groups"
 """The relation of groups that the second text reads."""

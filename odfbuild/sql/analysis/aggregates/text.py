@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # ruff: noqa: S608 - the texts are made of quoted names and of the user's own words
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from odfbuild.odf.events import (
@@ -50,6 +50,7 @@ from odfbuild.sql.text.shape import (
 from odfbuild.sql.text.spans import QuerySpans, Span, Spoken
 from odfbuild.sql.text.statement import Statement
 from odfbuild.sql.text.types import BIGINT, BYTE, DOUBLE, FLOAT, INT, SHORT, Interval, SqlType
+from odfbuild.values import dataclass
 
 _LEAST = frozenset({"min", "any_value"})
 _ENDS = _LEAST | {"max"}

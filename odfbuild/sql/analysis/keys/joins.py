@@ -10,7 +10,6 @@ of each of them; UNION ALL adds up.  So a step need not look at what did not cha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.keys.keyed import QueryPart, QueryParts
@@ -18,6 +17,7 @@ from odfbuild.sql.columns.output import Token
 from odfbuild.sql.text.shape import QueryShape, SetQuery
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ mere columns of the inputs are left out: by a coarser key more is computed, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.keys.group_names import relations_of
@@ -38,6 +37,7 @@ from odfbuild.sql.text.shape import (
 )
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

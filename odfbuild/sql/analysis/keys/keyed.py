@@ -8,7 +8,7 @@ columns that these share: what a coarser key takes together is only more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import TypeAlias
 
@@ -48,6 +48,7 @@ from odfbuild.sql.text.shape import (
     walk,
 )
 from odfbuild.sql.text.types import as_read, unwrapped
+from odfbuild.values import dataclass
 
 Keys: TypeAlias = frozenset[Token]
 

@@ -11,7 +11,6 @@ that is put into the analysed plan, so that the cast takes them for what is no t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +21,7 @@ from odfbuild.executors.engine.spark.errors import SentQuery, place_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,11 +6,11 @@ that an error of ours is raised here as it was raised there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,7 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import own_names
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

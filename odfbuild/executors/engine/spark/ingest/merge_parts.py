@@ -4,7 +4,6 @@
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineError
@@ -16,6 +15,7 @@ from odfbuild.odf.events import (
     MergeStrategyAppend,
     MergeStrategyLedger,
 )
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -20,7 +20,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -28,6 +27,7 @@ from typing import BinaryIO
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.executors.engine.spark.jvm.launch import class_path, module_options
+from odfbuild.values import dataclass
 
 _PRIVATE = 0o077  # the umask of who makes one
 _KEPT = 3  # archives that stay when a new one is made

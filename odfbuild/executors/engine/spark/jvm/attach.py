@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,7 @@ from odfbuild.executors.engine.spark.jvm.launch import (
 )
 from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder, ask, differences, read_kept
 from odfbuild.host.pipes import is_readable
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

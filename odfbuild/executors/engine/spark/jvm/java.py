@@ -5,12 +5,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.host.files import read_regular
+from odfbuild.values import dataclass
 
 OLDEST = 17  # what Spark 4 needs
 

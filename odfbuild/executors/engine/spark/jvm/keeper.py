@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,6 +50,7 @@ from odfbuild.executors.engine.spark.jvm.resident import (
 from odfbuild.executors.engine.spark.settings import DEFAULT_MEMORY, fixed_settings
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.values import dataclass
 
 _START_PATIENCE = 120.0  # seconds until Spark is given up
 _ENDING = 20.0  # seconds for Java to end by itself

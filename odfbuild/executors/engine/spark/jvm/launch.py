@@ -21,7 +21,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from odfbuild.executors.engine.spark.cluster.secret import SECRET
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.host.files import read_regular
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from odfbuild.executors.engine.spark.jvm.launch import spark_home
 from odfbuild.executors.engine.spark.settings import DEFAULT_MEMORY, fixed_settings
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.values import dataclass
 
 _PROTOCOL = "1"
 _PATIENCE = 5.0  # seconds for the answer to a question

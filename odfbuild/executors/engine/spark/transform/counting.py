@@ -7,7 +7,6 @@ The columns are those of `engine.arrow.groups`, which works out the same of few 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +36,7 @@ from odfbuild.executors.engine.spark.transform.run import StepRun
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.aggregates.accumulators import Accumulators
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried, carry
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

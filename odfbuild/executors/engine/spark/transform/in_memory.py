@@ -5,7 +5,7 @@ few rows that come of it are compared in Arrow.  The changes are those that `Key
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from odfbuild.executors.engine.spark.transform.result import (
     timed,
 )
 from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

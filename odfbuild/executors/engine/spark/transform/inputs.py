@@ -1,6 +1,5 @@
 """New rows of an input of a step, as a query reads them."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import OPERATION
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

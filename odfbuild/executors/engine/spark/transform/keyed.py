@@ -8,7 +8,6 @@ changelog; so the portions in which rows came do not show.
 # ruff: noqa: S608 - the texts are made of quoted names only
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +34,7 @@ from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 from odfbuild.executors.engine.spark.transform.versions import in_force, logged, time_of
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

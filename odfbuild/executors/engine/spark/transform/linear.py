@@ -15,7 +15,6 @@ Where both sides have equally many rows, the i-th goes with the i-th, each -C di
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -37,6 +36,7 @@ from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.text.edits import carry
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

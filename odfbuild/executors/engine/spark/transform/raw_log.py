@@ -4,7 +4,7 @@ Such a query gives operations itself, so its result is a changelog.  A step carr
 it on; to correct what another query wrote, all of it is made anew and replayed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.executors.data.frames import Frame
@@ -25,6 +25,7 @@ from odfbuild.executors.engine.spark.transform.result import (
 )
 from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 from odfbuild.odf.events import OffsetInterval
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,7 +1,6 @@
 """Run of a step in Spark: the session, its views, and the size that sets Spark."""
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +8,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.spark.changelog import ChangelogReplay
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,6 @@ least or greatest value.
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -51,6 +50,7 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.aggregates.accumulators import GROUPS, Accumulators
 from odfbuild.sql.analysis.facts import is_row_by_row
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried, carry
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,7 +9,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from odfbuild.executors.ingest.read.json_records import DECODER, RepeatedMembers
 from odfbuild.executors.ingest.read.problems import TWICE, InvalidSourceError, quoted
 from odfbuild.executors.ingest.read.text import utf8_blocks
 from odfbuild.host.files import open_regular
+from odfbuild.values import dataclass
 
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _TOKEN: Final = 16  # a name, escape or number that is cut off is cut within so many characters

@@ -20,7 +20,6 @@ import warnings
 import zipfile
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -46,6 +45,7 @@ from odfbuild.executors.ingest.read.values import Column
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.odf.events import CompressionFormat, PrepStepDecompress, ReadStepEsriShapefile
 from odfbuild.odf.schema.arrow import declared_schema
+from odfbuild.values import dataclass
 
 _NEEDED: Final = (".shp", ".dbf")
 _USED: Final = (*_NEEDED, ".shx", ".cpg")
