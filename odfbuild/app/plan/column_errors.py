@@ -123,8 +123,7 @@ def column_findings(
 
 def _is_typed(each: Declared, made: DerivedColumns) -> bool:
     """Tell whether types decide about a query, and are known."""
-    derived = each.snapshot.kind is DatasetKind.DERIVATIVE
-    known = derived and all(schema is not None for schema in made.inputs.values())
+    known = _is_derived(each) and all(schema is not None for schema in made.inputs.values())
     return known and any(_TYPED.search(step.text) for step in made.steps)
 
 
@@ -271,8 +270,9 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
         )
     yield from _unstorable(each, path, made)
     yield from _misnamed(each, path, made)
-    lost = made.columns is not None and made.lost_time and not unknown
-    if lost and each.snapshot.kind is DatasetKind.DERIVATIVE:
+    time = _vocab(each).event_time_column
+    meant = any(column.near == time for column in unknown)
+    if made.columns is not None and made.lost_time and not meant and _is_derived(each):
         yield Diagnostic(
             code="no-event-time",
             what="the query gives no column that is the event time of the dataset",
@@ -441,7 +441,7 @@ def _without_operation(
 
 def _null_time(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
     """Yield an event time that the columns of the inputs allow to be null."""
-    if each.snapshot.kind is not DatasetKind.DERIVATIVE or made.query is None:
+    if not _is_derived(each) or made.query is None:
         return
     name = _vocab(each).event_time_column
     for output in _certain(made, made.query, name):
@@ -598,3 +598,7 @@ def _other_version(each: Declared, state: ChainState | None) -> Iterator[Diagnos
 
 def _vocab(each: Declared) -> DatasetVocabulary:
     return makes_of_events(each.snapshot.kind, each.snapshot.metadata).vocab
+
+
+def _is_derived(each: Declared) -> bool:
+    return each.snapshot.kind is DatasetKind.DERIVATIVE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,7 +17,7 @@ from odfbuild.app.check import (
     settings_findings,
     unused_inputs,
 )
-from odfbuild.app.load_project import granted_at, load
+from odfbuild.app.load_project import granted_at, load, wrong_of
 from odfbuild.app.plan.changed_inputs import changed_inputs
 from odfbuild.app.plan.sources import name_findings
 from odfbuild.cli import exits
@@ -27,7 +28,8 @@ from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.formats.check import CheckOutput, CheckReport, report_text
 from odfbuild.cli.problems import all_problems
 from odfbuild.cli.terminal.streams import as_it_is
-from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, merged
+from odfbuild.planner.exclusion import plannable
 from odfbuild.project.checks.secrets import literal_secrets
 from odfbuild.project.config.project_file import find_project
 from odfbuild.project.lock import read_lock
@@ -98,20 +100,26 @@ def check(
 def _found(
     given: ProjectArguments, selectors: Sequence[str], met: ProjectErrors, against: str | None
 ) -> tuple[Diagnostic, ...]:
-    """Return all problems of the files; where no more than a source cannot be fetched, also those
-    of the queries.
+    """Return all problems of the files, and those of all definitions that can be judged: what is
+    wrong itself, or reads such a dataset, is left out.
     """
     found = all_problems(given, met, against)
-    if not found or not {each.code for each in found} <= _FETCHING:
-        return found
     try:
         project = open_given(given)
         granted = None if against is None else granted_at(project, against)
-        loaded = load(project, granted=granted, tolerated=_FETCHING)
-        report = _checked(project, loaded, selectors, locked=False, engine=False)
-    except ProjectErrors:
+        loaded = load(project, granted=granted, tolerated=_FETCHING, partly=True)
+        states = project.workspace.states()
+        wrong = {
+            alias: problems
+            for alias, each in loaded.wrong.items()
+            if (problems := [problem for problem in each if problem.code not in _FETCHING])
+        }
+        sound = plannable(loaded.declared, states, wrong_of(project, replace(loaded, wrong=wrong)))
+        rest = replace(loaded, declared=sound.declared)
+        report = _checked(project, rest, selectors, locked=False, engine=False)
+    except OdfBuildError:
         return found
-    return tuple(sorted((*found, *report.found), key=_by_place))
+    return tuple(merged((*found, *report.found)))
 
 
 def _prefix(root: Path) -> str:
@@ -136,13 +144,14 @@ def _checked(
     engine: bool,
 ) -> CheckReport:
     wanted = chosen(project, loaded.declared, selectors)
+    everything = not (selectors or loaded.wrong or loaded.unread)
     selected = [each for each in loaded.declared if each.alias in wanted]
     facts = examine_all(loaded.declared if engine else selected)
     texts = query_findings(loaded.declared if engine else selected, facts)
     found = [p for alias, problems in texts.items() if alias in wanted for p in problems]
     found += [doubt for each in selected for doubt in unused_inputs(each, facts)]
     found += [each for at in selected for each in literal_secrets(at, Level.WARNING)]
-    found += _notes(project, loaded, selected, everything=not selectors)
+    found += _notes(project, loaded, selected, everything=everything)
     broken = broken_datasets(texts)
     states = project.workspace.states()
     if engine:
@@ -157,8 +166,8 @@ def _checked(
         found += [problem for _, problem in problems]
     found += name_findings(project, selected, states)
     found += [p for alias, each in changed_inputs(project).items() if alias in wanted for p in each]
-    found += _test_findings(project, loaded, wanted, everything=not selectors)
-    outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
+    found += _test_findings(project, loaded, wanted, everything=everything)
+    outdated = _outdated(project, loaded, wanted, everything=everything) if locked else None
     return CheckReport(
         datasets=len(wanted),
         found=tuple(sorted(found, key=_by_place)),

@@ -386,3 +386,43 @@ def test_a_source_that_cannot_be_fetched_hides_nothing_else(check: Checked) -> N
     assert code == 1
     assert "error[unsupported-source]" in said
     assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+
+
+def test_an_error_of_one_definition_hides_no_query_that_does_not_read_it(check: Checked) -> None:
+    wrong = root("other", merge="{kind: Apend}")
+    lost = derivative("report", "other", query="select t, k, gone from src")
+    check.put(other=wrong, report=lost, out=derivative(query="select t, k, nope from src"))
+    code, said = check()
+    assert code == 1
+    assert "Apend" in said
+    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+    assert "gone" not in said, "what it reads is not known"
+
+
+def test_a_definition_without_a_name_hides_no_query(check: Checked) -> None:
+    check.put(other="kind: DatasetSnapshot\nversion: 1\ncontent: {kind: Root, metadata: []}\n")
+    check.put(out=derivative(query="select t, k, nope from src"))
+    code, said = check()
+    assert code == 1
+    assert "missing-field" in said
+    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+
+
+def test_an_event_time_that_is_lost_is_said_beside_a_column_that_is_not_there(
+    check: Checked,
+) -> None:
+    check.put(out=derivative(query="select k, nope from src"), report=None)
+    code, said = check()
+    assert code == 1
+    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+    assert "error[no-event-time]" in said
+
+
+def test_an_event_time_that_may_be_the_misspelt_column_is_not_said_to_be_lost(
+    check: Checked,
+) -> None:
+    check.put(out=derivative(query="select tt as t, k from src"), report=None)
+    code, said = check()
+    assert code == 1
+    assert "'tt'" in said
+    assert "no-event-time" not in said
