@@ -299,6 +299,7 @@ DATA = Path(os.environ.get("ODFBUILD_EXAMPLE_DATA") or REPOSITORY.parent / "shar
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="ODFBUILD_EXAMPLE_DATA names no folder")
 def test_real_data_in_a_store_is_what_it_is_in_a_folder(
     store: ObjectServer, prefix: str, tmp_path: Path

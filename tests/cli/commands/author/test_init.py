@@ -40,7 +40,10 @@ def test_every_template_plans_at_once_and_is_well_laid_out(template: str, tmp_pa
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("template", "name", "rows"),
-    [("etl", "shop.payments", 3), ("many-datasets", "markets.rates", 4)],
+    [
+        ("etl", "shop.payments", 3),
+        pytest.param("many-datasets", "markets.rates", 4, marks=pytest.mark.slow),
+    ],
 )
 def test_larger_templates_build_what_they_say(
     template: str, name: str, rows: int, tmp_path: Path

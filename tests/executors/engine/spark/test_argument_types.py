@@ -15,7 +15,7 @@ from tests.sql.spark_types import CONSTANTS, OPERATORS, VIEW, Analyser
 
 pytestmark = pytest.mark.spark
 
-EXPRESSIONS = int(os.environ.get("ODFBUILD_TEST_EXPRESSIONS", "1500"))
+EXPRESSIONS = int(os.environ.get("ODFBUILD_TEST_EXPRESSIONS", "400"))
 _INNER = {"TINYINT", "SMALLINT", "TIMESTAMP_NTZ"}  # types that only a query makes
 COLUMNS = [name for name, kind in VIEW.items() if kind not in _INNER]
 SCHEMA = parse_ddl(", ".join(f"{name} {VIEW[name]}" for name in COLUMNS))

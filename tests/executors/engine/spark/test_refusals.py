@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = int(os.environ.get("ODFBUILD_TEST_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("ODFBUILD_TEST_EXAMPLES", "60"))
 COLUMNS = "k STRING, v INT, n INT"
 
 

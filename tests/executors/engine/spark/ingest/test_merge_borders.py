@@ -22,6 +22,7 @@ from odfbuild.odf.events import (
     MergeStrategyUpsertStream,
 )
 from tests.executors.engine.spark.tables import ingest_request, rows_of
+from tests.support.effort import examples
 from tests.support.oracles import merge as oracle
 
 pytestmark = pytest.mark.spark
@@ -32,7 +33,9 @@ VOCAB = DatasetVocabulary(event_time_column="at")
 BEFORE, KEY = ("k", "n"), ("k",)
 OLDER = pa.schema([("at", pa.int32()), ("k", pa.string()), ("n", pa.int64()), ("x", pa.float64())])
 NEWER = OLDER.append(pa.field("y", pa.string()))
-LAW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LAW = settings(
+    max_examples=examples(4, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 older = {
     "at": st.integers(2000, 2003),

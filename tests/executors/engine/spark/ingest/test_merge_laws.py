@@ -19,6 +19,7 @@ from odfbuild.odf.events import (
     MergeStrategySnapshot,
 )
 from tests.executors.engine.spark.tables import ingest_request, rows_of
+from tests.support.effort import examples
 from tests.support.oracles import merge as oracle
 
 pytestmark = pytest.mark.spark
@@ -83,7 +84,9 @@ def check(
         assert list(map(shown, found)) == list(map(shown, expected))
 
 
-LAW = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LAW = settings(
+    max_examples=examples(4, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @LAW

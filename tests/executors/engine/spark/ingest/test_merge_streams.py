@@ -27,6 +27,7 @@ from odfbuild.odf.events import (
 )
 from tests.executors.engine.spark.tables import MILLIS, ingest_request, rows_of
 from tests.executors.ingest.rounds import Rounds
+from tests.support.effort import examples
 from tests.support.oracles import merge as oracle
 
 pytestmark = pytest.mark.spark
@@ -41,7 +42,9 @@ DATA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("
 TIMED = pa.schema([("at", pa.int32()), *DATA])
 HISTORY = pa.schema([("offset", pa.int64()), ("op", pa.int32()), *TIMED])
 
-LAW = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LAW = settings(
+    max_examples=examples(4, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 columns = {
     "k": st.sampled_from("ab"),

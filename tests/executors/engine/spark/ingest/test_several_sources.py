@@ -19,6 +19,7 @@ from odfbuild.odf.events import (
     MergeStrategyLedger,
 )
 from tests.executors.engine.spark.tables import ingest_request, rows_of
+from tests.support.effort import examples
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +63,7 @@ def one_by_one(
 
 
 @settings(
-    max_examples=8,
+    max_examples=examples(4, 100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -66,6 +66,7 @@ def elsewhere(made: Built, master: str) -> dict[str, list[list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_one_core_gives_what_two_gave(made: Built) -> None:
     assert elsewhere(made, "local[1]") == {name: [[]] * 4 for name in QUERIES}
 
