@@ -8,13 +8,14 @@ import pytest
 
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from tests.repositories.places import files_of_dataset
 from tests.support.data.disks import verified
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
 from tests.support.projects import Done
-from tests.support.projects.market import append, dataset
+from tests.support.projects.market import LATER, append, dataset
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 ACCOUNTS = {"one-tenant": None, "several-tenants": "team"}
@@ -185,3 +186,31 @@ def test_what_a_server_holds_that_was_altered_is_not_taken(
     slice.write_bytes(slice.read_bytes()[:-1] + b"x")
     reader.refused("broken-source", "pull", f"hub/{hub.name('src')}")
     assert reader("list").out.count("src") == 0
+
+
+def test_an_owner_without_a_token_pushes_by_signature_what_nobody_may_read(
+    market: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving_datasets(tmp_path / "server", "--accept-signed", "s*") as server:
+        owner = Team(market, capsys, monkeypatch, FakeEngine())
+        owner.ok("repo add", "hub", f"odf+{server.url}")
+        assert "new, pushed to hub/src: " in owner.ok("push", "src")
+        append(owner.project, "src", SetInfo(description="more"))
+        assert "src  pushed to hub/src: 1 block, 0 records" in owner.ok("push", "src")
+        assert owner.ok("push", "src") == "src  equal to hub/src, nothing to push\n"
+        hub = Hub(server, None)
+        assert files_of_dataset(hub.dataset("src")) == files_of_dataset(dataset(market, "src"))
+        owner.refused("A token is needed", "push", "out")
+        there = hub.dataset("src")
+        theirs = SetInfo(description="theirs")
+        there.commit(CommitRequest((theirs,), LATER, ()), on=there.state())
+        append(owner.project, "src", SetInfo(description="ours"))
+        for force in ((), ("--force", "--yes")):
+            owner.refused("use a token with the scope read", "push", "src", *force)
+        owner.token = server.token("read")
+        owner.refused("error[chains-diverged]", "push", "src")
+        done = owner("push", "src", "--force", "--yes")
+        assert (done.code, "hub/src loses 1 block" in done.err) == (0, True)
