@@ -31,6 +31,6 @@ def missing_file(place: str, path: str) -> BrokenSourceError:
     """Return the error that a file is missing of which the chain speaks."""
     return BrokenSourceError(
         what=f"{place}{path} is missing",
-        why="its chain speaks of it",
+        why="its head, or a block of its chain, speaks of it",
         fix="try again; if it stays so, the copy there is damaged: ask who keeps it",
     )
