@@ -104,7 +104,8 @@ def bind(
         raise InvalidSourceError(
             what=f"{name}: the header names {quoted(twice[0])} {names.count(twice[0])} times",
             why="columns are bound by name, so each name must be one column",
-            fix="rename the columns in the file, or skip the header and bind by position",
+            fix="rename the columns in the file, or give each of them another name in `schema`: "
+            "the columns then bind by position",
         )
     lacking = [f.name for f in declared if not f.nullable and f.name not in theirs]
     if lacking:
@@ -203,8 +204,9 @@ def drift_of(
         return SchemaDrift()
     names, ours = [field.strip() for field in header], binding.schema.names
     if None not in binding.positions and len(names) == len(ours) and set(names) != set(ours):
-        pairs = zip(names, ours, strict=True)
-        return SchemaDrift(renamed=tuple(pair for pair in pairs if pair[0] != pair[1]))
+        pairs = [pair for pair in zip(names, ours, strict=True) if pair[0] != pair[1]]
+        # a name that none or several have can only be another one in the schema
+        return SchemaDrift(renamed=tuple(e for e in pairs if e[0] and names.count(e[0]) == 1))
     added = [at for at, name in enumerate(names) if name and name not in ours]
     sample = [record.fields for record in records] if added else []
     return SchemaDrift(

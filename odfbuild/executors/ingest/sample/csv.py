@@ -36,7 +36,8 @@ def sample_csv(data: bytes, name: str, *, whole: bool) -> Sample:
     header = _has_header(records)
     width = len(records[0])
     body = [record for record in records[header:] if len(record) == width]
-    names = _names(records[0] if header else [""] * width)
+    first = records[0] if header else [""] * width
+    names = _names(first)
     cells = [[record[at] or None for record in body] for at in range(width)]
     columns, found = columns_of(names, cells)
     options: dict[str, Any] = {"kind": "Csv"}
@@ -50,7 +51,7 @@ def sample_csv(data: bytes, name: str, *, whole: bool) -> Sample:
         rows=len(body),
         notes=tuple(
             _notes(
-                header=header,
+                header=first if header else None,
                 ragged=len(records) - header - len(body),
                 form=found.get("dateFormat"),
             )
@@ -130,25 +131,31 @@ def _closes(text: str, separator: str) -> bool:
 
 
 def _has_header(records: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the first record names columns: all different, none a number or a time.
+    """Tell whether the first record names columns, none of them as a number or a time.
 
-    When all columns are texts, it must also differ from what stands below it.
+    When all columns are texts, they must also be all named, differently, and as names are written.
     """
     first = [cell.strip() for cell in records[0]]
-    if len(set(first)) < len(first) or "" in first or len(records) == 1:
+    if len(records) == 1 or not any(first):
         return False
-    if any(_type([cell], _PLAIN) != pa.string() for cell in first):
+    if any(cell and _type([cell], _PLAIN) != pa.string() for cell in first):
         return False
     below = [[record[at] or None for record in records[1:] if at < len(record)]
              for at in range(len(first))]  # fmt: skip
     typed = any(_type(column, _PLAIN) != pa.string() for column in below if any(column))
-    return typed or all(cell.replace("_", "a").isidentifier() and cell.islower() for cell in first)
+    if typed:
+        return True
+    named = all(cell.replace("_", "a").isidentifier() and cell.islower() for cell in first)
+    return named and len(set(first)) == len(first)
 
 
 def _names(header: Sequence[str]) -> list[str]:
+    """Return names for columns; those that share a name get their positions, by which they bind."""
+    cells = [cell.strip() for cell in header]
     names: list[str] = []
-    for at, cell in enumerate(header, 1):
-        name = cell.strip() or f"column_{at}"
+    for at, cell in enumerate(cells, 1):
+        name = f"{cell}_{at}" if cells.count(cell) > 1 else cell
+        name = name if cell else f"column_{at}"
         names.append(f"{name}_{at}" if name in names else name)
     return names
 
@@ -188,10 +195,16 @@ def _date_format(columns: Sequence[_Cells]) -> str | None:
     return None
 
 
-def _notes(*, header: bool, ragged: int, form: str | None) -> list[str]:
+def _notes(*, header: Sequence[str] | None, ragged: int, form: str | None) -> list[str]:
     notes = []
-    if not header:
+    if header is None:
         notes.append("the file has no header: give the columns better names")
+    else:
+        cells = [cell.strip() for cell in header]
+        if twice := sorted({cell for cell in cells if cell and cells.count(cell) > 1}):
+            notes.append(f"several columns are called {', '.join(twice)}: give each a better name")
+        if "" in cells:
+            notes.append("the header leaves a column without a name: give it a better one")
     if ragged:
         notes.append(f"{ragged} of its records have another number of fields and will be refused")
     if form in ("%d/%m/%Y", "%m/%d/%Y"):

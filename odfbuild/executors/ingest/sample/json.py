@@ -16,6 +16,7 @@ _ROWS: Final = 20_000
 _DEEPEST: Final = 4
 _OF_FEATURES: Final = ("id", "properties", "geometry")
 _MIXED: Final = object()
+_SHAPES: Final = ("`kind: GeoJson` reads geometries of several kinds, as `geometry STRING`",)
 
 
 def sample_json(data: bytes, name: str, *, whole: bool) -> Sample:
@@ -113,21 +114,31 @@ def _beginning(text: str, name: str) -> tuple[tuple[str, ...], list[dict[str, An
 
 
 def _sample(records: Sequence[dict[str, Any]], read: dict[str, str]) -> Sample:
-    columns, left_out = [], []
-    for key in dict.fromkeys(key for record in records for key in record):
-        values = [record.get(key) for record in records]
-        kind = _type(values)
-        if kind is _MIXED:
-            left_out.append(key)
-        else:
-            columns.append(SampledColumn(name=key, type=kind, values=values))
+    left_out: list[str] = []
+    columns = [
+        SampledColumn(name=key, type=kind, values=values)
+        for key, values, kind in _members(records, "", left_out)
+    ]
     notes = [f"left out, as its values are of several kinds: {key}" for key in left_out]
     if not columns:
         raise _nothing("the sample", "no member of its objects has values of one kind")
     return Sample(read=read, columns=tuple(columns), rows=len(records), notes=tuple(notes))
 
 
-def _type(values: Sequence[Any]) -> Any:
+def _members(
+    records: Sequence[dict[str, Any]], within: str, left_out: list[str]
+) -> Iterator[tuple[str, list[Any], Any]]:
+    """Yield the members of objects with their values and type; those without a type are listed."""
+    for key in dict.fromkeys(key for record in records for key in record):
+        values = [record.get(key) for record in records]
+        kind = _type(values, f"{within}{key}.", left_out)
+        if kind is _MIXED:
+            left_out.append(f"{within}{key}")
+        else:
+            yield key, values, kind
+
+
+def _type(values: Sequence[Any], within: str, left_out: list[str]) -> Any:
     """Return the type of some values, _MIXED when there is none for all of them."""
     known = [value for value in values if value is not None]
     if not known:
@@ -141,25 +152,20 @@ def _type(values: Sequence[Any]) -> Any:
         found = infer(pa.array(known, pa.string()), Formats())
         return found if pa.types.is_temporal(found) else pa.string()
     if all(isinstance(value, list) for value in known):
-        inner = _type([item for value in known for item in value])
+        inner = _type([item for value in known for item in value], within, left_out)
         return inner if inner is _MIXED else pa.list_(inner)
-    return _struct(known) if all(isinstance(value, dict) for value in known) else _MIXED
-
-
-def _struct(known: Sequence[dict[str, Any]]) -> Any:
-    fields = []
-    for key in dict.fromkeys(key for value in known for key in value):
-        kind = _type([value.get(key) for value in known])
-        if kind is not _MIXED:
-            fields.append(pa.field(key, kind))
+    if not all(isinstance(value, dict) for value in known):
+        return _MIXED
+    inside: list[str] = []
+    fields = [pa.field(key, kind) for key, _, kind in _members(known, within, inside)]
+    left_out += inside if fields else ()
     return pa.struct(fields) if fields else _MIXED
 
 
 def _is_geography(records: Sequence[dict[str, Any]]) -> bool:
-    return all(
-        record.get("type") == "Feature" and isinstance(record.get("properties"), dict)
-        for record in records
-    )
+    properties = [record.get("properties") for record in records]
+    features = all(record.get("type") == "Feature" for record in records)
+    return features and any(properties) and all(isinstance(e, dict | None) for e in properties)
 
 
 def _flattened(sample: Sample) -> Sample:
@@ -171,8 +177,10 @@ def _flattened(sample: Sample) -> Sample:
         inner = each.name == "properties"
         columns |= _properties(each) if inner else {each.name: (each, each.name)}
     select = ",\n  ".join(text for _, text in columns.values())
+    shapes = _SHAPES if any(each.endswith(" geometry.coordinates") for each in sample.notes) else ()
     return replace(
         sample,
+        notes=(*sample.notes, *shapes),
         columns=tuple(column for column, _ in columns.values()),
         read_as=tuple(outer),
         query=f"select\n  {select}\nfrom input\n",

@@ -100,6 +100,25 @@ def test_columns_without_a_name_get_one() -> None:
     assert [each.name for each in sample("a,,a\n1,2,3\n4,5,6\n").columns] != ["a", "", "a"]
 
 
+def test_a_header_may_name_several_columns_alike_or_not_at_all(tmp_path: Path) -> None:
+    data = b",value,city,value\n1,2.5,Esk,a\n2,3.5,Ardle,b\n"
+    found = sample(data)
+    assert found.read == {"kind": "Csv", "header": True}
+    names = ["column_1", "value_2", "city", "value_4"]
+    assert [each.name for each in found.columns] == names
+    assert found.notes == (
+        "several columns are called value: give each a better name",
+        "the header leaves a column without a name: give it a better one",
+    )
+    rows = rows_of(found, data, tmp_path)
+    assert [list(row.values()) for row in rows] == [[1, 2.5, "Esk", "a"], [2, 3.5, "Ardle", "b"]]
+    assert [list(row) for row in rows] == [names, names]
+
+
+def test_texts_that_are_alike_are_no_header() -> None:
+    assert "header" not in sample("a,a\nb,c\n").read
+
+
 def test_records_of_another_width_are_told() -> None:
     found = sample("a,b\n1,2\n3\n4,5\n")
     assert any("1 of its records" in note for note in found.notes)
@@ -179,6 +198,31 @@ def test_properties_of_features_become_columns(tmp_path: Path) -> None:
     rows = rows_of(found, data, tmp_path)
     assert rows[1]["properties"] == {"name": "n2", "main road": True}
     assert rows[0]["geometry"] == {"type": "Point", "coordinates": [1.0, 2.5]}
+
+
+def test_features_without_properties_and_of_several_shapes_are_features(tmp_path: Path) -> None:
+    shapes = [
+        {"type": "Point", "coordinates": [1.0, 2.0]},
+        {"type": "Polygon", "coordinates": [[[0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]]},
+    ]
+    features = [
+        {"type": "Feature", "properties": {"k": "a"}, "geometry": shapes[0]},
+        {"type": "Feature", "properties": {"k": "b"}, "geometry": shapes[1]},
+        {"type": "Feature", "properties": None, "geometry": None},
+    ]
+    found = sample(json.dumps({"features": features}), "x.geojson")
+    assert [each.name for each in found.columns] == ["k", "geometry"]
+    assert found.notes == (
+        "left out, as its values are of several kinds: geometry.coordinates",
+        "`kind: GeoJson` reads geometries of several kinds, as `geometry STRING`",
+    )
+
+
+def test_members_of_several_kinds_inside_of_others_are_told() -> None:
+    records = [{"a": {"b": 1, "c": 2}, "d": [{"e": "x", "f": 1}]}, {"a": {"b": "x", "c": 3}}]
+    found = sample(json.dumps(records), "x.json")
+    assert ddl(found) == ["a STRUCT<c BIGINT>", "d ARRAY<STRUCT<e STRING, f BIGINT>>"]
+    assert found.notes == ("left out, as its values are of several kinds: a.b",)
 
 
 def parquet(table: pa.Table) -> bytes:
