@@ -37,6 +37,18 @@ def _day(text: str | bytes, *command: str) -> Mistake:
     return put({_DAY: text}, *(command or ("apply", "--yes")))
 
 
+_PLAIN = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: new
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {kind: FilesGlob, path: new/*}
+      read: {kind: Csv, header: true}
+      merge: {kind: Append}
+"""
 YAML = {
     "a tab indents": _orders("  name: orders", "\tname: orders"),
     "a colon is missing": _orders("kind: Root", "kind Root"),
@@ -94,6 +106,7 @@ DEFINITIONS = {
     "a type is not there": _new("customer STRING", "customer"),
     "a column stands twice": _new("cents BIGINT", "customer BIGINT"),
     "a column is called as a system column": _new("cents BIGINT", "offset BIGINT"),
+    "a decimal has too many digits": _new("cents BIGINT", "cents DECIMAL(50, 2)"),
     "columns are a mapping": _new(
         "          - id INT NOT NULL\n          - at TIMESTAMP NOT NULL\n"
         "          - customer STRING\n          - cents BIGINT\n",
@@ -266,6 +279,14 @@ COMMANDS = {
     "a dataset is retired that is declared": put({}, "retire", "orders", "--yes"),
 }
 SOURCES = {
+    "a file has a column of the system": put(
+        {"datasets/new.yaml": _PLAIN, "new/1.csv": "id,offset,op\n1,7,buy\n"}, "apply", "--yes"
+    ),
+    "a record has a key twice": put(
+        {"datasets/new.yaml": _PLAIN.replace("kind: Csv, header: true", "kind: NdJson"),
+         "new/1.json": '{"id": 1}\n{"id": 2, "id": 3}\n'},
+        "apply", "--yes",
+    ),
     "a column has another name": _day("id,at,client,cents\n3,2024-01-02T10:00:00Z,ann,1\n"),
     "a column is missing": _day("id,at,customer\n3,2024-01-02T10:00:00Z,ann\n"),
     "a column is new": _day(
