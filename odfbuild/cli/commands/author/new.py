@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -144,10 +145,11 @@ def new(
     `origin` is a file or URL with a sample for a root, names of datasets for a derivative.
     """
     if root == derivative:
+        rest = "" if origin is None else f" --from {quote(origin)}"
         raise UsageError(
             what="a dataset is either a root or a derivative",
             why="a root takes data in from outside, a derivative is made from other datasets",
-            fix=f"odfbuild new {name} --root, or --derivative",
+            fix=f"odfbuild new {name} --root{rest}, or --derivative in its place",
         )
     project = open_given(given)
     loaded = load(project)
