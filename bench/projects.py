@@ -53,9 +53,9 @@ def many_datasets(folder: Path, count: int, *, rows: int = 5) -> None:
         _declare(folder, derived, _DERIVATIVE.format(name=derived, source=name))
 
 
-def one_table(folder: Path, rows: int, form: str = "csv") -> None:
-    """Write a project of one root dataset that reads one file."""
-    _settings(folder)
+def one_table(folder: Path, rows: int, form: str = "csv", *, ingest: str = "spark") -> None:
+    """Write a project of one root dataset that reads one file; `ingest` is what merges it."""
+    _settings(folder, f"engine: {{ingest: {ingest}}}\n")
     name = "bench.table"
     _declare(folder, name, _root(name, form, "{kind: Append}"))
     _WRITERS[form](folder / "data" / name / f"1.{form}", rows, seed=1)
@@ -74,9 +74,9 @@ def _root(name: str, form: str, merge: str) -> str:
     return _ROOT.format(name=name, form=FORMS[form], merge=merge)
 
 
-def _settings(folder: Path) -> None:
+def _settings(folder: Path, more: str = "") -> None:
     (folder / "datasets").mkdir(parents=True)
-    (folder / "odfbuild.yaml").write_text(_SETTINGS, "utf-8")
+    (folder / "odfbuild.yaml").write_text(_SETTINGS + more, "utf-8")
 
 
 def _declare(folder: Path, name: str, text: str) -> None:

@@ -163,6 +163,22 @@ def bulk(rows: int, form: str) -> Callable[[int], None]:
     return case
 
 
+def without_java(rows: int) -> Callable[[int], None]:
+    """Time the ingest of one file that is merged without Java, against one merged by Spark."""
+
+    def case(runs: int) -> None:
+        arrow = made(f"csv-{rows}-arrow", lambda at: one_table(at, rows, ingest="arrow"))
+        spark = made(f"csv-{rows}", lambda at: one_table(at, rows))
+        warm_archive(made("one", lambda at: one_table(at, 1000)))
+        both = [
+            fresh_apply("apply, ingest: arrow", arrow, {}),
+            fresh_apply("apply, ingest: spark", spark, {}),
+        ]
+        report(both, runs, cold=rows > _FEW)
+
+    return case
+
+
 def many_files(runs: int) -> None:
     """Time the ingest of 1,000 files of 100 rows, against one file of as many rows."""
     folder = made("files-1000", lambda at: small_files(at, 1000, 100))
@@ -271,6 +287,8 @@ CASES: dict[str, Callable[[int], None]] = {
     "ndjson-1m": bulk(1_000_000, "ndjson"),
     "csv-10m": bulk(10_000_000, "csv"),
     "ndjson-10m": bulk(10_000_000, "ndjson"),
+    "arrow-1m": without_java(1_000_000),
+    "arrow-10m": without_java(10_000_000),
 }
 
 if __name__ == "__main__":

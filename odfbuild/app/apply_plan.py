@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import PlanRequest, make_whole
-from odfbuild.app.plan.sources import planned_bytes
+from odfbuild.app.plan.sources import merges, planned_bytes, planned_engines
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.runs.openlineage.listener import openlineage_events
@@ -129,7 +129,11 @@ def _recorded(
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append | Pull) and s.id not in checks for s in plan.steps):
-            engine.prepare(planned_bytes(project, plan))
+            engine.prepare(
+                planned_bytes(project, plan),
+                planned_engines(project, plan),
+                merges=merges(plan),
+            )
         if any(isinstance(step.work, Append) for step in plan.steps):
             from odfbuild.app.plan.column_errors import refused_by_engine
             from odfbuild.app.plan.planned_definitions import planned_definitions

@@ -14,6 +14,7 @@ from odfbuild.executors.testing.model import On, RowCheck, SqlRule
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
 
@@ -116,7 +117,7 @@ def data_tests(testing: Testing) -> "Iterator[Result]":
     engine = engine_of(testing.project)
     try:
         if any(isinstance(check.rule, SqlRule) for check in testing.tests.checks):
-            engine.prepare()
+            engine.prepare(queries=[DEFAULT_ENGINE])
         for (dataset, on), checks in groups.items():
             for result in _results(testing, engine, dataset, on, checks):
                 found[id(result.check)] = result

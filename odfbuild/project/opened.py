@@ -15,7 +15,7 @@ from odfbuild.planner.plan.policy import Policy
 from odfbuild.project.config.permissions import permissions_of
 from odfbuild.project.config.project_file import Config, find_project, load_config
 from odfbuild.project.config.settings import parse_day
-from odfbuild.project.config.targets import SparkOptions, is_store
+from odfbuild.project.config.targets import EngineOptions, SparkOptions, is_store
 from odfbuild.project.config.variables import resolve_variables
 from odfbuild.project.fingerprint import watched
 from odfbuild.project.yaml import Value
@@ -30,7 +30,7 @@ PACKAGES = "packages"  # where packages from repositories are installed
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A project's folder, its settings, how Spark is started for it, and its workspace.
+    """A project's folder, its settings, what makes its data, and its workspace.
 
     `given` are values of variables as K=V, `vars_files` files with more of them.
     """
@@ -38,12 +38,17 @@ class Opened:
     root: Path
     folders: tuple[str, ...]
     target: str
-    spark: SparkOptions
+    engine: EngineOptions
     workspace: Workspace
     config: Config
     policy: Policy
     given: tuple[str, ...] = ()
     vars_files: tuple[Path, ...] = ()
+
+    @property
+    def spark(self) -> SparkOptions:
+        """How Spark is started."""
+        return self.engine.spark
 
     @property
     def variables(self) -> Mapping[str, Value]:
@@ -95,7 +100,7 @@ def open_project(
         root=root,
         folders=config.datasets,
         target=chosen.name,
-        spark=chosen.spark,
+        engine=chosen.engine,
         workspace=workspace,
         config=config,
         policy=Policy(

@@ -1,6 +1,6 @@
 """An engine without a JVM: rows as Python dicts, for tests of everything around an engine."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,7 +59,13 @@ class FakeEngine:
     refused: frozenset[str] = frozenset()
     asked: list[str] = field(default_factory=list)
 
-    def prepare(self, planned_bytes: int | None = None) -> None:
+    def prepare(
+        self,
+        planned_bytes: int | None = None,
+        queries: Collection[str] = (),
+        *,
+        merges: bool = True,
+    ) -> None:
         self.started.append("prepare")
 
     def ingest(self, request: IngestRequest) -> Frame:

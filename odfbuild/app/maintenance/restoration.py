@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.registry import engine_of
+from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.executors.verify.run import inputs_first
 from odfbuild.odf.identity import DatasetId
 from odfbuild.project.opened import Opened
@@ -80,7 +80,9 @@ def restorations(
                         continue
                     if engine is None:
                         engine = engine_of(project)
-                        engine.prepare()
+                        engine.prepare(
+                            queries=query_engines(lost[0].step.before.transform), merges=False
+                        )
                     found = restore(lost, losses.past, engine, project.workspace, reencode=reencode)
                     yield from ((dataset, each) for each in found)
     except BaseException:

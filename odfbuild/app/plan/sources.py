@@ -43,7 +43,17 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
-from odfbuild.planner.plan import Append, Foreseen, Ingest, Move, OutsideUse, Plan, Pull, Step
+from odfbuild.planner.plan import (
+    Append,
+    Foreseen,
+    Ingest,
+    Move,
+    OutsideUse,
+    Plan,
+    Pull,
+    Step,
+    Transform,
+)
 from odfbuild.planner.steps import SourceLook, ToAsk
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
@@ -271,6 +281,27 @@ def planned_bytes(project: Opened, plan: Plan) -> int:
     Remote sources count as nothing, and so do derivatives that only go on.
     """
     return sum(_bytes_of(project, step) for step in plan.steps)
+
+
+def planned_engines(project: Opened, plan: Plan) -> frozenset[str]:
+    """Return the engines that the queries of the plan's steps name."""
+    from odfbuild.executors.engine.registry import query_engines
+
+    found: set[str] = set()
+    for step in plan.steps:
+        if isinstance(step.work, Append):
+            found |= query_engines(*step.work.events)
+        elif isinstance(step.work, Ingest | Transform):
+            known = project.workspace.open(step.target)
+            state = None if known is None else known.state()
+            if state is not None:
+                found |= query_engines(state.transform, state.polling)
+    return frozenset(found)
+
+
+def merges(plan: Plan) -> bool:
+    """Tell whether a plan merges rows of sources."""
+    return any(isinstance(step.work, Ingest) for step in plan.steps)
 
 
 def _bytes_of(project: Opened, step: Step) -> int:

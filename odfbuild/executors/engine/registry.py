@@ -1,13 +1,13 @@
 """Registry of engines: those of a project, as one; each query goes to the engine that it names.
 
-Sources are merged, and questions answered, by the default engine.  None is imported, nor started,
-before it is needed.
+Sources are merged by the engine that the project says, questions answered by the default one.  None
+is imported, nor started, before it is needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import Analyser
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from odfbuild.executors.engine.inputs import Inputs
     from odfbuild.executors.engine.querier import QueryRequest
 
+_ARROW: Final = "datafusion.merging"
+_AUTO: Final = "auto"
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -48,6 +51,26 @@ class QueryEngine(ReplayEngine, Analyser, Protocol):
     def transform(self, work: TransformWork) -> Frame: ...
 
     def validate(self, work: TransformWork) -> "pa.Schema": ...
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Merger(Protocol):
+    """What is asked of an engine for the rows of sources; see `Engine`."""
+
+    def ingest(self, request: IngestRequest) -> Frame: ...
+
+    def ingest_together(
+        self, request: IngestRequest, sources: Sequence[Frame]
+    ) -> tuple[Frame, ...]: ...
+
+    def condense(self, request: CondenseRequest) -> "tuple[Path, ...]": ...
+
+    def spread(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]: ...
 
     def cancel(self) -> None: ...
 
@@ -85,26 +108,40 @@ class EnginesByName:
         self._project = project
         self._default: DefaultEngine = _opened(project, DEFAULT_ENGINE)
         self._others: dict[str, QueryEngine] = {}
+        self._arrow: Merger | None = None
+        self._merges_by_default = project.engine.ingest == DEFAULT_ENGINE
 
-    def prepare(self, planned_bytes: int | None = None) -> None:
-        """Start the default engine without waiting for it."""
-        self._default.prepare(planned_bytes)
+    def prepare(
+        self,
+        planned_bytes: int | None = None,
+        queries: Collection[str] = (),
+        *,
+        merges: bool = True,
+    ) -> None:
+        """Start the default engine without waiting for it, if the work at hand needs it.
+
+        `queries` are the engines that its queries name; without `merges` no source is merged.
+        """
+        if self._project.engine.ingest == _AUTO:
+            self._merges_by_default |= DEFAULT_ENGINE in queries
+        if DEFAULT_ENGINE in queries or (merges and self._merges_by_default):
+            self._default.prepare(planned_bytes)
 
     def ingest(self, request: IngestRequest) -> Frame:
-        query = request.preprocess
-        if query is None or not _is_other(query.engine):
-            return self._default.ingest(request)
+        query, merger = request.preprocess, self._merger
+        if query is None or (merger is self._default and not _is_other(query.engine)):
+            return merger.ingest(request)
         rows = self._preprocessed(request, request.source, query)
-        return _offering(self._default.ingest(replace(_merging(request), source=rows)), rows)
+        return _offering(merger.ingest(replace(self._merging(request), source=rows)), rows)
 
     def ingest_together(
         self, request: IngestRequest, sources: Sequence[Frame]
     ) -> tuple[Frame, ...]:
-        query = request.preprocess
-        if query is None or not _is_other(query.engine):
-            return self._default.ingest_together(request, sources)
+        query, merger = request.preprocess, self._merger
+        if query is None or (merger is self._default and not _is_other(query.engine)):
+            return merger.ingest_together(request, sources)
         done = [self._preprocessed(request, each, query) for each in sources]
-        found = self._default.ingest_together(_merging(request), done)
+        found = merger.ingest_together(self._merging(request), done)
         return tuple(_offering(each, rows) for each, rows in zip(found, done, strict=True))
 
     def _preprocessed(self, request: IngestRequest, source: Frame, query: TransformSql) -> Frame:
@@ -112,7 +149,7 @@ class EnginesByName:
         return self._of(query.engine).raw_query(work)
 
     def condense(self, request: CondenseRequest) -> "tuple[Path, ...]":
-        return self._default.condense(request)
+        return self._merger.condense(request)
 
     def raw_query(self, work: RawQueryWork) -> Frame:
         return self._of(work.query.engine).raw_query(work)
@@ -142,14 +179,14 @@ class EnginesByName:
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> tuple[Result, ...]:
-        return self._default.spread(function, items)
+        return self._merger.spread(function, items)
 
     def cancel(self) -> None:
-        for each in (self._default, *self._others.values()):
+        for each in self._engines():
             each.cancel()
 
     def close(self) -> None:
-        for each in (self._default, *self._others.values()):
+        for each in self._engines():
             each.close()
 
     def __enter__(self) -> Self:
@@ -157,6 +194,26 @@ class EnginesByName:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _engines(self) -> Iterator["Merger | QueryEngine"]:
+        yield from (self._default, *self._others.values())
+        if self._arrow is not None:
+            yield self._arrow
+
+    @property
+    def _merger(self) -> "DefaultEngine | Merger":
+        """Return what merges sources."""
+        if self._merges_by_default:
+            return self._default
+        if self._arrow is None:
+            self._arrow = _loaded(_ARROW, self._project)
+        return self._arrow
+
+    def _merging(self, request: IngestRequest) -> IngestRequest:
+        """Return the request to merge what a query has made, which Spark would run itself."""
+        if self._merger is self._default:
+            return replace(request, preprocess=None, infer=False)
+        return request
 
     def _of(self, name: str) -> "DefaultEngine | QueryEngine":
         if not _is_other(name):
@@ -171,13 +228,17 @@ def _is_other(name: str) -> bool:
 
 
 def _opened(project: Opened, name: str) -> Any:
-    module = import_module(f"odfbuild.executors.engine.{ENGINES[name].module}")
-    return module.open_engine(project)
+    return _loaded(ENGINES[name].module, project)
 
 
-def _merging(request: IngestRequest) -> IngestRequest:
-    """Return the request to merge what another engine has preprocessed."""
-    return replace(request, preprocess=None, infer=False)
+def _loaded(module: str, project: Opened) -> Any:
+    return import_module(f"odfbuild.executors.engine.{module}").open_engine(project)
+
+
+def query_engines(*definitions: object) -> frozenset[str]:
+    """Return the engines that the queries of sources and transforms name; None has no query."""
+    queries = (getattr(d, "preprocess", None) or getattr(d, "transform", None) for d in definitions)
+    return frozenset(q.engine for q in queries if isinstance(q, TransformSql))
 
 
 def _offering(merged: Frame, rows: Frame) -> Frame:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odfbuild.executors.engine.registry import engine_of
+from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
@@ -298,7 +298,11 @@ def _engine(project: Opened, steps: "Sequence[RecordedStep]") -> "Iterator[Engin
     engine = engine_of(project)
     try:
         pieces = (step.event.new_data for step in steps)
-        engine.prepare(sum(piece.size for piece in pieces if piece is not None))
+        engine.prepare(
+            sum(piece.size for piece in pieces if piece is not None),
+            query_engines(*(step.before.transform for step in steps)),
+            merges=False,
+        )
         yield engine
     finally:
         engine.close()

@@ -20,7 +20,10 @@ class RegisteredEngine:
 
 
 DEFAULT_ENGINE: Final = "spark"
-"""The engine of everything but queries: it merges, analyses texts and answers questions."""
+"""The engine of questions, and of merges where the project does not say otherwise."""
+
+MERGERS: Final = (DEFAULT_ENGINE, "arrow", "auto")
+"""What a project may say of merges; `auto` is `arrow`, unless a query of the run needs Spark."""
 
 ENGINES: Final[Mapping[str, RegisteredEngine]] = {
     "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=3),

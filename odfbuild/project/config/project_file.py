@@ -19,15 +19,15 @@ from odfbuild.project.config.selectors import read_selectors
 from odfbuild.project.config.settings import SettingsReader, is_outside
 from odfbuild.project.config.targets import (
     DEFAULT_TARGET,
+    EngineOptions,
     Profiled,
     ProfilesFile,
-    SparkOptions,
     Target,
     add_profile,
     add_targets,
+    engine_options,
     looks_secret,
     read_profiles,
-    spark,
 )
 from odfbuild.project.config.variables import Variable, read_variables
 from odfbuild.project.files import is_own_folder, refuse_link_out
@@ -313,9 +313,9 @@ def _config(
     """Return the settings, and what is wrong with the profiles."""
     top = reading.mapping(reading.value, (), _KEYS)
     _check_format(reading, top)
-    options = spark(reading, top.get("engine"), ("engine",), SparkOptions())
+    options = engine_options(reading, top.get("engine"), ("engine",), EngineOptions())
     own = add_targets(reading, top.get("targets"), {}, options)
-    own = own or {DEFAULT_TARGET: Target(DEFAULT_TARGET, spark=options)}
+    own = own or {DEFAULT_TARGET: Target(DEFAULT_TARGET, engine=options)}
     shared = add_repositories(reading, top.get("repositories"), {})
     settings, of_profiles = _profiled(Profiled(own, shared), profiles, options)
     targets = settings.targets
@@ -366,7 +366,7 @@ def _at(value: Value, path: Sequence[str]) -> Value:
 
 
 def _profiled(
-    own: Profiled, profiles: Sequence[ProfilesFile], options: SparkOptions
+    own: Profiled, profiles: Sequence[ProfilesFile], options: EngineOptions
 ) -> tuple[Profiled, list[Diagnostic]]:
     settings, found = own, list[Diagnostic]()
     for profile in profiles:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import MOST, read_regular
+from odfbuild.project.config.engines import DEFAULT_ENGINE, MERGERS
 from odfbuild.project.config.repositories import RepositorySettings, add_repositories
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
@@ -46,6 +47,14 @@ class SparkOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How Spark is started, and what merges sources: one of `MERGERS`."""
+
+    spark: SparkOptions = SparkOptions()
+    ingest: str = DEFAULT_ENGINE
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A place to build in: a workspace, and engine options.
 
@@ -57,9 +66,14 @@ class Target:
 
     name: str
     workspace: str = DEFAULT_WORKSPACE
-    spark: SparkOptions = SparkOptions()
+    engine: EngineOptions = EngineOptions()
     require_plan_file: bool = False
     protect: bool = False
+
+    @property
+    def spark(self) -> SparkOptions:
+        """Return how Spark is started."""
+        return self.engine.spark
 
 
 def is_store(workspace: str) -> bool:
@@ -68,22 +82,28 @@ def is_store(workspace: str) -> bool:
 
 
 def add_targets(
-    reading: SettingsReader, value: Value, known: Mapping[str, Target], default: SparkOptions
+    reading: SettingsReader, value: Value, known: Mapping[str, Target], default: EngineOptions
 ) -> dict[str, Target]:
     """Return known targets with those of one file on top, key by key."""
     targets = dict(known)
     for name, entry in reading.any_mapping(value, ("targets",)).items():
-        below = known.get(name, Target(name, spark=default))
+        below = known.get(name, Target(name, engine=default))
         targets[name] = _target(reading.section(entry, ("targets", name), _KEYS), below)
     return targets
 
 
-def spark(
-    reading: SettingsReader, value: Value, path: KeyPath, default: SparkOptions
-) -> SparkOptions:
+def engine_options(
+    reading: SettingsReader, value: Value, path: KeyPath, default: EngineOptions
+) -> EngineOptions:
     """Return the options of an `engine` setting, with defaults for what it leaves open."""
-    engines = reading.section(value, path, ("spark",))
+    engines = reading.section(value, path, ("ingest", "spark"))
     options = reading.section(engines.entries.get("spark"), engines.at("spark"), _SPARK_KEYS)
+    return EngineOptions(
+        _spark(options, default.spark), engines.choice("ingest", MERGERS) or default.ingest
+    )
+
+
+def _spark(options: Section, default: SparkOptions) -> SparkOptions:
     memory = options.text("memory")
     if memory is not None and not _MEMORY.fullmatch(memory):
         options.wrong(
@@ -127,7 +147,9 @@ def _target(entry: Section, below: Target) -> Target:
     return replace(
         below,
         workspace=workspace,
-        spark=spark(entry.reading, entry.entries.get("engine"), entry.at("engine"), below.spark),
+        engine=engine_options(
+            entry.reading, entry.entries.get("engine"), entry.at("engine"), below.engine
+        ),
         require_plan_file=_only_stricter(entry, "require_plan_file", below.require_plan_file),
         protect=_only_stricter(entry, "protect", below.protect),
     )
@@ -184,7 +206,7 @@ class Profiled:
 
 
 def add_profile(
-    profile: ProfilesFile, below: Profiled, default: SparkOptions
+    profile: ProfilesFile, below: Profiled, default: EngineOptions
 ) -> tuple[Profiled, list[Diagnostic]]:
     """Return settings with those of a profile on top, and what is wrong with the profile."""
     try:
@@ -233,7 +255,7 @@ def _more_than_one(document: Document, count: int) -> Diagnostic:
 
 
 def _profiled(
-    reading: SettingsReader, document: Document, known: Profiled, default: SparkOptions
+    reading: SettingsReader, document: Document, known: Profiled, default: EngineOptions
 ) -> Profiled:
     secrets = list(_secrets(document.value, ()))
     for path in secrets:

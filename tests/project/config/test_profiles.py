@@ -10,7 +10,13 @@ from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
 from odfbuild.host.user_folders import config_folder
 from odfbuild.project.config.project_file import Config, load_config, parse_config
-from odfbuild.project.config.targets import ProfilesFile, SparkOptions, Target, looks_secret
+from odfbuild.project.config.targets import (
+    EngineOptions,
+    ProfilesFile,
+    SparkOptions,
+    Target,
+    looks_secret,
+)
 
 GUARDED = "odfbuild: 1\ntargets: {prod: {protect: true, require_plan_file: true}}\n"
 
@@ -32,8 +38,8 @@ def test_a_profile_adds_targets_and_changes_single_keys() -> None:
         "targets: {dev: {engine: {spark: {memory: 8g}}}, big: {workspace: /data/odf}}",
     )
     assert config.targets == {
-        "dev": Target("dev", "../w", SparkOptions(None, "8g")),
-        "big": Target("big", "/data/odf", SparkOptions(None, "1g")),
+        "dev": Target("dev", "../w", EngineOptions(SparkOptions(None, "8g"))),
+        "big": Target("big", "/data/odf", EngineOptions(SparkOptions(None, "1g"))),
     }
     assert config.default_target == "dev"
 

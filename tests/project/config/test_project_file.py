@@ -16,14 +16,14 @@ from odfbuild.project.config.project_file import (
     load_config,
     parse_config,
 )
-from odfbuild.project.config.targets import SparkOptions, Target
+from odfbuild.project.config.targets import EngineOptions, SparkOptions, Target
 from tests.project.config.settings import FULL, GOOD
 
 
 def test_the_shortest_project_file_gets_the_defaults() -> None:
     config = parse_config("odfbuild: 1\n", default_name="folder")
     assert (config.name, config.datasets) == ("folder", ("datasets",))
-    assert config.target() == Target("dev", "./.odfbuild", SparkOptions(None, None))
+    assert config.target() == Target("dev", "./.odfbuild", EngineOptions(SparkOptions(None, None)))
 
 
 def test_a_target_has_a_workspace_and_options_of_its_own() -> None:
@@ -41,8 +41,26 @@ targets:
         default_name="folder",
     )
     assert (config.name, config.datasets) == ("markets", ("a", "b"))
-    assert config.target() == Target("prod", "../shared", SparkOptions("local[2]", "2g", 5000))
-    assert config.target("dev") == Target("dev", "./.odfbuild", SparkOptions(None, "2g", 5000))
+    assert config.target() == Target(
+        "prod", "../shared", EngineOptions(SparkOptions("local[2]", "2g", 5000))
+    )
+    assert config.target("dev") == Target(
+        "dev", "./.odfbuild", EngineOptions(SparkOptions(None, "2g", 5000))
+    )
+
+
+def test_what_merges_sources_is_said_for_all_targets_or_for_one() -> None:
+    text = "odfbuild: 1\nengine: {ingest: auto}\n"
+    assert parse_config("odfbuild: 1\n", default_name="x").target().engine.ingest == "spark"
+    assert parse_config(text, default_name="x").target().engine.ingest == "auto"
+    targets = "default_target: a\ntargets: {a: {engine: {ingest: arrow}}, b: {}}\n"
+    config = parse_config(text + targets, default_name="x")
+    assert [config.target(name).engine.ingest for name in "ab"] == ["arrow", "auto"]
+
+
+def test_what_merges_sources_is_one_of_a_few_words() -> None:
+    with pytest.raises(ProjectErrors, match="ingest"):
+        parse_config("odfbuild: 1\nengine: {ingest: duckdb}\n", default_name="x")
 
 
 def test_the_only_target_is_the_default_one() -> None:

@@ -31,9 +31,22 @@ _PINNED: Final = {
     "datafusion.execution.time_zone": "+00:00",
     "datafusion.execution.batch_size": "8192",
     "datafusion.execution.collect_statistics": "true",
+    "datafusion.execution.parquet.schema_force_view_types": "false",
+    "datafusion.optimizer.repartition_sorts": "false",
     "datafusion.catalog.information_schema": "false",
 }
 _BATCH: Final = 8192
+
+
+def session_context(memory: int, *, spill: bool) -> "datafusion.SessionContext":
+    """Return a context of one partition, in which rows keep their order, with its own memory."""
+    import datafusion
+
+    runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
+    runtime = runtime.with_disk_manager_os() if spill else runtime.with_disk_manager_disabled()
+    config = datafusion.SessionConfig(dict(_PINNED)).with_target_partitions(1)
+    config = config.with_default_catalog_and_schema("odf", "odf")
+    return datafusion.SessionContext(config, runtime)
 
 
 class QueryContext:
@@ -46,11 +59,7 @@ class QueryContext:
     def __init__(self, *, spill: bool, clock: bool, memory: int = MEMORY) -> None:
         import datafusion
 
-        runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
-        runtime = runtime.with_disk_manager_os() if spill else runtime.with_disk_manager_disabled()
-        config = datafusion.SessionConfig(dict(_PINNED)).with_target_partitions(1)
-        config = config.with_default_catalog_and_schema("odf", "odf")
-        self._context = datafusion.SessionContext(config, runtime)
+        self._context = session_context(memory, spill=spill)
         self._options = datafusion.SQLOptions()
         self._options = self._options.with_allow_ddl(False).with_allow_dml(False)
         self._options = self._options.with_allow_statements(False)

@@ -89,15 +89,15 @@ class SparkEngine:
     def ingest_together(
         self, request: IngestRequest, sources: Sequence[Frame]
     ) -> tuple[Frame, ...]:
-        from odfbuild.executors.engine.spark.frames import joined, parted
+        from odfbuild.executors.engine.arrow.merging.pieces import joined, parted
 
         frame = self._ingest(replace(request, source=joined(sources)), by_piece=True)
         return parted(frame, len(sources))
 
     def _ingest(self, request: IngestRequest, *, by_piece: bool = False) -> Frame:
+        from odfbuild.executors.engine.arrow.merging.past import looks_up, near, past_cost
         from odfbuild.executors.engine.spark.frames import cost
         from odfbuild.executors.engine.spark.ingest import ingested
-        from odfbuild.executors.engine.spark.ingest.history import looks_up, near, past_cost
 
         facts = None
         if request.preprocess is not None:
@@ -117,7 +117,8 @@ class SparkEngine:
             )  # fmt: skip
 
     def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
-        from odfbuild.executors.engine.spark.ingest.history import condensed, past_cost
+        from odfbuild.executors.engine.arrow.merging.past import past_cost
+        from odfbuild.executors.engine.spark.ingest.history import condensed
 
         planned = past_cost(request.history)
         size = size_of(planned, self._limit)

@@ -16,7 +16,6 @@ of a piece never change places with those of another.
 import shutil
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -24,15 +23,16 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import FilePart, Frame, opened_file
+from odfbuild.executors.engine.arrow.merging.pieces import PIECE
+from odfbuild.executors.engine.arrow.merging.plain import plain_schema
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.session import in_all_digits
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema, to_read, to_write
+from odfbuild.executors.engine.spark.sql_text import quoted, to_read, to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,42 +107,6 @@ def _bytes(batches: Any) -> bytes:
     return b64decode(answer[2:])
 
 
-PIECE = "__odf_piece"
-
-
-def joined(sources: Sequence[Frame]) -> Frame:
-    """Return the rows of tables of one schema, behind each other, with the number of each."""
-    numbered = [
-        source.table.append_column(PIECE, pa.repeat(pa.scalar(number, pa.int32()), source.rows))
-        for number, source in enumerate(sources)
-        if source.table is not None
-    ]
-    return Frame.of(pa.concat_tables(numbered))
-
-
-def parted(frame: Frame, count: int) -> tuple[Frame, ...]:
-    """Return the rows of each piece as a frame of its own, without the numbers."""
-    table = frame.table
-    if table is None:
-        table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
-    lost = [None] * count if frame.left_out is None else _split(frame.left_out, count)
-    frames = map(Frame.of, _split(table, count))
-    return tuple(replace(each, left_out=rows) for each, rows in zip(frames, lost, strict=True))
-
-
-def _split(table: pa.Table, count: int) -> list[pa.Table]:
-    """Return the rows of each piece, which come one after the other."""
-    numbers, rows = table.column(PIECE), table.drop_columns([PIECE])
-    sizes = dict.fromkeys(range(count), 0)
-    for each in pc.value_counts(numbers).to_pylist():
-        sizes[each["values"]] = each["counts"]
-    tables, start = [], 0
-    for number in range(count):
-        tables.append(rows.slice(start, sizes[number]))
-        start += sizes[number]
-    return tables
-
-
 IN_EARLIER = "__odf_in_earlier"  # whether the key of a row is in an earlier piece
 
 
@@ -214,7 +178,7 @@ def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) 
     `whole`: in one partition, as what looks at several rows wants them; what looks at one at a
     time can be told without a job if they are left as they are.
     """
-    plain = table.cast(spark_schema(table.schema))
+    plain = table.cast(plain_schema(table.schema))
     # PySpark loses the rows behind an empty chunk; and nested columns need a chunk, be it empty
     filled = [batch for batch in plain.to_batches() if batch.num_rows]
     given = pa.Table.from_batches(filled or [_empty(plain.schema)], plain.schema)
@@ -231,7 +195,7 @@ def from_files(
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    kinds = from_arrow_schema(spark_schema(schema))
+    kinds = from_arrow_schema(plain_schema(schema))
     frame = session.read.schema(kinds).parquet(*map(to_read, paths))
     return frame if position is None else frame.selectExpr("*", f"{position} AS `{POSITION}`")
 

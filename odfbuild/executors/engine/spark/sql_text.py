@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
@@ -52,45 +50,6 @@ def comparable(expression: str, kind: "DataType") -> str:
     """Return a value that can be compared and sorted: maps become sorted arrays of entries."""
     return _rewritten(expression, kind, lambda text, _: text, maps=True)
 
-
-def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with types that Spark has, all columns nullable."""
-    return pa.schema([pa.field(field.name, spark_type(field.type)) for field in schema])
-
-
-def spark_type(kind: pa.DataType) -> pa.DataType:
-    """Return the Arrow type in which Spark takes a column of this type, as it reads Parquet."""
-    plain = _PLAIN.get(kind)
-    if plain is not None:
-        return plain
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", tz="UTC")
-    if pa.types.is_dictionary(kind):
-        return spark_type(kind.value_type)
-    if pa.types.is_map(kind):
-        return pa.map_(spark_type(kind.key_type), spark_type(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, spark_type(f.type)) for f in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(spark_type(kind.value_type))
-    return pa.binary() if pa.types.is_fixed_size_binary(kind) else kind
-
-
-_PLAIN = {
-    pa.uint8(): pa.int16(),
-    pa.uint16(): pa.int32(),
-    pa.uint32(): pa.int64(),
-    pa.uint64(): pa.decimal128(20, 0),
-    pa.float16(): pa.float32(),
-    pa.large_string(): pa.string(),
-    pa.string_view(): pa.string(),
-    pa.large_binary(): pa.binary(),
-    pa.binary_view(): pa.binary(),
-    pa.date64(): pa.date32(),
-    pa.time32("s"): pa.time64("us"),
-    pa.time32("ms"): pa.time64("us"),
-    pa.time64("ns"): pa.time64("us"),
-}
 
 _Leaf = Callable[[str, Any], str]
 

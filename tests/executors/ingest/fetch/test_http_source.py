@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from pathlib import Path
@@ -29,7 +29,13 @@ NOON, LATER = Timestamp.parse("2030-05-01T12:00:00Z"), Timestamp.parse("2030-05-
 class AskedEngine(FakeEngine):
     """Remembers what it is asked to do."""
 
-    def prepare(self, planned_bytes: int | None = None) -> None:
+    def prepare(
+        self,
+        planned_bytes: int | None = None,
+        queries: Collection[str] = (),
+        *,
+        merges: bool = True,
+    ) -> None:
         self.asked.append("prepare")
 
     def transform(self, work: TransformWork) -> Frame:

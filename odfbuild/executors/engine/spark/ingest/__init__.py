@@ -1,23 +1,30 @@
 """Ingest on Spark: preprocess, conversion to the stored form, merge into the history."""
 
-# ruff: noqa: S608 - the texts are made of quoted names only
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame, Repeated
+from odfbuild.executors.engine.arrow.merging.faults import ASKED, FAULT, checked, taken
+from odfbuild.executors.engine.arrow.merging.past import looks_up, near
+from odfbuild.executors.engine.arrow.merging.pieces import PIECE
+from odfbuild.executors.engine.arrow.merging.plain import as_declared
+from odfbuild.executors.engine.arrow.merging.rules import (
+    check_known,
+    check_names,
+    history_schema,
+    needed_history,
+    reads_operations,
+)
+from odfbuild.executors.engine.arrow.merging.values import RFC3339
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
-    PIECE,
     POSITION,
     first_of_keys,
     from_files,
@@ -27,35 +34,23 @@ from odfbuild.executors.engine.spark.frames import (
 from odfbuild.executors.engine.spark.ingest.history import (
     fits_in_memory,
     joins,
-    looks_up,
     narrowing,
-    near,
     past_rows,
     stored_once,
 )
-from odfbuild.executors.engine.spark.ingest.merge import (
-    LEFT_OUT,
-    merge_text,
-    needed_history,
-    normal,
-    reads_operations,
-)
-from odfbuild.executors.engine.spark.ingest.merge_faults import ASKED, FAULT, fault_error
+from odfbuild.executors.engine.spark.ingest.merge import merge_text, normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import (
-    MergeInputError,
     Merging,
     Narrowing,
-    check_known,
     kinds_of,
 )
 from odfbuild.executors.engine.spark.ingest.preprocess import preprocessed, sent_steps
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema, spark_type
+from odfbuild.executors.engine.spark.sql_text import literal, quoted
 from odfbuild.odf.events import MergeStrategyLedger
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import own_names
-from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.values import dataclass
 
@@ -64,9 +59,6 @@ if TYPE_CHECKING:
 
 
 _NEW, _OLD = "__odf_new", "__odf_old"
-_RFC3339 = (
-    r"^\\d{4}-\\d\\d-\\d\\d([Tt ]\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?([Zz]|[+-]\\d\\d:?\\d\\d)?)?$"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +99,7 @@ def ingested(
         source = preprocessed(session, views, source, facts, size, log, by_piece=by_piece)
     elif request.infer:
         source = source.selectExpr(*_default_preprocess(source, request))
-    _check_names(source.columns, request)
+    check_names(source.columns, request.merge, request.vocab)
     is_fine = facts is not None or request.infer
     new = normal(source, cut=not is_fine)
     offered: Frame | None = None
@@ -127,7 +119,11 @@ def ingested(
         views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key, marks=marks))
     with joins(session) if size is StepSize.BIG else nullcontext():
         merged = _merged(work, merging, sent_steps(facts, by_piece=by_piece))
-    merged = _as_declared(merged, request) if facts is None else replace(merged, offered=offered)
+    merged = (
+        as_declared(merged, request.source.schema, first=request.in_force is None)
+        if facts is None
+        else replace(merged, offered=offered)
+    )
     if merged.table is None and merged.rows > 1 and isinstance(request.merge, MergeStrategyLedger):
         with spark_errors("look for repeated keys", log=log):
             return replace(merged, repeated=_repeated(session, merged, request.merge.primary_key))
@@ -166,26 +162,13 @@ def _merged(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) ->
             work.size,
             request.staging,
             names,
-            lambda batches: _taken(_checked(batches, op, request), op, lost),
+            lambda batches: taken(checked(batches, request.merge, request.vocab), op, lost),
             (op, FAULT),
         )
     if not lost:
         return frame
     left_out = pa.Table.from_batches(lost).select([name for name in names if name != op])
     return replace(frame, left_out=left_out)
-
-
-def _taken(
-    batches: Iterator[pa.RecordBatch], op: str, lost: list[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that a Ledger takes, and put the others to those lost."""
-    for batch in batches:
-        marked = pc.equal(batch.column(op), LEFT_OUT)
-        if not pc.any(marked).as_py():
-            yield batch
-            continue
-        lost.append(batch.filter(marked))
-        yield batch.filter(pc.invert(marked))
 
 
 def _is_read_often(work: _IngestWork) -> bool:
@@ -222,13 +205,6 @@ def _merging(work: _IngestWork, new: "DataFrame") -> Merging:
     )
 
 
-def _reserved(request: IngestRequest) -> tuple[str, ...]:
-    """Return the names that no column of the source may have."""
-    vocab = request.vocab
-    names = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
-    return names[::2] if reads_operations(request.merge) else names
-
-
 def _default_preprocess(frame: "DataFrame", request: IngestRequest) -> list[str]:
     """Return the columns of a source without schema: clashes renamed, event time made a time."""
     vocab, columns = request.vocab, []
@@ -252,84 +228,19 @@ def _as_time(column: str, kind: str) -> str:
     refused = f"raise_error(concat('not an RFC 3339 time: ', {column}))"
     time = f"CAST(upper({column}) AS TIMESTAMP)"
     return (
-        f"CASE WHEN {column} IS NULL OR {column} RLIKE '{_RFC3339}' THEN {time} "
+        f"CASE WHEN {column} IS NULL OR {column} RLIKE {literal(RFC3339)} THEN {time} "
         f"ELSE CAST({refused} AS TIMESTAMP) END"
     )
 
 
-def _check_names(names: list[str], request: IngestRequest) -> None:
-    reserved = _reserved(request)
-    for name in names:
-        if name in reserved:
-            raise MergeInputError(
-                what=f"the source has a column named {name!r}",
-                why="that is a system column of the dataset: it is written by the build",
-                fix=f"rename it in `preprocess`, or give the system column another name in "
-                f"SetVocab: SELECT {quoted(name)} AS ... FROM {PREPROCESS_INPUT}",
-                columns=(name,),
-            )
-
-
 def _history(work: _IngestWork, new: Mapping[str, Any]) -> "DataFrame | None":
     """Return what the strategy needs of the history, columns that a slice lacks as nulls."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
     request = work.request
     needed = needed_history(request.merge, request.vocab, new)
     if not needed or not request.history or request.in_force is None:
         return None
-    schema = _history_schema(needed, to_arrow(request.in_force), new)
+    kinds = {name: to_arrow_type(kind, timezone="UTC") for name, kind in new.items()}
+    schema = history_schema(needed, to_arrow(request.in_force), kinds)
     return past_rows(work.session, request.history, schema, work.size)
-
-
-def _history_schema(
-    needed: tuple[str, ...], in_force: pa.Schema, new: Mapping[str, Any]
-) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    fields = []
-    for name in needed:
-        if name in in_force.names:
-            fields.append(in_force.field(name))
-        elif name in new:
-            fields.append(pa.field(name, to_arrow_type(new[name], timezone="UTC")))
-    return pa.schema(fields)
-
-
-def _checked(
-    batches: Iterator[pa.RecordBatch], op: str, request: IngestRequest
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows; raises MergeInputError for the first that must not be there."""
-    for batch in batches:
-        highest = pc.max(batch.column(op)).as_py()
-        if highest is not None and highest >= FAULT:
-            at = pc.index(pc.greater_equal(batch.column(op), FAULT), True).as_py()
-            row = batch.slice(at, 1).to_pylist()[0]
-            code, asked = row.pop(op), row.pop(ASKED, None)
-            raise fault_error(row, request.merge, code, request.vocab, asked)
-        yield batch
-
-
-def _as_declared(frame: Frame, request: IngestRequest) -> Frame:
-    """Give columns what the source declared and Spark does not keep: types, and being required.
-
-    A schema in force has its own say in what is required, and rows of the history may be null
-    where newer ones are not; so only the first rows are held to it.
-    """
-    source = request.source.schema
-    fields = []
-    for field in frame.schema:
-        declared = source.field(field.name) if field.name in source.names else field
-        if spark_type(declared.type) == spark_schema(frame.schema).field(field.name).type:
-            field = field.with_type(declared.type)  # noqa: PLW2901
-        if request.in_force is None:
-            field = field.with_nullable(field.nullable and declared.nullable)  # noqa: PLW2901
-        fields.append(field)
-    schema = pa.schema(fields)
-    if frame.table is not None:
-        batches = [_batch_as(each, schema) for each in frame.table.to_batches()]
-        return Frame.of(pa.Table.from_batches(batches, schema))
-    return Frame(schema=schema, parts=frame.parts)
-
-
-def _batch_as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [conform(batch.column(field.name), field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -15,7 +15,6 @@ checks them whole.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -25,17 +24,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.lookup import near_rows
-from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
+from odfbuild.executors.engine.arrow.merging.past import condensed_columns
+from odfbuild.executors.engine.protocol import CondenseRequest
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.errors import spark_errors
 from odfbuild.executors.engine.spark.frames import from_files, from_table, gather, slice_table
-from odfbuild.executors.engine.spark.ingest.merge import needed_history, normal
+from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import Narrowing, state_text
 from odfbuild.executors.engine.spark.session import Views, in_all_digits, with_settings
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, literal, quoted, to_read, to_write
-from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
+from odfbuild.odf.events import MergeStrategyLedger
 from odfbuild.odf.schema.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 
 
 _OLD: Final = "__odf_old"
-_EXPANSION: Final = 4  # bytes in memory for a byte of a slice, roughly
-_ROW: Final = 16  # bytes in memory for a row at least: sorted keys take far fewer in a file
 _STORED: Final = MappingProxyType(
     {
         "compression": "snappy",
@@ -53,14 +50,6 @@ _STORED: Final = MappingProxyType(
         "parquet.page.write-checksum.enabled": "false",
     }
 )
-
-
-def past_cost(paths: Sequence[Path]) -> int:
-    """Return about how many bytes the rows of a history take in memory."""
-    return sum(
-        max(_EXPANSION * path.stat().st_size, _ROW * pq.read_metadata(path).num_rows)
-        for path in paths
-    )
 
 
 def past_rows(
@@ -81,7 +70,7 @@ def condensed(
 ) -> tuple[Path, ...]:
     """Write the shorter history of a request and return its files in order."""
     in_force, key = to_arrow(request.in_force), _key(request)
-    names = _names(request, in_force)
+    names = condensed_columns(request, in_force)
     schema = pa.schema([in_force.field(name) for name in names])
     views.add(_OLD, past_rows(session, request.history, schema, size))
     with spark_errors("condense the history", log=log):
@@ -102,14 +91,6 @@ def _written(rows: "DataFrame", into: Path, size: StepSize) -> tuple[Path, ...]:
 
 def _key(request: CondenseRequest) -> tuple[str, ...]:
     return tuple(getattr(request.merge, "primary_key", ()))
-
-
-def _names(request: CondenseRequest, in_force: pa.Schema) -> tuple[str, ...]:
-    """Return the columns that any later merge may need, whatever its source has."""
-    vocab = request.vocab
-    apart = {vocab.system_time_column, vocab.event_time_column}
-    data = [name for name in in_force.names if name not in apart]
-    return needed_history(request.merge, vocab, data)
 
 
 def _text(request: CondenseRequest, names: Sequence[str], key: Sequence[str]) -> str:
@@ -146,30 +127,6 @@ _SETTINGS: Final = MappingProxyType(
 def joins(session: "SparkSession") -> AbstractContextManager[None]:
     """Let joins be done as the statements within say; queries of users are read before."""
     return with_settings(session, _SETTINGS)
-
-
-def looks_up(request: IngestRequest) -> bool:
-    """Tell whether a merge looks up the keys of its new rows in a history, and no other ones."""
-    looks = not isinstance(request.merge, MergeStrategyAppend | MergeStrategySnapshot)
-    return looks and bool(request.history) and request.in_force is not None
-
-
-def near(request: IngestRequest, new: Frame) -> IngestRequest | None:
-    """Return the request with a history cut down to what rows with these keys may touch.
-
-    None if that is not possible or saves too little.
-    """
-    if request.in_force is None:
-        return None
-    key = tuple(getattr(request.merge, "primary_key", ()))
-    in_force = to_arrow(request.in_force)
-    names = [name for name in in_force.names if name != request.vocab.system_time_column]
-    if isinstance(request.merge, MergeStrategyLedger):
-        names = [name for name in key if name in in_force.names]
-    into = request.staging / f"near-{uuid4().hex}.parquet"
-    schema = pa.schema([in_force.field(name) for name in names])
-    found = near_rows(request.history, schema, key, new, into)
-    return None if found is None else replace(request, history=(found,))
 
 
 def fits_in_memory(paths: Sequence[Path]) -> bool:

@@ -18,22 +18,22 @@ position, so that several changes of one row keep their order.
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from odfbuild.executors.engine.spark.frames import IN_EARLIER, PIECE, POSITION
-from odfbuild.executors.engine.spark.ingest.merge_faults import (
+from odfbuild.executors.engine.arrow.merging.faults import (
     ASKED,
+    LEFT_OUT,
     NO_KEY,
     NO_OPERATION,
     NO_TIME,
     TWICE,
-    check_operation,
 )
+from odfbuild.executors.engine.arrow.merging.pieces import PIECE
+from odfbuild.executors.engine.arrow.merging.rules import check_columns
+from odfbuild.executors.engine.spark.frames import IN_EARLIER, POSITION
 from odfbuild.executors.engine.spark.ingest.merge_parts import (
     Merging,
-    check_known,
-    check_types,
     differs,
     fresh_row,
     key_order,
@@ -41,13 +41,12 @@ from odfbuild.executors.engine.spark.ingest.merge_parts import (
     sort,
     state_of,
     state_text,
+    texts_of,
     touched,
     without_key,
 )
 from odfbuild.executors.engine.spark.sql_text import in_utc, quoted, stored
 from odfbuild.odf.events import (
-    DatasetVocabulary,
-    MergeStrategy,
     MergeStrategyAppend,
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
@@ -59,14 +58,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-LEFT_OUT = -1  # the op of a row whose key is recorded, where such rows are wanted
 _RECORDED = "__odf_recorded"
 _EARLIER = "__odf_earlier"  # whether the input itself gives the row that a row takes back
 
 
 def upserted(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
-    """Return the statement of UpsertStream.  Raises MergeInputError."""
-    check_operation(merging, required=False)
+    """Return the statement of UpsertStream."""
     columns = ", ".join(f"change.row.{quoted(name)}" for name in merging.columns)
     order = ", ".join([*key_order(merging, key), merging.op])
     return f"""
@@ -116,8 +113,7 @@ def _last_rows(merging: Merging, key: Sequence[str], new: str) -> str:
 
 
 def changelog(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
-    """Return the statement of ChangelogStream.  Raises MergeInputError."""
-    check_operation(merging, required=True)
+    """Return the statement of ChangelogStream."""
     columns = ", ".join(f"rows.{quoted(name)}" for name in merging.columns)
     op = f"rows.{merging.op}"
     timeless = (
@@ -176,44 +172,20 @@ def normal(frame: "DataFrame", *, cut: bool = True) -> "DataFrame":
     return frame if texts == plain else frame.selectExpr(*texts)
 
 
-def reads_operations(strategy: MergeStrategy) -> bool:
-    """Tell whether a source may have a column that says what each row does."""
-    return isinstance(strategy, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
-
-
-def needed_history(
-    strategy: MergeStrategy, vocab: DatasetVocabulary, new: Collection[str]
-) -> tuple[str, ...]:
-    """Return the columns of the history that a strategy looks at, given those of the source.
-
-    None for Append; for ChangelogStream only if event times have to be looked up.
-    """
-    system = (vocab.offset_column, vocab.operation_type_column, vocab.event_time_column)
-    match strategy:
-        case MergeStrategyLedger(primary_key=key):
-            return tuple(key)
-        case MergeStrategySnapshot() | MergeStrategyUpsertStream():
-            return (*system, *(name for name in new if name not in system))
-        case MergeStrategyChangelogStream(primary_key=key) if vocab.event_time_column not in new:
-            return (*system, *(name for name in key if name not in system))
-        case _:
-            return ()
-
-
 def merge_text(merging: Merging, new: str, old: str) -> str:
     """Return the statement that merges the view `new` into the view `old`.
 
     Raises MergeInputError if key, compared or operation columns are unknown, or types differ.
     """
-    check_types(merging)
-    check_known(getattr(merging.strategy, "primary_key", ()), merging.new, "primary key")
+    operation = None if merging.operation is None else merging.operation.simpleString()
+    olds = None if merging.old is None else texts_of(merging.old)
+    check_columns(merging.strategy, merging.vocab, texts_of(merging.new), olds, operation)
     match merging.strategy:
         case MergeStrategyAppend():
             return _appended(merging, f"SELECT * FROM {new} AS new")
         case MergeStrategyLedger(primary_key=key):
             return _ledger(merging, key, new, old)
         case MergeStrategySnapshot(primary_key=key, compare_columns=compared):
-            check_known(compared or (), merging.new, "compared")
             return _snapshot(merging, key, compared, new, old)
         case MergeStrategyChangelogStream(primary_key=key):
             return changelog(merging, key, new, old)

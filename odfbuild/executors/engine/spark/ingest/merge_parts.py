@@ -2,19 +2,13 @@
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.errors import EngineError
+from odfbuild.executors.engine.arrow.merging.rules import result_columns
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted, stored
-from odfbuild.odf.events import (
-    DatasetVocabulary,
-    MergeStrategy,
-    MergeStrategyAppend,
-    MergeStrategyLedger,
-)
+from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -22,16 +16,6 @@ if TYPE_CHECKING:
 
 
 Kinds = Mapping[str, Any]  # column names to Spark types
-
-
-class MergeInputError(EngineError):
-    """The source rows do not fit the merge strategy or the dataset; `columns` names which."""
-
-    code = "merge-input"
-
-    def __init__(self, what: str, why: str, fix: str, columns: Sequence[str] = ()) -> None:
-        super().__init__(what, why, fix)
-        self.columns = tuple(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +63,7 @@ class Merging:
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the result after `op`: event time first if there is one."""
-        is_news = isinstance(self.strategy, MergeStrategyAppend | MergeStrategyLedger)
-        known = self.new if is_news or self.old is None else {**self.new, **self.old}
-        first = (self.time,) if self.time in known else ()
-        return (*first, *(name for name in self.new if name != self.time))
+        return result_columns(self.strategy, self.vocab, self.new, self.old)
 
 
 def kinds_of(schema: "StructType", without: Collection[str] = ()) -> Kinds:
@@ -90,32 +71,9 @@ def kinds_of(schema: "StructType", without: Collection[str] = ()) -> Kinds:
     return {f.name: f.dataType for f in schema.fields if f.name not in without}
 
 
-def check_known(names: Sequence[str], columns: Collection[str], role: str) -> None:
-    """Check that the columns that a strategy names are there.  Raises MergeInputError."""
-    for name in names:
-        if name not in columns:
-            near = difflib.get_close_matches(name, columns, n=1)
-            guess = f"did you mean {near[0]!r}? " if near else ""
-            raise MergeInputError(
-                what=f"unknown {role} column {name!r}",
-                why=f"the rows to merge have the columns {', '.join(columns)}",
-                fix=f"{guess}Correct the merge strategy, or give the column in `preprocess`",
-                columns=(name,),
-            )
-
-
-def check_types(merging: Merging) -> None:
-    """Check that columns have the types that they have in the history.  Raises MergeInputError."""
-    for name, kind in (merging.old or {}).items():
-        new = merging.new.get(name)
-        if new is not None and new.simpleString() != kind.simpleString():
-            raise MergeInputError(
-                what=f"column {name!r} is {new.simpleString()} now and "
-                f"{kind.simpleString()} in the dataset",
-                why="a column keeps its type: rows of both are compared",
-                fix=f"cast it in `preprocess`: CAST({quoted(name)} AS {kind.simpleString()})",
-                columns=(name,),
-            )
+def texts_of(kinds: Kinds) -> Mapping[str, str]:
+    """Return the types of columns as texts."""
+    return {name: kind.simpleString() for name, kind in kinds.items()}
 
 
 def touched(merging: Merging, key: Sequence[str], new: str, old: str) -> str:

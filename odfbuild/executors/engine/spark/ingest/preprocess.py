@@ -4,18 +4,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.merging.pieces import PIECE
+from odfbuild.executors.engine.arrow.merging.rules import MergeInputError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
-    PIECE,
     POSITION,
     check_storable,
     from_frame,
     gather,
 )
-from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted

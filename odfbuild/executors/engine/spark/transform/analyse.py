@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from odfbuild.executors.engine.analysis import Analysis
+from odfbuild.executors.engine.arrow.merging.plain import plain_schema
 from odfbuild.executors.engine.protocol import unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.changelog import ChangelogReplay
@@ -14,7 +15,7 @@ from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, s
 from odfbuild.executors.engine.spark.frames import from_table
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema
+from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import check_columns
 from odfbuild.executors.engine.spark.transform.inputs import visible
 from odfbuild.executors.engine.spark.transform.linear import check_stable, with_hint
@@ -87,7 +88,7 @@ def _add_versions(session: "SparkSession", views: Views, question: Analysis, tab
 def _schema(frame: "DataFrame", question: Analysis) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    found = spark_schema(to_arrow_schema(frame.schema, timezone="UTC"))
+    found = plain_schema(to_arrow_schema(frame.schema, timezone="UTC"))
     op, time = question.vocab.operation_type_column, question.vocab.event_time_column
     data = [field for field in found if field.name not in {op, time}]
     return pa.schema([pa.field(op, pa.int32()), found.field(time), *data])

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.merging.plain import plain_schema
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.frames import cost
 from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema
+from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.inputs import visible
 from odfbuild.executors.engine.spark.transform.result import (
     as_stored,
@@ -72,7 +73,7 @@ def result_schema(run: StepRun, work: TransformWork) -> pa.Schema:
     rows = partial(_standing, run, None, empty=True)
     versions = partial(versions_of, run, work, empty=True)
     found = as_stored(planned_result(run, work, sent_steps(work), rows, versions), work)
-    schema = spark_schema(to_arrow_schema(found.schema, timezone="UTC"))
+    schema = plain_schema(to_arrow_schema(found.schema, timezone="UTC"))
     return pa.schema([pa.field(work.vocab.operation_type_column, pa.int32()), *schema])
 
 

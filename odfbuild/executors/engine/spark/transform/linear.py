@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.merging.plain import plain_schema
 from odfbuild.executors.engine.arrow.pairs import mended
 from odfbuild.executors.engine.arrow.requirements import check_event_time, given_operations
 from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
@@ -29,7 +30,7 @@ from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.executors.engine.spark.sql_text import comparable, quoted, spark_schema
+from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, check_columns, hidden
 from odfbuild.executors.engine.spark.transform.inputs import NewRows
 from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
@@ -246,6 +247,6 @@ def step_schema(run: StepRun, work: TransformWork) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     step = planned_step(run, work, empty=True)
-    schema = spark_schema(to_arrow_schema(step.frame.schema, timezone="UTC"))
+    schema = plain_schema(to_arrow_schema(step.frame.schema, timezone="UTC"))
     op = pa.field(step.columns[0], pa.int32())
     return pa.schema([op, *(schema.field(name) for name in step.columns[1:])])

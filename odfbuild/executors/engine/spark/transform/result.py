@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.merging.plain import plain_schema
 from odfbuild.executors.engine.arrow.requirements import check_event_time
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
@@ -27,7 +28,7 @@ from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, s
 from odfbuild.executors.engine.spark.frames import gather
 from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
-from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema
+from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import check_columns
 from odfbuild.executors.engine.spark.transform.fine_times import note_fine
 from odfbuild.executors.engine.spark.transform.linear import check_stable, with_hint
@@ -137,7 +138,7 @@ def complete(result: "DataFrame", work: TransformWork) -> "DataFrame":
     stored = () if work.in_force is None else work.in_force.fields
     gone = {*system_columns(work.vocab), *result.columns}
     retired = tuple(each for each in stored if each.name not in gone and is_optional(each.type))
-    for each in from_arrow_schema(spark_schema(to_arrow(DataSchema(retired)))).fields:
+    for each in from_arrow_schema(plain_schema(to_arrow(DataSchema(retired)))).fields:
         result = result.withColumn(each.name, lit(None).cast(each.dataType))
     return result
 

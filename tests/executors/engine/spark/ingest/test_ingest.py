@@ -10,8 +10,8 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine.analysis import RefusedQueryError
+from odfbuild.executors.engine.arrow.merging.rules import MergeInputError
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategyAppend,

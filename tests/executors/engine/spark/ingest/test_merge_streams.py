@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odfbuild.executors.engine.arrow.merging.rules import MergeInputError
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError
 from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import (
     DatasetKind,

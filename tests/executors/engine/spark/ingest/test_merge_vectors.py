@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from odfbuild.executors.engine.arrow.merging.rules import MergeInputError
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.frames import from_table
-from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError, state_text
+from odfbuild.executors.engine.spark.ingest.merge_parts import state_text
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.odf.events import DatasetVocabulary

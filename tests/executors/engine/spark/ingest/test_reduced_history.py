@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.merging.past import near
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.ingest.history import fits_in_memory, near
+from odfbuild.executors.engine.spark.ingest.history import fits_in_memory
 from odfbuild.odf.events import (
     MergeStrategy,
     MergeStrategyChangelogStream,

@@ -1,33 +1,64 @@
 """Faulty rows of a merge: marked by their op, so that one run finds them too."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError, Merging
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.engine.arrow.merging.rules import OPERATIONS, MergeInputError, key_of
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
 
 FAULT = 8  # op codes from here on mark rows that must not be there
 NO_KEY, TWICE, NO_OPERATION, NO_TIME = 8, 9, 10, 11
 ASKED = "__odf_asked"  # the operation that the source gave, beside the rows of the result
+LEFT_OUT = -1  # the op of a row whose key is recorded, where such rows are wanted
 
 _WHY_KEY = {
     "Snapshot": "Snapshot finds the row to compare with by its key, which must not be null",
     "UpsertStream": "UpsertStream finds the row to replace by its key, which must not be null",
     "ChangelogStream": "ChangelogStream tells by its key which row changes; it must not be null",
 }
-_OPERATIONS = "operations are 0 (append), 1 (retract), 2 and 3 (correct from, to)"
 
 
-def fault_error(
+def checked(
+    batches: Iterator[pa.RecordBatch], strategy: MergeStrategy, vocab: DatasetVocabulary
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows; raises MergeInputError for the first that must not be there."""
+    op = vocab.operation_type_column
+    for batch in batches:
+        highest = pc.max(batch.column(op)).as_py()
+        if highest is not None and highest >= FAULT:
+            at = pc.index(pc.greater_equal(batch.column(op), FAULT), True).as_py()
+            row = batch.slice(at, 1).to_pylist()[0]
+            code, asked = row.pop(op), row.pop(ASKED, None)
+            raise _error(row, strategy, code, vocab, asked)
+        yield batch
+
+
+def taken(
+    batches: Iterator[pa.RecordBatch], op: str, lost: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a Ledger takes, and put the others to those lost."""
+    for batch in batches:
+        marked = pc.equal(batch.column(op), LEFT_OUT)
+        if not pc.any(marked).as_py():
+            yield batch
+            continue
+        lost.append(batch.filter(marked))
+        yield batch.filter(pc.invert(marked))
+
+
+def _error(
     row: Mapping[str, Any],
     strategy: MergeStrategy,
     op: int,
     vocab: DatasetVocabulary,
-    asked: object = None,
+    asked: object,
 ) -> MergeInputError:
     """Return the error for a row that came back marked; `asked` is the operation it came with."""
-    key = tuple(getattr(strategy, "primary_key", ()))
+    key = key_of(strategy)
     shown = ", ".join(f"{name} = {_shown(row.get(name))}" for name in key)
     match op:
         case _ if op == NO_KEY:
@@ -42,31 +73,6 @@ def fault_error(
         fix="add a column to primaryKey, or keep one row of each key in `preprocess`",
         columns=key,
     )
-
-
-def check_operation(merging: Merging, *, required: bool) -> None:
-    """Check the type of the operations that a source gives.  Raises MergeInputError."""
-    name = merging.vocab.operation_type_column
-    if merging.operation is None:
-        if required:
-            raise MergeInputError(
-                what=f"the source has no column {name!r}",
-                why=f"ChangelogStream reads from it what each row does: {_OPERATIONS}",
-                fix="give the column in the source or in `preprocess`; if rows are only ever "
-                "newest values, use UpsertStream, which needs none",
-                columns=(name,),
-            )
-        return
-    kind = merging.operation.typeName()
-    whole = kind == "decimal" and merging.operation.scale == 0
-    if kind not in {"byte", "short", "integer", "long"} and not whole:
-        raise MergeInputError(
-            what=f"the operation column {name!r} is {merging.operation.simpleString()}",
-            why=_OPERATIONS,
-            fix=f"declare it as INT, or convert it in `preprocess`: CASE {name} WHEN 'd' THEN 1 "
-            f"ELSE 0 END AS {name}",
-            columns=(name,),
-        )
 
 
 def _no_key(
@@ -96,7 +102,7 @@ def _no_operation(shown: str, vocab: DatasetVocabulary, asked: object) -> MergeI
     value = "is null" if asked is None else f"is {asked}"
     return MergeInputError(
         what=f"the operation {name!r} of a source row {value}: {shown}",
-        why=_OPERATIONS,
+        why=OPERATIONS,
         fix=f"convert it in `preprocess`, such as coalesce({name}, 0) AS {name}",
         columns=(name,),
     )

@@ -1,0 +1,179 @@
+"""Rules of merge strategies: columns that they need, and definitions and sources that they refuse.
+
+Types are texts, as Spark SQL writes them (`plain.type_text`).
+"""
+
+# ruff: noqa: S608 - what looks like SQL is a proposal to people
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+
+from odfbuild.errors import EngineError
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+)
+from odfbuild.planner.queries import PREPROCESS_INPUT
+
+OPERATIONS = "operations are 0 (append), 1 (retract), 2 and 3 (correct from, to)"
+_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+class MergeInputError(EngineError):
+    """The source rows do not fit the merge strategy or the dataset; `columns` names which."""
+
+    code = "merge-input"
+
+    def __init__(self, what: str, why: str, fix: str, columns: Sequence[str] = ()) -> None:
+        super().__init__(what, why, fix)
+        self.columns = tuple(columns)
+
+
+def key_of(strategy: MergeStrategy) -> tuple[str, ...]:
+    """Return the columns of the primary key of a strategy; none of Append."""
+    return tuple(getattr(strategy, "primary_key", ()))
+
+
+def reads_operations(strategy: MergeStrategy) -> bool:
+    """Tell whether a source may have a column that says what each row does."""
+    return isinstance(strategy, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
+
+
+def needed_history(
+    strategy: MergeStrategy, vocab: DatasetVocabulary, new: Collection[str]
+) -> tuple[str, ...]:
+    """Return the columns of the history that a strategy looks at, given those of the source.
+
+    None for Append; for ChangelogStream only if event times have to be looked up.
+    """
+    system = (vocab.offset_column, vocab.operation_type_column, vocab.event_time_column)
+    match strategy:
+        case MergeStrategyLedger(primary_key=key):
+            return tuple(key)
+        case MergeStrategySnapshot() | MergeStrategyUpsertStream():
+            return (*system, *(name for name in new if name not in system))
+        case MergeStrategyChangelogStream(primary_key=key) if vocab.event_time_column not in new:
+            return (*system, *(name for name in key if name not in system))
+        case _:
+            return ()
+
+
+def history_schema(
+    needed: Collection[str], in_force: pa.Schema, new: Mapping[str, pa.DataType]
+) -> pa.Schema:
+    """Return the schema of what is read of the history: a column that only came now is null."""
+    fields = []
+    for name in needed:
+        if name in in_force.names:
+            fields.append(in_force.field(name))
+        elif name in new:
+            fields.append(pa.field(name, new[name]))
+    return pa.schema(fields)
+
+
+def result_columns(
+    strategy: MergeStrategy,
+    vocab: DatasetVocabulary,
+    new: Collection[str],
+    old: Collection[str] | None,
+) -> tuple[str, ...]:
+    """Return the columns of the result after the operation: event time first if there is one."""
+    is_news = isinstance(strategy, MergeStrategyAppend | MergeStrategyLedger)
+    time = vocab.event_time_column
+    known = time in new or (not is_news and time in (old or ()))
+    return (*((time,) if known else ()), *(name for name in new if name != time))
+
+
+def check_names(names: Collection[str], strategy: MergeStrategy, vocab: DatasetVocabulary) -> None:
+    """Check that no column of a source is a system column.  Raises MergeInputError."""
+    reserved = {vocab.offset_column, vocab.system_time_column}
+    reserved |= set() if reads_operations(strategy) else {vocab.operation_type_column}
+    for name in names:
+        if name in reserved:
+            raise MergeInputError(
+                what=f"the source has a column named {name!r}",
+                why="that is a system column of the dataset: it is written by the build",
+                fix=f"rename it in `preprocess`, or give the system column another name in "
+                f"SetVocab: SELECT {_quoted(name)} AS ... FROM {PREPROCESS_INPUT}",
+                columns=(name,),
+            )
+
+
+def check_columns(
+    strategy: MergeStrategy,
+    vocab: DatasetVocabulary,
+    new: Mapping[str, str],
+    old: Mapping[str, str] | None,
+    operation: str | None,
+) -> None:
+    """Check the columns of a source, and their types, against strategy and history.
+
+    `new` is without the column of operations, whose type `operation` is.  Raises MergeInputError.
+    """
+    _check_types(new, old or {})
+    check_known(key_of(strategy), new, "primary key")
+    if isinstance(strategy, MergeStrategySnapshot):
+        check_known(strategy.compare_columns or (), new, "compared")
+    if reads_operations(strategy):
+        is_required = isinstance(strategy, MergeStrategyChangelogStream)
+        _check_operation(vocab.operation_type_column, operation, required=is_required)
+
+
+def check_known(names: Sequence[str], columns: Collection[str], role: str) -> None:
+    """Check that the columns that a strategy names are there.  Raises MergeInputError."""
+    for name in names:
+        if name not in columns:
+            near = difflib.get_close_matches(name, columns, n=1)
+            guess = f"did you mean {near[0]!r}? " if near else ""
+            raise MergeInputError(
+                what=f"unknown {role} column {name!r}",
+                why=f"the rows to merge have the columns {', '.join(columns)}",
+                fix=f"{guess}Correct the merge strategy, or give the column in `preprocess`",
+                columns=(name,),
+            )
+
+
+def _check_types(news: Mapping[str, str], olds: Mapping[str, str]) -> None:
+    """Check that columns have the types that they have in the history.  Raises MergeInputError."""
+    for name, kind in olds.items():
+        new = news.get(name)
+        if new is not None and new != kind:
+            raise MergeInputError(
+                what=f"column {name!r} is {new} now and {kind} in the dataset",
+                why="a column keeps its type: rows of both are compared",
+                fix=f"cast it in `preprocess`: CAST({_quoted(name)} AS {kind})",
+                columns=(name,),
+            )
+
+
+def _check_operation(name: str, kind: str | None, *, required: bool) -> None:
+    """Check the type of the operations that a source gives.  Raises MergeInputError."""
+    if kind is None:
+        if required:
+            raise MergeInputError(
+                what=f"the source has no column {name!r}",
+                why=f"ChangelogStream reads from it what each row does: {OPERATIONS}",
+                fix="give the column in the source or in `preprocess`; if rows are only ever "
+                "newest values, use UpsertStream, which needs none",
+                columns=(name,),
+            )
+        return
+    if kind not in _WHOLE and not (kind.startswith("decimal") and kind.endswith(",0)")):
+        raise MergeInputError(
+            what=f"the operation column {name!r} is {kind}",
+            why=OPERATIONS,
+            fix=f"declare it as INT, or convert it in `preprocess`: CASE {name} WHEN 'd' THEN 1 "
+            f"ELSE 0 END AS {name}",
+            columns=(name,),
+        )
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,206 @@
+"""Merging in this process, without Java: sources of every strategy, memory bounded."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import pyarrow as pa
+
+from odfbuild.executors.data.frames import Frame, Repeated
+from odfbuild.executors.engine.arrow.merging.faults import ASKED, checked, taken
+from odfbuild.executors.engine.arrow.merging.past import (
+    condensed_columns,
+    looks_up,
+    near,
+    past_cost,
+)
+from odfbuild.executors.engine.arrow.merging.pieces import PIECE, joined, parted
+from odfbuild.executors.engine.arrow.merging.plain import as_declared, plain_schema, type_text
+from odfbuild.executors.engine.arrow.merging.rules import (
+    check_columns,
+    check_names,
+    history_schema,
+    key_of,
+    needed_history,
+    reads_operations,
+    result_columns,
+)
+from odfbuild.executors.engine.datafusion.merging.relations import (
+    HELD,
+    MEMORY,
+    Relations,
+    in_types,
+    write,
+)
+from odfbuild.executors.engine.datafusion.merging.sides import Sides, Source
+from odfbuild.executors.engine.datafusion.merging.statements import (
+    condensed_text,
+    merge_text,
+    repeated_text,
+)
+from odfbuild.executors.engine.interrupt import StoppedError
+from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
+from odfbuild.odf.events import MergeStrategyLedger
+from odfbuild.odf.schema.arrow import to_arrow
+
+if TYPE_CHECKING:
+    from odfbuild.project.opened import Opened
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_THREADS: Final = 2  # slices that are written at a time
+
+
+class ArrowMerger:
+    """What an Engine does with the rows of sources, in this process; queries are for others.
+
+    `memory` is what the sorts of one merge may take, `held` how many bytes of rows are held in
+    memory and not in files.
+    """
+
+    def __init__(self, *, memory: int = MEMORY, held: int = HELD) -> None:
+        self._memory, self._held = memory, held
+        self._cancelled = threading.Event()
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        """Merge one source frame; `preprocess` was applied to it, if there is any."""
+        return self._ingest(request)
+
+    def ingest_together(
+        self, request: IngestRequest, sources: Sequence[Frame]
+    ) -> tuple[Frame, ...]:
+        """Do what ingests of the sources would, one after the other."""
+        frame = self._ingest(replace(request, source=joined(sources)), by_piece=True)
+        return parted(frame, len(sources))
+
+    def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
+        """Write a shorter history, sorted by key."""
+        in_force = to_arrow(request.in_force)
+        names = condensed_columns(request, in_force)
+        schema = pa.schema([in_force.field(name).with_nullable(True) for name in names])
+        plain = plain_schema(schema)
+        request.into.mkdir()
+        relations = self._relations(request.into)
+        sides = Sides(request.merge, request.vocab, relations, plain, plain)
+        sides.add_history(request.history)
+        rows = relations.batches(condensed_text(sides.merge(names)), plain)
+        path = request.into / "rows.parquet"
+        write(path, schema, (in_types(each, schema) for each in rows))
+        return (path,)
+
+    def spread(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]:
+        """Call a function with each item, two at a time."""
+        with ThreadPoolExecutor(_THREADS, "spread") as pool:
+            return tuple(pool.map(function, items))
+
+    def cancel(self) -> None:
+        """End what runs now between two batches of rows; nothing more begins."""
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """Do nothing: contexts end with their merges."""
+
+    def _ingest(self, request: IngestRequest, *, by_piece: bool = False) -> Frame:
+        strategy, vocab = request.merge, request.vocab
+        source = Source.of(request)
+        check_names(source.schema.names, strategy, vocab)
+        request = self._near(request)
+        relations = self._relations(request.staging)
+        new = {f.name: f.type for f in source.schema if f.name != PIECE}
+        operation = new.pop(vocab.operation_type_column, None)
+        old = _past_schema(request, new)
+        check_columns(
+            strategy,
+            vocab,
+            {name: type_text(kind) for name, kind in new.items()},
+            None if old is None else {f.name: type_text(f.type) for f in old},
+            None if operation is None else type_text(operation),
+        )
+        sides = Sides(strategy, vocab, relations, source.schema, old, source.fine)
+        sides.add_source(source.batches())
+        if old is not None:
+            sides.add_history(request.history)
+        merged = self._merged(request, sides, by_piece=by_piece)
+        declared = as_declared(merged, request.source.schema, first=request.in_force is None)
+        return replace(declared, repeated=merged.repeated, left_out=merged.left_out)
+
+    def _merged(self, request: IngestRequest, sides: Sides, *, by_piece: bool) -> Frame:
+        strategy, vocab, op = request.merge, request.vocab, request.vocab.operation_type_column
+        is_ledger = isinstance(strategy, MergeStrategyLedger)
+        names = result_columns(
+            strategy, vocab, sides.data, None if sides.old is None else sides.old.names
+        )
+        schema = pa.schema([(op, pa.int32()), *((name, sides.kind(name)) for name in names)])
+        if by_piece:
+            schema = schema.append(pa.field(PIECE, pa.int32()))
+        given = schema
+        if reads_operations(strategy):
+            given = schema.append(pa.field(ASKED, sides.operation or pa.int64()))
+        marks = is_ledger and sides.old is not None and self._marks(request)
+        text = merge_text(sides.merge(names, by_piece=by_piece, marks=marks))
+        lost: list[pa.RecordBatch] = []
+        rows = checked(sides.relations.batches(text, given), strategy, vocab)
+        rows = taken((each.select(schema.names) for each in rows), op, lost)
+        frame = sides.relations.collected(rows, schema)
+        if is_ledger and frame.parts:
+            frame = replace(frame, repeated=self._repeated(request, frame))
+        if not lost:
+            return frame
+        left_out = pa.Table.from_batches(lost).select([n for n in schema.names if n != op])
+        return replace(frame, left_out=left_out)
+
+    def _repeated(self, request: IngestRequest, merged: Frame) -> Repeated | None:
+        """Return what is several times among the keys of rows; a key with a null is none."""
+        key = key_of(request.merge)
+        rows = merged.select(key)
+        relations = self._relations(request.staging)
+        sides = Sides(request.merge, request.vocab, relations, rows.schema)
+        sides.add_source(rows.batches())
+        schema = pa.schema([("keys", pa.int64()), ("rows", pa.int64()), *rows.schema])
+        found = relations.batches(repeated_text(sides.merge(key)), schema)
+        for row in pa.Table.from_batches(found, schema).to_pylist():
+            return Repeated(row.pop("keys"), {name: row[name] for name in key}, row.pop("rows"))
+        return None
+
+    def _marks(self, request: IngestRequest) -> bool:
+        """Tell whether a Ledger gives the rows of a query that it leaves out: if they are few."""
+        table = request.source.table
+        return request.preprocess is not None and table is not None and table.nbytes <= self._held
+
+    def _near(self, request: IngestRequest) -> IngestRequest:
+        """Return the request with a history cut down to what its rows may touch, if it is long."""
+        if not looks_up(request) or past_cost(request.history) <= self._held:
+            return request
+        return near(request, request.source) or request
+
+    def _relations(self, staging: Path) -> Relations:
+        self._go_on()
+        return Relations(staging, self._memory, self._held, self._go_on)
+
+    def _go_on(self) -> None:
+        """Raise StoppedError once the engine was cancelled."""
+        if self._cancelled.is_set():
+            raise StoppedError(
+                what="the step was interrupted",
+                why="the run was asked to end",
+                fix="run the same command again",
+            )
+
+
+def open_engine(_: "Opened") -> ArrowMerger:
+    """Return the engine of merges; a project has no settings for it."""
+    return ArrowMerger()
+
+
+def _past_schema(request: IngestRequest, new: Mapping[str, pa.DataType]) -> pa.Schema | None:
+    """Return what the strategy needs of the history, in plain types; None if there is none."""
+    needed = needed_history(request.merge, request.vocab, new)
+    if not needed or not request.history or request.in_force is None:
+        return None
+    return plain_schema(history_schema(needed, to_arrow(request.in_force), new))

@@ -1,0 +1,176 @@
+"""Relations of a merge: rows that statements read, and what these give.
+
+Rows come in plain types (`plain_schema`), by batches; few are held in memory, many in a file of the
+staging folder.  What statements sort goes to disk where it needs more memory than a merge may have.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.analysis import EngineFaultError
+from odfbuild.executors.engine.datafusion.session import session_context
+from odfbuild.texts.redaction import excerpt
+
+MEMORY: Final = 512 << 20
+"""Bytes that the sorts of a merge may take, beside batches on their way."""
+
+HELD: Final = 64 << 20
+"""Bytes of rows that are held in memory; more of them are kept in files."""
+
+_GROUP_ROWS: Final = 1 << 17
+_FEW: Final = 1 << 20  # bytes of rows that DataFusion reads from memory
+
+
+class Relations:
+    """The tables and functions of one merge, and a way to run statements over them.
+
+    `go_on` is called between batches, and raises where the merge shall end.
+    """
+
+    def __init__(self, staging: Path, memory: int, held: int, go_on: Callable[[], None]) -> None:
+        self._context = session_context(memory, spill=True)
+        self._staging, self._held, self._go_on = staging, held, go_on
+        self._functions: dict[tuple[Any, pa.DataType], str] = {}
+        self._refused: list[OdfBuildError] = []
+
+    def add(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Make rows readable by a name."""
+        few, rest = _first(batches, _FEW)
+        if rest is None:
+            self._context.register_record_batches(name, [few or [_empty(schema)]])
+            return
+        path = self._staging / f"{name}-{uuid4().hex}.parquet"
+        write(path, schema, chain(few, rest), compression="none")
+        self._context.register_parquet(name, str(path), schema=schema)
+
+    def name(self, name: str, text: str) -> None:
+        """Make what a statement gives readable by a name."""
+        with self._errors():
+            self._context.register_view(name, self._context.sql(text))
+
+    def function(
+        self, of: Callable[[pa.Array], pa.Array], kind: pa.DataType, gives: pa.DataType
+    ) -> str:
+        """Return the name by which statements call a function of columns of a type."""
+        import datafusion
+
+        name = self._functions.get((of, kind))
+        if name is None:
+            name = self._functions[of, kind] = f"odf_{len(self._functions)}"
+            made = datafusion.udf(self._kept(of), [kind], gives, "immutable", name)
+            self._context.register_udf(made)
+        return name
+
+    def _kept(self, of: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
+        """Return a function that keeps what it raises: DataFusion makes a text of it."""
+
+        def keeping(array: pa.Array) -> pa.Array:
+            try:
+                return of(array)
+            except OdfBuildError as error:
+                self._refused.append(error)
+                raise
+
+        return keeping
+
+    def batches(self, text: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield what a statement gives, in order and in the types of `schema`; one at least."""
+        with self._errors():
+            yield _empty(schema)
+            for each in self._context.sql(text).execute_stream():
+                self._go_on()
+                yield in_types(each.to_pyarrow(), schema)
+
+    def collected(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Frame:
+        """Return rows as a frame: a table of few, a file of many."""
+        few, rest = _first(batches, self._held)
+        if rest is None:
+            return Frame.of(pa.Table.from_batches(few, schema))
+        path = self._staging / f"rows-{uuid4().hex}.parquet"
+        write(path, schema, chain(few, rest))
+        return Frame.at(path, schema=schema)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OdfBuildError:
+            raise
+        except Exception as error:  # DataFusion raises Exception itself, and no class of its own
+            if self._refused:
+                raise self._refused[0] from None
+            raise _failed(str(error)) from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of Rust, and no Exception
+                raise
+            raise _failed(str(error), EngineFaultError) from None
+
+
+def in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a batch, by place, in the types of a schema."""
+    made = [conform(each, f.type) for each, f in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(made, schema=schema)
+
+
+def write(
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], compression: str = "snappy"
+) -> None:
+    """Write rows as a Parquet file that is read once or twice."""
+    with pq.ParquetWriter(
+        path, schema, compression=compression, use_dictionary=False, write_page_checksum=True
+    ) as writer:
+        for table in _tables(batches, schema):
+            writer.write_table(table, row_group_size=_GROUP_ROWS)
+
+
+def _tables(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows as tables that are worth a row group."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GROUP_ROWS or size >= HELD // 2:
+            yield pa.Table.from_batches(held, schema)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _first(
+    batches: Iterable[pa.RecordBatch], most: int
+) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch] | None]:
+    """Return batches of so many bytes, and those that follow; None if these are all."""
+    left, found, size = iter(batches), list[pa.RecordBatch](), 0
+    for batch in left:
+        found.append(batch)
+        size += batch.nbytes
+        if size > most:
+            return found, left
+    return found, None
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _failed(text: str, kind: type[EngineFailedError] = EngineFailedError) -> EngineFailedError:
+    said = excerpt(" ".join(text.split()), 500)
+    full = "No space left" in text
+    return kind(
+        what=f"could not merge the source rows: {said}",
+        why="the folder for temporary files is full" if full else "DataFusion failed",
+        fix="make room there, or name another folder in TMPDIR; then run again"
+        if full
+        else "run the same command again; `engine: {ingest: spark}` merges with Spark",
+    )

@@ -1,0 +1,215 @@
+"""Both sides of a merge as relations: the rows of a source, and what is needed of the history.
+
+They come in plain types.  Columns that are compared have one beside them with comparable values, if
+their own are not equal bit by bit where SQL says that they are equal.
+"""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.frames import Frame, file_batches, opened_file
+from odfbuild.executors.engine.arrow.merging.pieces import PIECE
+from odfbuild.executors.engine.arrow.merging.plain import plain_schema, plain_type
+from odfbuild.executors.engine.arrow.merging.rules import key_of, reads_operations
+from odfbuild.executors.engine.arrow.merging.values import (
+    comparable,
+    comparable_as_stored,
+    comparable_type,
+    event_time_type,
+    event_times,
+    is_comparable,
+    is_fine,
+)
+from odfbuild.executors.engine.datafusion.merging.relations import Relations
+from odfbuild.executors.engine.datafusion.merging.statements import POSITION, Merge, quoted
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+)
+from odfbuild.odf.schema.columns import own_names
+from odfbuild.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The rows of a source in plain types, with the names and event times that a dataset wants.
+
+    `fine` are the columns that may have times finer than milliseconds; `time` is the column of
+    event times that are yet to be made of what the source has.
+    """
+
+    frame: Frame
+    schema: pa.Schema
+    fine: frozenset[str]
+    time: str | None
+
+    @classmethod
+    def of(cls, request: IngestRequest) -> "Source":
+        """Return the source of a request, by the default preprocess if it asks for that."""
+        given, vocab = request.source.schema, request.vocab
+        renamed: Mapping[str, str] = {}
+        if request.infer:
+            operations = reads_operations(request.merge)
+            renamed = own_names(given.names, vocab, operations=operations)
+        time = vocab.event_time_column if request.infer else None
+        fields = []
+        for field in plain_schema(given):
+            name = renamed.get(field.name, field.name)
+            kind = event_time_type(field.type) if name == time else field.type
+            fields.append(pa.field(name, kind))
+        made = zip(given, fields, strict=True)
+        fine = frozenset(new.name for old, new in made if is_fine(old.type))
+        return cls(request.source, pa.schema(fields), fine, time)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order."""
+        for batch in self.frame.batches():
+            columns = [
+                _made(each) if field.name == self.time else conform(each, field.type)
+                for each, field in zip(batch.columns, self.schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _made(times: Any) -> pa.Array:
+    return event_times(conform(times, plain_type(times.type)))
+
+
+class Sides:
+    """The relations `new` and `old` of one merge, and how statements name what is in them.
+
+    `new` and `old` are their columns, the latter None without history; `fine` are the columns of
+    the source whose times count as they will be stored.
+    """
+
+    def __init__(
+        self,
+        strategy: MergeStrategy,
+        vocab: DatasetVocabulary,
+        relations: Relations,
+        new: pa.Schema,
+        old: pa.Schema | None = None,
+        fine: frozenset[str] = frozenset(),
+    ) -> None:
+        self.strategy, self.vocab, self.relations = strategy, vocab, relations
+        self.new, self.old = new, old
+        op = vocab.operation_type_column
+        self.data = tuple(name for name in new.names if name not in {op, PIECE})
+        given = strategy.compare_columns if isinstance(strategy, MergeStrategySnapshot) else None
+        others = [name for name in self.data if name not in key_of(strategy)]
+        self._compared = tuple(given or others)
+        self._fine = frozenset[str]() if given else fine
+
+    @property
+    def operation(self) -> pa.DataType | None:
+        """Return the type of the operations that the source gives, None if it gives none."""
+        op = self.vocab.operation_type_column
+        return self.new.field(op).type if op in self.new.names else None
+
+    def kind(self, name: str) -> pa.DataType:
+        """Return the type of a column of the result."""
+        if name in self.new.names or self.old is None:
+            return self.new.field(name).type
+        return self.old.field(name).type
+
+    def add_source(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Make the rows of the source readable as `new`, with the place of each."""
+        schema = self.new.append(pa.field(POSITION, pa.int64()))
+        self._add("new", schema, _numbered(batches, schema))
+
+    def add_history(self, paths: Sequence[Path]) -> None:
+        """Make the rows of Parquet files readable as `old`, null in columns that one lacks."""
+        assert self.old is not None  # noqa: S101 - who reads a history says what of it
+        self._add("old", self.old, _slices(paths, self.old))
+
+    def merge(
+        self, columns: Sequence[str], *, by_piece: bool = False, marks: bool = False
+    ) -> Merge:
+        """Return what statements are made of; `columns` are those of the result."""
+        return Merge(
+            strategy=self.strategy,
+            vocab=self.vocab,
+            keys=[quoted(each) for each in self._keys().values()],
+            values=self._values(),
+            columns=[quoted(each) for each in columns],
+            compared=self._compared,
+            has_time=self.vocab.event_time_column in self.new.names,
+            has_history=self.old is not None,
+            has_operation=self.operation is not None,
+            by_piece=by_piece,
+            marks=marks,
+        )
+
+    def _add(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        made = [
+            f"{self._function(column, for_key=for_key)}({quoted(column)}) AS {quoted(beside)}"
+            for for_key, found in ((True, self._keys()), (False, self._values()))
+            for column, beside in found.items()
+            if beside != column and column in schema.names
+        ]
+        self.relations.add(f"{name}_rows", schema, batches)
+        self.relations.name(name, f"SELECT {', '.join(('*', *made))} FROM {name}_rows")
+
+    def _function(self, column: str, *, for_key: bool) -> str:
+        of = comparable if for_key or column not in self._fine else comparable_as_stored
+        kind = self.kind(column)
+        return self.relations.function(of, kind, comparable_type(kind))
+
+    def _keys(self) -> Mapping[str, str]:
+        """Return the columns of the key, and where their comparable values are."""
+        return {
+            name: name if is_comparable(self.kind(name)) else f"__odf_key_{at}"
+            for at, name in enumerate(key_of(self.strategy))
+        }
+
+    def _values(self) -> Mapping[str, str]:
+        """Return the other columns that are looked at, and where their comparable values are."""
+        match self.strategy:
+            case MergeStrategyAppend() | MergeStrategyLedger():
+                names: Sequence[str] = [self.vocab.event_time_column]
+            case MergeStrategyChangelogStream():
+                names = ()
+            case _:
+                names = self._compared
+        return {
+            name: name
+            if is_comparable(self.kind(name)) and name not in self._fine
+            else f"__odf_value_{name}"
+            for name in names
+            if name in self.new.names
+        }
+
+
+def _numbered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the place of each row as last column."""
+    at = 0
+    for batch in batches:
+        places = pa.array(range(at, at + batch.num_rows), pa.int64())
+        yield pa.RecordBatch.from_arrays([*batch.columns, places], schema=schema)
+        at += batch.num_rows
+
+
+def _slices(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with opened_file(path) as file:
+            there = set(file.schema_arrow.names)
+            names = [name for name in schema.names if name in there]
+            for batch in file_batches(file, names):
+                columns = [
+                    conform(batch.column(each.name), each.type)
+                    if each.name in there
+                    else pa.nulls(batch.num_rows, each.type)
+                    for each in schema
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)

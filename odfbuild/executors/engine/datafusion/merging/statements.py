@@ -1,0 +1,282 @@
+"""Merge strategies as one SQL statement each: windows over the union of history and source.
+
+`new` holds the rows of a source, numbered, `old` what a strategy needs of the history.  Rows of one
+key are put behind each other, those of the history first.  So each row sees what was before it, and
+gives at most one row of the result:
+
+    Append           every row, op 0
+    Ledger           a row behind which there is no other of its key; the history is piece -1
+    Snapshot         a state without a new row goes (1), a new row without a state comes (0), and
+                     two that differ are a correction (2, 3)
+    UpsertStream     the same with the last new row of each key, but that states stay without one
+    ChangelogStream  every row as it stands, with its own op
+
+`odfbuild.executors.engine.spark.ingest.merge` says in which order they go.
+"""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+from collections.abc import Mapping, Sequence
+from typing import Final, assert_never
+
+from odfbuild.executors.engine.arrow.merging.faults import (
+    ASKED,
+    LEFT_OUT,
+    NO_KEY,
+    NO_OPERATION,
+    NO_TIME,
+    TWICE,
+)
+from odfbuild.executors.engine.arrow.merging.pieces import PIECE
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+)
+from odfbuild.values import dataclass
+
+POSITION: Final = "__odf_pos"
+_SIDE: Final = "__odf_side"  # 0 the history, 1 the source
+_ROWS: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """One merge: names of columns, all quoted but those of `values`.
+
+    `keys` are comparable values of the key; `values` has by name what holds comparable values of a
+    column, which is that column for most.  `columns` are those of the result, `compared` those that
+    tell whether a row changed.  `has_time` and `has_operation` tell what the source gives, `marks`
+    that a Ledger gives the rows that it leaves out as well.
+    """
+
+    strategy: MergeStrategy
+    vocab: DatasetVocabulary
+    keys: Sequence[str]
+    values: Mapping[str, str]
+    columns: Sequence[str]
+    compared: Sequence[str]
+    has_time: bool
+    has_history: bool
+    has_operation: bool
+    by_piece: bool
+    marks: bool
+
+    @property
+    def op(self) -> str:
+        return quoted(self.vocab.operation_type_column)
+
+    @property
+    def time(self) -> str:
+        return quoted(self.vocab.event_time_column)
+
+    @property
+    def without_key(self) -> str:
+        """Return the test for a row of which a part of the key is null."""
+        return f"({' OR '.join(f'{each} IS NULL' for each in self.keys)})"
+
+    def by_key(self, *then: str) -> str:
+        """Return the order of rows by their key, then by others."""
+        return ", ".join([*(f"{each} ASC NULLS FIRST" for each in self.keys), *then])
+
+    def window(self, *then: str, rows: str = _ROWS) -> str:
+        """Return the window of the rows of one key, in the order of others."""
+        return f"(PARTITION BY {', '.join(self.keys)} ORDER BY {self.by_key(*then)} {rows})"
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL text."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def merge_text(merge: Merge) -> str:
+    """Return the statement that merges `new` into `old`."""
+    match merge.strategy:
+        case MergeStrategyAppend():
+            return _appended(merge, "new")
+        case MergeStrategyLedger():
+            return _ledger(merge)
+        case MergeStrategySnapshot():
+            return _paired(merge, "new", _SNAPSHOT.format(without_key=merge.without_key))
+        case MergeStrategyUpsertStream():
+            return _upserted(merge)
+        case MergeStrategyChangelogStream():
+            return _changelog(merge)
+        case _:
+            assert_never(merge.strategy)
+
+
+def state_text(merge: Merge) -> str:
+    """Return the query of the current state: the last row of each key, unless it takes one back."""
+    offset = quoted(merge.vocab.offset_column)
+    return (
+        f"SELECT * FROM (SELECT *, lead({offset}) OVER {merge.window(offset)} AS __odf_later "
+        f"FROM old) WHERE __odf_later IS NULL AND {merge.op} NOT IN (1, 2)"
+    )
+
+
+def condensed_text(merge: Merge) -> str:
+    """Return the statement of a shorter history, in the order of keys."""
+    columns = ", ".join(merge.columns)
+    if isinstance(merge.strategy, MergeStrategyLedger):
+        return (
+            f"SELECT {columns} FROM (SELECT *, lag(1) OVER {merge.window()} AS __odf_again "
+            f"FROM old WHERE NOT {merge.without_key}) WHERE __odf_again IS NULL "
+            f"ORDER BY {merge.by_key()}"
+        )
+    return f"SELECT {columns} FROM ({state_text(merge)}) ORDER BY {merge.by_key()}"
+
+
+def repeated_text(merge: Merge) -> str:
+    """Return the statement of the first key that is several times in `new`, and of how many are."""
+    columns = ", ".join(merge.columns)
+    first = ", ".join(f"first_value({each}) AS {each}" for each in merge.columns)
+    keys = {f"__odf_k{at}": each for at, each in enumerate(merge.keys)}
+    named = ", ".join(f"{each} AS {name}" for name, each in keys.items())
+    return (
+        f"SELECT count(*) OVER () AS keys, rows, {columns} FROM ("
+        f"SELECT count(*) AS rows, {first}, {named} FROM new WHERE NOT {merge.without_key} "
+        f"GROUP BY {', '.join(merge.keys)}) WHERE rows > 1 ORDER BY {', '.join(keys)} LIMIT 1"
+    )
+
+
+def _appended(merge: Merge, rows: str, op: str = "0") -> str:
+    piece = (quoted(PIECE),) if merge.by_piece else ()
+    time = merge.values.get(merge.vocab.event_time_column)
+    by_time = (f"{quoted(time)} ASC NULLS FIRST",) if merge.has_time and time is not None else ()
+    return (
+        f"SELECT CAST({op} AS INT) AS {merge.op}, {', '.join((*merge.columns, *piece))} "
+        f"FROM {rows} ORDER BY {', '.join((*piece, *by_time, quoted(POSITION)))}"
+    )
+
+
+def _ledger(merge: Merge) -> str:
+    """Keep the rows of the first piece that has their key; a null is nobody's key."""
+    if not merge.has_history and not merge.by_piece:
+        return _appended(merge, "new")
+    piece, keys = quoted(PIECE), ", ".join(merge.keys)
+    old = f"SELECT {keys}, -1 AS {piece} FROM old UNION ALL BY NAME " if merge.has_history else ""
+    new = f"SELECT *{'' if merge.by_piece else f', 0 AS {piece}'} FROM new"
+    rows = (
+        f"(SELECT *, min({piece}) OVER {merge.window(piece)} AS __odf_first FROM ({old}{new})) "
+        f"WHERE {piece} >= 0"
+    )
+    is_taken = f"(__odf_first = {piece} OR {merge.without_key})"
+    if merge.marks:
+        return _appended(merge, rows, f"CASE WHEN {is_taken} THEN 0 ELSE {LEFT_OUT} END")
+    return _appended(merge, f"{rows} AND {is_taken}")
+
+
+_SNAPSHOT: Final = f"""
+  WHEN {_SIDE} = 1 AND {{without_key}} THEN {NO_KEY}
+  WHEN __odf_before = 1 OR ({_SIDE} = 1 AND __odf_after = 1) THEN {TWICE}
+  WHEN {_SIDE} = 0 AND __odf_after IS NULL THEN 1"""
+_UPSERT: Final = f"""
+  WHEN {_SIDE} = 1 AND {{without_key}} THEN {NO_KEY}
+  WHEN {_SIDE} = 1 AND __odf_wrong THEN {NO_OPERATION}
+  WHEN {_SIDE} = 0 AND __odf_after IS NULL THEN NULL
+  WHEN {_SIDE} = 0 AND __odf_next_asked = 1 THEN 1
+  WHEN {_SIDE} = 1 AND {ASKED} = 1 THEN NULL"""
+
+
+def _paired(merge: Merge, new: str, cases: str, asked: str | None = None) -> str:
+    """Return the statement that compares the state of each key with its new row.
+
+    `cases` are the operations that do not depend on whether the two differ; `asked` is a column of
+    the operations that the source gives.
+    """
+    side, at = _SIDE, quoted(POSITION)
+    window = merge.window(side, at)
+    others = [
+        f"CASE {side} WHEN 0 THEN lead({quoted(value)}) OVER {window} "
+        f"ELSE lag({quoted(value)}) OVER {window} END AS {quoted(f'__odf_other_{name}')}"
+        for name, value in ((name, merge.values[name]) for name in merge.compared)
+    ]
+    beside = [
+        f"lag({side}) OVER {window} AS __odf_before",
+        f"lead({side}) OVER {window} AS __odf_after",
+        *(() if asked is None else (f"lead({asked}) OVER {window} AS __odf_next_asked",)),
+        *others,
+    ]
+    old = f"SELECT 0 AS {side}, *, 0 AS {at} FROM ({state_text(merge)}) UNION ALL BY NAME "
+    rows = f"{old if merge.has_history else ''}SELECT 1 AS {side}, * FROM {new}"
+    columns = (*merge.columns, *(() if asked is None else (asked,)))
+    return f"""
+SELECT CAST(__odf_does AS INT) AS {merge.op}, {", ".join(columns)} FROM (SELECT *, CASE {cases}
+  WHEN {side} = 1 AND __odf_before IS NULL THEN 0
+  WHEN {_differs(merge)} THEN 2 + {side} END AS __odf_does
+  FROM (SELECT *, {", ".join(beside)} FROM ({rows})))
+WHERE __odf_does IS NOT NULL ORDER BY {merge.by_key(side, at)}"""
+
+
+def _differs(merge: Merge) -> str:
+    """Return the change test: null-safe; an event time counts only where the new row has one."""
+    tests = []
+    for name in merge.compared:
+        value, other = quoted(merge.values[name]), quoted(f"__odf_other_{name}")
+        test = f"({value} IS DISTINCT FROM {other})"
+        if name == merge.vocab.event_time_column:
+            fresh = f"CASE {_SIDE} WHEN 0 THEN {other} ELSE {value} END"
+            test = f"({fresh} IS NOT NULL AND {test})"
+        tests.append(test)
+    return " OR ".join(tests) or "false"
+
+
+def _upserted(merge: Merge) -> str:
+    """Return the statement of UpsertStream: the last row of each key, and faulty ones, count."""
+    asked = merge.op if merge.has_operation else "0"
+    is_wrong = _is_wrong(merge.op) if merge.has_operation else "false"
+    later = f"lead({quoted(POSITION)}) OVER {merge.window(quoted(POSITION))}"
+    last = (
+        f"(SELECT * FROM (SELECT *, {asked} AS {ASKED}, {is_wrong} AS __odf_wrong, "
+        f"{later} AS __odf_later FROM new) "
+        f"WHERE __odf_later IS NULL OR (__odf_wrong AND NOT {merge.without_key}))"
+    )
+    return _paired(merge, last, _UPSERT.format(without_key=merge.without_key), ASKED)
+
+
+def _changelog(merge: Merge) -> str:
+    columns = ", ".join(merge.columns)
+    is_timeless = f"{merge.op} IN (1, 2) AND {merge.time} IS NULL" if merge.has_time else "false"
+    return f"""
+SELECT CASE
+    WHEN {merge.without_key} THEN {NO_KEY}
+    WHEN {_is_wrong(merge.op)} THEN {NO_OPERATION}
+    WHEN {is_timeless} THEN {NO_TIME}
+    ELSE CAST({merge.op} AS INT)
+  END AS {merge.op}, {columns}, {merge.op} AS {ASKED}
+FROM {_timed(merge)} ORDER BY {merge.by_key(quoted(POSITION))}"""
+
+
+def _timed(merge: Merge) -> str:
+    """Return the new rows, with looked up event times if they have none.
+
+    What a row takes back is the last row of its key.  If that is in the input too, then its event
+    time is not known yet, and both get the same when they are stored; else the history has it.
+    """
+    if merge.has_time or not merge.has_history:
+        return "new"
+    side, at, keys = _SIDE, quoted(POSITION), ", ".join(merge.keys)
+    before = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    rows = (
+        f"SELECT 0 AS {side}, 0 AS {at}, {keys}, {merge.time} AS __odf_known "
+        f"FROM ({state_text(merge)}) UNION ALL BY NAME SELECT 1 AS {side}, * FROM new"
+    )
+    beside = (
+        f"first_value(__odf_known) OVER {merge.window(side, at)} AS __odf_of_state, "
+        f"max(CASE WHEN {merge.op} IN (0, 3) THEN 1 ELSE 0 END) "
+        f"OVER {merge.window(side, at, rows=before)} AS __odf_earlier"
+    )
+    return (
+        f"(SELECT *, CASE WHEN {merge.op} IN (1, 2) AND coalesce(__odf_earlier, 0) = 0 "
+        f"THEN __odf_of_state END AS {merge.time} "
+        f"FROM (SELECT *, {beside} FROM ({rows})) WHERE {side} = 1)"
+    )
+
+
+def _is_wrong(op: str) -> str:
+    return f"({op} IS NULL OR {op} NOT BETWEEN 0 AND 3)"

@@ -1,0 +1,1 @@
+"""Merges in this process: vectors, agreement with Spark, memory."""
