@@ -123,6 +123,8 @@ def _print_table(found: Sequence[_Standing]) -> None:
             sys.stdout.write(printable(f"  {each.alias} has {line}") + "\n")
     if any(each.passed for each in found):
         sys.stdout.write("  What to do with files that are not read: odfbuild drift\n")
+    if any(each.applied is not None and each.applied.failed for each in found):
+        sys.stdout.write("  What failed, and in which run: odfbuild runs\n")
 
 
 def _to_seconds(time: Timestamp) -> str:

@@ -32,7 +32,8 @@ def told(run: Inside, *selectors: str) -> dict[str, dict[str, Any]]:
 
 def column(run: Inside, name: str) -> dict[str, str]:
     """Return what a column of the table has for each dataset."""
-    heading, _, *lines, _ = run("status").out.splitlines()
+    heading, _, *lines = run("status").out.splitlines()
+    lines = [line for line in lines if len(line.split()) > 2 and not line.startswith(" ")]
     names, cells = heading.split(), [line.replace(" rows", "_rows").split() for line in lines]
     return {line[0]: line[names.index(name)] for line in cells}
 
@@ -43,9 +44,11 @@ def results(run: Inside) -> dict[str, str]:
 
 def test_how_the_last_apply_left_a_dataset_is_told(run: Inside, project: Path) -> None:
     assert results(run) == {"out": "ok", "src": "ok"}
+    assert "odfbuild runs" not in run("status").out
     lay_out(project, {"data/2.csv": BAD})
     assert run("apply", "--yes").code == 1
     assert results(run) == {"out": "ok", "src": "failed"}
+    assert "What failed, and in which run: odfbuild runs\n" in run("status").out
 
 
 def test_who_is_changing_a_dataset_is_told_while_they_do(run: Inside, project: Path) -> None:
