@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from odfbuild.app.inspection import arguments
 from odfbuild.app.inspection.views import NoDataError, ViewOptions, view_of
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import AddData, ExecuteTransform
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from odfbuild.app.inspection.arguments import Moment
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.state.chain.dataset import Dataset
 
@@ -34,7 +36,7 @@ class BuiltDataset:
     @classmethod
     def of(cls, project: Opened, name: str) -> BuiltDataset:
         """Return a dataset by its name.  Raises StateError when there is none."""
-        find_dataset(project, name)
+        find_dataset(project, arguments.text("name", name))
         return cls(project, str(find_name(project, name)))
 
     @property
@@ -113,8 +115,8 @@ class BuiltDataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
-        as_at: str | datetime | date | None = None,
-        as_of: str | datetime | date | None = None,
+        as_at: Moment = None,
+        as_of: Moment = None,
         key: Sequence[str] = (),
         current: bool = True,
     ) -> pa.Table:
@@ -128,8 +130,8 @@ class BuiltDataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
-        as_at: str | datetime | date | None = None,
-        as_of: str | datetime | date | None = None,
+        as_at: Moment = None,
+        as_of: Moment = None,
         key: Sequence[str] = (),
         current: bool = True,
     ) -> pa.RecordBatchReader:
@@ -141,17 +143,20 @@ class BuiltDataset:
         """
         from odfbuild.app.inspection.uuids import with_uuids_in_batches
 
-        asked = options(as_at=as_at, as_of=as_of, key=key, log=not current)
+        asked = arguments.view_options(as_at=as_at, as_of=as_of, key=key, current=current)
+        chosen = None if columns is None else arguments.names("columns", columns)
         view = view_of(self.project, self.name, asked)
-        check_columns(self.name, columns, view.columns().names)
-        reader = view.reader(columns, where)
-        schema, batches = with_uuids_in_batches(reader.schema, reader, view.uuids, as_text=False)
+        check_columns(self.name, chosen, view.columns().names)
+        reader = view.reader(chosen, arguments.condition(where, view.columns()))
+        rows = evaluated(reader)
+        schema, batches = with_uuids_in_batches(reader.schema, rows, view.uuids, as_text=False)
         return _reader(schema, batches)
 
-    def last(self, rows: int) -> pa.Table:
+    def last(self, rows: int | None = 10) -> pa.Table:
         """Return the last rows that stand, in the order in which they came."""
-        asked = options(as_at=None, as_of=None, key=(), log=False)
-        return view_of(self.project, self.name, asked).last(rows)
+        most = arguments.count("rows", rows)
+        view = view_of(self.project, self.name, ViewOptions())
+        return view.last(most) if most is not None else self.read()
 
     def history(self) -> pa.Table:
         """Return the blocks, oldest first: number, hash, time, event, records and watermark."""
@@ -244,27 +249,23 @@ def check_columns(name: str, asked: Sequence[str] | None, known: Sequence[str]) 
         )
 
 
+def evaluated(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows; what a condition makes of one that it cannot look at is an error of its own."""
+    import pyarrow as pa
+
+    from odfbuild.errors import UsageRefusedError
+
+    try:
+        yield from rows
+    except pa.ArrowException as error:
+        raise UsageRefusedError(
+            what=f"where: {str(error).splitlines()[0]}",
+            why="the condition was worked out for each row, and fails for one of them",
+            fix="leave out rows for which it cannot be worked out, or read without it",
+        ) from None
+
+
 def _reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     import pyarrow as pa
 
     return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def options(
-    *,
-    as_at: str | datetime | date | None,
-    as_of: str | datetime | date | None,
-    key: Sequence[str],
-    log: bool,
-) -> ViewOptions:
-    """Return what a view is asked for, given times as they are written in Python."""
-    return ViewOptions(at=_text(as_at), of=_text(as_of), log=log, key=tuple(key))
-
-
-def _text(given: str | datetime | date | None) -> str | None:
-    """Return a time as the command line takes it; of a time without a zone it is that of UTC."""
-    if given is None or isinstance(given, str):
-        return given
-    if not isinstance(given, datetime):
-        return given.isoformat()
-    return given.isoformat() if given.tzinfo is not None else f"{given.isoformat()}Z"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odfbuild.app.inspection import arguments
 from odfbuild.project import opened
 from odfbuild.project.opened import Opened
 from odfbuild.sql.text.steps import DATAFUSION
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from odfbuild.app.inspection.arguments import Moment
     from odfbuild.app.inspection.built_dataset import BuiltDataset
 
 
@@ -39,8 +40,8 @@ class DataProject(Opened):
         self,
         sql: str,
         *,
-        as_at: str | datetime | date | None = None,
-        as_of: str | datetime | date | None = None,
+        as_at: Moment = None,
+        as_of: Moment = None,
         key: Sequence[str] = (),
         log: bool = False,
         engine: str = DATAFUSION,
@@ -53,14 +54,15 @@ class DataProject(Opened):
         `read`; `limit` is the greatest number of rows.  Raises ProjectErrors and InvalidQueryError
         for what is wrong with the text, EngineFailedError where the engine fails.
         """
-        from odfbuild.app.inspection.built_dataset import options
         from odfbuild.app.inspection.question import Question, answered
         from odfbuild.app.inspection.uuids import with_uuids_in_batches
         from odfbuild.planner.queries import copied_uuids
 
-        question = Question(sql, engine=engine)
-        views = question.views(self, options(as_at=as_at, as_of=as_of, key=key, log=log))
-        with answered(self, question, views, limit) as frame:
+        question = Question(arguments.text("sql", sql), engine=arguments.text("engine", engine))
+        asked = arguments.view_options(as_at=as_at, as_of=as_of, key=key, current=not log)
+        most = arguments.count("limit", limit)
+        views = question.views(self, asked)
+        with answered(self, question, views, most) as frame:
             inputs = {name: (view.schema, view.uuids) for name, view in views.items()}
             uuids = copied_uuids(question.steps, inputs)
             schema, batches = with_uuids_in_batches(
@@ -87,9 +89,11 @@ def open_project(
 
     Without a directory it is looked for from the working directory upwards.
     """
+    if directory is not None and not isinstance(directory, Path):
+        directory = Path(arguments.text("directory", directory))
     found = opened.open_project(
-        None if directory is None else Path(directory),
-        target=target,
+        directory,
+        target=None if target is None else arguments.text("target", target),
         variables=variables,
         vars_files=vars_files,
         lock_timeout=lock_timeout,
@@ -103,8 +107,8 @@ def read(
     project: Opened | Path | str | None = None,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
-    as_at: str | datetime | date | None = None,
-    as_of: str | datetime | date | None = None,
+    as_at: Moment = None,
+    as_of: Moment = None,
     key: Sequence[str] = (),
     current: bool = True,
 ) -> pa.Table:

@@ -28,9 +28,9 @@ class DatasetPage:
 
     def html(self) -> str:
         """Return the facts, the columns with the last rows, and the neighbours."""
-        about = "" if self.description is None else f"<p>{escape(self.description)}</p>"
+        about = "" if self.description is None else f"<p>{_shown(self.description)}</p>"
         return (
-            f"<div><p><b>{escape(self.name)}</b>: {escape(', '.join(self.facts))}</p>{about}"
+            f"<div><p><b>{_shown(self.name)}</b>: {_shown(', '.join(self.facts))}</p>{about}"
             f"{self._rows()}{_drawing(self.name, self.edges)}</div>"
         )
 
@@ -38,7 +38,7 @@ class DatasetPage:
         if not self.columns:
             return "<p>It has no rows yet.</p>"
         heads = "".join(
-            f"<th>{escape(name)}<br><small>{escape(kind)}</small></th>"
+            f"<th>{_shown(name)}<br><small>{_shown(kind)}</small></th>"
             for name, kind in self.columns.items()
         )
         body = "".join(
@@ -51,10 +51,15 @@ class DatasetPage:
         )
 
 
+def _shown(text: str) -> str:
+    """Return a text as HTML, with control and format characters as escapes."""
+    return escape("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "<i>null</i>"
-    return escape(excerpt(str(value), _LONGEST))
+    return _shown(excerpt(str(value), _LONGEST))
 
 
 # The picture of the neighbours
@@ -98,7 +103,7 @@ def _svg(chosen: str, levels: Sequence[Sequence[str]], inputs: Mapping[str, Sequ
     boxes = "".join(_box(name, *place, chosen=name == chosen) for name, place in places.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
-        f'aria-label="Datasets before and after {escape(chosen)}" '
+        f'aria-label="Datasets before and after {_shown(chosen)}" '
         f'style="font: 12px sans-serif; color: inherit">{lines}{boxes}</svg>'
     )
 
@@ -117,8 +122,8 @@ def _box(name: str, x: int, y: int, *, chosen: bool) -> str:
     shown = name if len(name) <= _LETTERS else f"...{name[3 - _LETTERS :]}"
     weight = "bold" if chosen else "normal"
     return (
-        f'<g><title>{escape(name)}</title><rect x="{x}" y="{y}" width="{_WIDE}" height="{_HIGH}" '
+        f'<g><title>{_shown(name)}</title><rect x="{x}" y="{y}" width="{_WIDE}" height="{_HIGH}" '
         f'rx="4" fill="none" stroke="currentColor" stroke-width="{2 if chosen else 1}"/>'
         f'<text x="{x + 8}" y="{y + 17}" fill="currentColor" font-weight="{weight}">'
-        f"{escape(shown)}</text></g>"
+        f"{_shown(shown)}</text></g>"
     )

@@ -123,18 +123,18 @@ class DatasetView:
     ) -> pa.RecordBatchReader:
         """Return the rows in order, a batch at a time: some columns, those that a condition keeps.
 
-        No more of the slices is read than it takes, unless rows have to be replayed.  Raises as
-        `batches` does, while it is read.
+        Columns that are not asked for are not read, unless rows have to be replayed.  Nor are row
+        groups for which a condition cannot hold, unless there are floating-point numbers: the
+        statistics of files know nothing of NaN.  Raises as `batches` does, while it is read.
         """
         import pyarrow.dataset as ds
 
-        files = self.files()
-        names = None if columns is None else list(columns)
-        if files is not None:
+        files, whole = self.files(), self.columns()
+        names = whole.names if columns is None else list(columns)
+        if files is not None and (where is None or not any(map(_has_floats, whole.types))):
             return files.scanner(names, filter=where).to_reader()
-        return ds.Scanner.from_batches(
-            self.batches(), schema=self.columns(), columns=names, filter=where
-        ).to_reader()
+        rows = self.batches() if files is None else (each for each in files.scanner().to_reader())
+        return ds.Scanner.from_batches(rows, schema=whole, columns=names, filter=where).to_reader()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order in which they came.
@@ -174,6 +174,12 @@ class DatasetView:
             rows -= sum(batch.num_rows for batch in newer)
             found = [*newer, *found]
         return pa.Table.from_batches(found, self.columns())
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_floats(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_floating(kind))
 
 
 def _last(batches: Iterable[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:

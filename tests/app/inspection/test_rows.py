@@ -4,7 +4,7 @@ import operator
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +131,6 @@ def test_what_is_not_there_is_named(project: odfbuild.DataProject) -> None:
     assert "'k'" in lacking.value.fix
     with pytest.raises(OdfBuildError, match="not a point in time"):
         project.dataset("log").read(as_of="yesterday")
-    with pytest.raises(UsageRefusedError, match="do not go together"):
-        project.dataset("log").read(as_of="2024-01-01", current=False)
 
 
 def test_it_is_found_from_the_working_directory(
@@ -153,3 +151,51 @@ def test_nothing_of_spark_is_imported(built: Path) -> None:
     command = [sys.executable, "-c", text, str(built)]
     found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
     assert found.stdout == "{'n': [3]}\n[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"columns": "k"}, "columns is 'k'"),
+        ({"columns": {"k": 1}}, "columns is a dict"),
+        ({"columns": [1]}, "columns is 1"),
+        ({"columns": 5}, "columns is 5"),
+        ({"key": "k", "as_of": "2024-01-01"}, "key is 'k'"),
+        ({"key": None}, "key is None"),
+        ({"key": ["k"]}, "key without as_of"),
+        ({"as_at": 5}, "as_at is 5"),
+        ({"as_of": True}, "as_of is True"),
+        ({"as_of": b"2024"}, "as_of is a bytes"),
+        ({"as_of": "2024-01-01", "current": False}, "as_of does not go with the changelog"),
+        ({"where": "v > 1"}, "where is 'v > 1'"),
+        ({"where": pc.field("nope") > 1}, "No match for FieldRef"),
+        ({"where": pc.field("k") > 1}, "where: Function 'greater'"),
+        ({"where": pc.field("v")}, "must evaluate to bool"),
+        ({"where": pc.scalar(1) / (pc.field("v") - 5) > 0}, "where: divide by zero"),
+        ({"name": 5}, "name is 5"),
+        ({"project": 5}, "directory is 5"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], says: str, built: Path) -> None:
+    given = {"name": "acme.stock", "project": built, **arguments}
+    with pytest.raises(UsageRefusedError) as found:
+        odfbuild.read(**given)
+    assert says in found.value.what
+    assert found.value.fix
+
+
+def test_columns_may_come_from_anything_in_an_order(project: odfbuild.DataProject) -> None:
+    log = project.dataset("log")
+    wanted = log.read(["v", "k"]).to_pylist()
+    assert log.read(each for each in ("v", "k")).to_pylist() == wanted  # type: ignore[arg-type]
+    assert log.last(2).to_pylist() == log.read().to_pylist()[-2:]
+    with pytest.raises(UsageRefusedError, match="rows is -1"):
+        log.last(-1)
+
+
+def test_instants_of_all_zones_are_times(project: odfbuild.DataProject) -> None:
+    stock = project.dataset("acme.stock")
+    odd = timezone(timedelta(seconds=30))
+    assert stock.read(as_of=datetime(2024, 1, 2, 0, 0, 30, tzinfo=odd)).num_rows == 1
+    with pytest.raises(UsageRefusedError, match="as_of is a datetime"):
+        stock.read(as_of=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))

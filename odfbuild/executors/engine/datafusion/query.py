@@ -1,7 +1,7 @@
 """Ad hoc queries in DataFusion: views of datasets, the text as it is, rows in memory or in a file.
 
-A view whose slices have the columns of its schema and only append is scanned: the columns and the
-rows that the question asks for are read, a batch at a time.  All other views are replayed first.
+Of a view the columns that the text may name are read, and all rows: what decides about rows is the
+engine alone, as Arrow and the statistics of Parquet files know other rules for NaN and null.
 """
 
 from collections import Counter
@@ -38,15 +38,11 @@ def answer(request: QueryRequest) -> Frame:
     Raises InvalidQueryError for the text and what it does with the data, InvalidChangelogError of
     a dataset that cannot be replayed, EngineFailedError where memory does not do.
     """
-    context = QueryContext(spill=True, clock=True)
-    for name, view in request.views.items():
-        files = view.files()
-        if files is None:
-            context.add(name, _replayed(view))
-        else:
-            context.scan(name, files)
     statement = QueryStep(None, request.text, engine=DATAFUSION).statement
     assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
+    context = QueryContext(spill=True, clock=True)
+    for name, view in request.views.items():
+        context.add(name, _rows(view, _named(statement, view.columns().names)))
     frame = context.query(statement.sent)
     names = columns(frame).names
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
@@ -59,15 +55,24 @@ def answer(request: QueryRequest) -> Frame:
     return _gathered(frame if request.limit is None else frame.limit(request.limit), request)
 
 
-def _replayed(view: DatasetView) -> pa.Table:
-    """Return the rows of a view.  Raises EngineFailedError when they are more than fit."""
+def _named(statement: DataFusionStatement, columns: list[str]) -> list[str]:
+    """Return the columns that a text may read, one at least: all, if there is any star in it."""
+    words = {each.text for each in statement.tokens}
+    if "*" in words or "natural" in {each.lower() for each in words}:
+        return columns
+    return [each for each in columns if each in words] or columns[:1]
+
+
+def _rows(view: DatasetView, columns: list[str]) -> pa.Table:
+    """Return columns of a view.  Raises EngineFailedError when they are more than fit."""
+    reader = view.reader(columns)
     found, size = [], 0
-    for batch in view.batches():
+    for batch in reader:
         found.append(batch)
         size += batch.nbytes
         if size > MEMORY:
             raise too_large("read the dataset")
-    return pa.Table.from_batches(found, view.columns())
+    return pa.Table.from_batches(found, reader.schema)
 
 
 def _gathered(frame: "datafusion.DataFrame", request: QueryRequest) -> Frame:

@@ -20,7 +20,6 @@ from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     import datafusion
-    import pyarrow.dataset as ds
 
 MEMORY: Final = 2 << 30
 """Bytes that a query may take beside the rows that it is given."""
@@ -79,12 +78,6 @@ class QueryContext:
         quoted = _quoted(name)
         self._context.deregister_table(quoted)
         self._context.register_record_batches(quoted, [batches or [empty]])
-
-    def scan(self, name: str, files: "ds.Dataset") -> None:
-        """Make files readable by a name: no more than what a query asks for is read of them."""
-        quoted = _quoted(name)
-        self._context.deregister_table(quoted)
-        self._context.register_dataset(quoted, files)
 
     def name(self, name: str, frame: "datafusion.DataFrame") -> None:
         """Make what a query gives readable by a name."""
