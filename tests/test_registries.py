@@ -17,7 +17,7 @@ from odfbuild.executors.ingest.fetch.request import Request, SourceAnswer
 from odfbuild.executors.ingest.fetch.source import Fetched, fetch
 from odfbuild.odf.events import FetchStepUrl
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.select.sources import URL_SCHEMES, SourceKind, UrlScheme, kind_of_url
+from odfbuild.planner.select.url_schemes import URL_SCHEMES, SourceKind, UrlScheme, kind_of_url
 from odfbuild.project.config.engines import ENGINES, RegisteredEngine
 from odfbuild.project.config.repositories import (
     SCHEMES,
@@ -33,7 +33,7 @@ from tests.test_layers import MODULES, PACKAGE, name_of, nodes_of
 
 NOW = Timestamp.parse("2026-01-01T00:00:00Z")
 LISTS = {
-    "planner/select/sources.py": set(URL_SCHEMES),
+    "planner/select/url_schemes.py": set(URL_SCHEMES),
     "project/config/repositories.py": set(SCHEMES),
     "project/config/engines.py": set(ENGINES),
 }

@@ -135,8 +135,8 @@ def _recorded(
                 merges=merges(plan),
             )
         if any(isinstance(step.work, Append) for step in plan.steps):
-            from odfbuild.app.plan.column_errors import refused_by_engine
             from odfbuild.app.plan.planned_definitions import planned_definitions
+            from odfbuild.app.plan.query_errors import refused_by_engine
 
             states = project.workspace.states()
             asked = planned_definitions(plan, states) if declared is None else declared

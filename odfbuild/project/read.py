@@ -18,9 +18,9 @@ from odfbuild.project.files import Home, UnreadableError
 from odfbuild.project.files.places import FoundAgain
 from odfbuild.project.fingerprint import project_files
 from odfbuild.project.second_process import in_halves
-from odfbuild.project.template import Templates
-from odfbuild.project.template.generate import Item, NameText, expand, name_of
+from odfbuild.project.template.generator_items import Item, NameText, expand, name_of
 from odfbuild.project.template.rendered import RenderedSource
+from odfbuild.project.template.templates import Templates
 from odfbuild.project.yaml import Document, Include, read_source
 from odfbuild.project.yaml.places import KeyPath, PlaceFinder, SourceText
 from odfbuild.texts.suggest import did_you_mean

@@ -30,7 +30,7 @@ from odfbuild.repositories.smart.messages import (
 )
 from odfbuild.serve.frames import Frames, HungUpError, LateError
 from odfbuild.serve.interval import BlockInterval, NoIntervalError, block_interval
-from odfbuild.serve.settings import ServerLimits
+from odfbuild.serve.limits import ServerLimits
 from odfbuild.state.chain.dataset import Dataset, NotInChainError, holds
 
 _SHORT: Final = 1 << 16  # characters of a message without a list

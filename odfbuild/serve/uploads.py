@@ -21,7 +21,7 @@ from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.protocol import ObjectFile
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.settings import ServerLimits
+from odfbuild.serve.limits import ServerLimits
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odfbuild.sql.findings import Reason
-from odfbuild.sql.functions import REFUSED
+from odfbuild.sql.spark_functions import REFUSED
 from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS
 
 FORBIDDEN = {**REFUSED, "identifier": Reason.ENVIRONMENT}

@@ -105,14 +105,14 @@ class Query:
     @cached_property
     def versioned(self) -> frozenset[str]:
         """Return the tables whose versions the query reads."""
-        from odfbuild.sql.text.temporal import tables_of
+        from odfbuild.sql.text.as_of_joins import tables_of
 
         return frozenset(table for step in self.steps for table in tables_of(step.statement))
 
     @cached_property
     def read_plainly(self) -> frozenset[str]:
         """Return the tables that the query reads otherwise than by their versions."""
-        from odfbuild.sql.text.temporal import read_plainly
+        from odfbuild.sql.text.as_of_joins import read_plainly
 
         return frozenset[str]().union(*(read_plainly(step.statement) for step in self.steps))
 

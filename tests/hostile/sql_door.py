@@ -39,7 +39,7 @@ from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.launch import spark_home
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.sql.analysis.facts import diagnostics, examine
-from odfbuild.sql.functions import ALLOWED, REFUSED
+from odfbuild.sql.spark_functions import ALLOWED, REFUSED
 from odfbuild.sql.text.steps import QueryStep
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, PROGRAMS, READS

@@ -19,7 +19,7 @@ from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.repositories.smart import messages as m
 from odfbuild.repositories.smart.archive import pack
 from odfbuild.repositories.smart.messages import decode_answer, decode_reason, encode
-from odfbuild.serve.settings import ServerLimits
+from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.tokens import TokenFile
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace

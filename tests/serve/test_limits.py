@@ -21,8 +21,8 @@ from odfbuild.repositories.protocol import LARGEST_ATTESTATION
 from odfbuild.repositories.smart import messages as m
 from odfbuild.repositories.smart.client import SmartDataset
 from odfbuild.repositories.smart.messages import encode
+from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.process.connections import LARGE, LARGE_RATE, LargeMessages
-from odfbuild.serve.settings import ServerLimits
 from odfbuild.state.workspace import Workspace
 from tests.serve.copies import made, push
 from tests.support.servers.datasets import DatasetServer, serving_datasets

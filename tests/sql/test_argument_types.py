@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.argument_types import TAKEN
 from odfbuild.sql.columns import columns_of
-from odfbuild.sql.functions import ALLOWED
+from odfbuild.sql.spark_functions import ALLOWED
 from odfbuild.sql.text.steps import QueryStep
 from tests.sql.spark_types import OPERATORS
 

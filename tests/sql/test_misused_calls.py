@@ -9,7 +9,7 @@ from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.analysis.typed_findings import typed_findings
 from odfbuild.sql.arities import ARITIES
 from odfbuild.sql.findings import words
-from odfbuild.sql.functions import ALLOWED
+from odfbuild.sql.spark_functions import ALLOWED
 from odfbuild.sql.text.steps import QueryStep
 
 FORMS = (

@@ -13,17 +13,17 @@ from odfbuild.odf.events import (
     TimeUnit,
     TransformSql,
 )
+from odfbuild.sql.analysis.as_of_joins import column_problems
 from odfbuild.sql.analysis.engine_revisions import RevisionFault, affected
 from odfbuild.sql.analysis.facts import diagnostics, examine
 from odfbuild.sql.analysis.keys.key_columns import key_columns
-from odfbuild.sql.analysis.temporal import column_problems
 from odfbuild.sql.analysis.windows import longest_wait, waits
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.columns.output import ColumnRef
 from odfbuild.sql.findings import Reason
+from odfbuild.sql.text.as_of_joins import as_of, as_of_joins, read_plainly
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.steps import QueryStep, steps_of
-from odfbuild.sql.text.temporal import as_of, as_of_joins, read_plainly
 
 DUE = "LEFT SEMI JOIN (SELECT 1) ON {} <= timestamp_millis(7L)"
 MET = (

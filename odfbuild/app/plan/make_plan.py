@@ -277,8 +277,8 @@ def _refused(
     """Return what is wrong with the definitions that a plan would append; most append none."""
     if not plan.refused and not any(isinstance(step.work, Append) for step in plan.steps):
         return {}
-    from odfbuild.app.plan.column_errors import refused_by_engine, refused_definitions
     from odfbuild.app.plan.file_columns import refused_files
+    from odfbuild.app.plan.query_errors import refused_by_engine, refused_definitions
 
     current = _renamed(project, loaded.declared, current)
     found = dict(refused_definitions(loaded, plan, current))

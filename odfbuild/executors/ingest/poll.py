@@ -20,7 +20,6 @@ from odfbuild.errors import Diagnostic, EngineError, InternalError, Level, OdfBu
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import EMPTY_INPUT, InputNotes, Round, Site
 from odfbuild.executors.engine.interrupt import Enough, StoppedError
-from odfbuild.executors.engine.lost_race import ATTEMPTS
 from odfbuild.executors.ingest.cache_forever import is_settled
 from odfbuild.executors.ingest.commit import InputCommit, Intake, Receiver, add, add_together
 from odfbuild.executors.ingest.fetch.download import sweep
@@ -45,6 +44,7 @@ from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.planner.plan.policy import AS_USUAL, EmptyInputs, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.lost_race import ATTEMPTS
 from odfbuild.state.disabled import DisabledSourceError, is_disabled
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import hiding

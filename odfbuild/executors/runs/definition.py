@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from odfbuild.errors import StateError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import Round, Site
-from odfbuild.executors.engine.lost_race import until_committed
 from odfbuild.executors.engine.protocol import (
     IngestRequest,
     TransformInputFrame,
@@ -48,6 +47,7 @@ from odfbuild.planner.plan import Append, Based
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.lost_race import until_committed
 from odfbuild.state.workspace import AliasTakenError
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from odfbuild.executors.data.retractions import check_retractions
 from odfbuild.executors.data.seal import Sealed, schema_events, seal, staged_files
 from odfbuild.executors.engine.context import InputNotes, Round, Site, held_back
 from odfbuild.executors.engine.cut_times import times_cut
-from odfbuild.executors.engine.lost_race import until_committed
 from odfbuild.executors.engine.protocol import (
     Engine,
     TransformInputFrame,
@@ -56,6 +55,7 @@ from odfbuild.planner.staleness import InputNow, diverged, why_stale
 from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.state.chain.lost_race import until_committed
 from odfbuild.state.memory.empty_steps import keep_empty_step
 from odfbuild.values import dataclass
 

@@ -23,8 +23,8 @@ from odfbuild.planner.plan import Append, Move, Plan
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.select.methods import Selectable
 from odfbuild.planner.select.select import SelectionGraph
-from odfbuild.planner.select.sources import SourceKind, kind_of_url
 from odfbuild.planner.select.tree import StateFlag
+from odfbuild.planner.select.url_schemes import SourceKind, kind_of_url
 from odfbuild.values import dataclass
 
 _NONE: frozenset[StateFlag] = frozenset()

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.changes import ChangeClass
-from odfbuild.planner.select.sources import SourceKind
 from odfbuild.planner.select.tree import By, Method, StateFlag
+from odfbuild.planner.select.url_schemes import SourceKind
 from odfbuild.texts.suggest import Suggestions
 from odfbuild.values import dataclass
 

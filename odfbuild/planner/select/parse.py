@@ -17,7 +17,6 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import is_name
 from odfbuild.planner.plan.changes import ChangeClass
-from odfbuild.planner.select.sources import SourceKind
 from odfbuild.planner.select.tree import (
     AllOf,
     AnyOf,
@@ -34,6 +33,7 @@ from odfbuild.planner.select.tree import (
     Without,
     atoms,
 )
+from odfbuild.planner.select.url_schemes import SourceKind
 from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 

@@ -32,7 +32,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.schema.types import type_name, unhashable
-from odfbuild.planner.select.sources import URL_SCHEMES
+from odfbuild.planner.select.url_schemes import URL_SCHEMES
 from odfbuild.project.checks.containers import check_container
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.read_steps import check_read

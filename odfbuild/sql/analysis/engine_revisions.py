@@ -16,9 +16,9 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import loses_zeros
 from odfbuild.sql.analysis.keys.group_names import is_misread
 from odfbuild.sql.analysis.keys.keyed import QueryParts
+from odfbuild.sql.text.as_of_joins import tables_of
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
-from odfbuild.sql.text.temporal import tables_of
 
 _REVISION = re.compile(r"\+odfbuild\.(\d+)")
 _MENDED = 2

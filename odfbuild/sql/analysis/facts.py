@@ -175,7 +175,7 @@ def order_findings(
 def _version_findings(number: int, step: QueryStep) -> Iterator[QueryFinding]:
     if "system_time" not in step.text.lower():
         return
-    from odfbuild.sql.analysis.temporal import join_problems
+    from odfbuild.sql.analysis.as_of_joins import join_problems
 
     yield from join_problems(number, step.statement, step.temporal)
 
@@ -184,7 +184,7 @@ def _table_findings(steps: Sequence[QueryStep], known: Collection[str]) -> Itera
     keys = steps[0].temporal if steps else ()
     if not keys:
         return
-    from odfbuild.sql.analysis.temporal import table_problems
+    from odfbuild.sql.analysis.as_of_joins import table_problems
 
     yield from table_problems(keys, known, len(steps))
 

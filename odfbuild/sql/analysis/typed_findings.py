@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odfbuild.odf.events import DataSchema
+from odfbuild.sql.analysis.as_of_joins import column_problems
 from odfbuild.sql.analysis.facts import order_findings
 from odfbuild.sql.analysis.sums import Summand, sums_of
-from odfbuild.sql.analysis.temporal import column_problems
 from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.steps import QueryStep

@@ -18,10 +18,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from odfbuild.sql.text.as_of_joins import as_of_joins
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Name
 from odfbuild.sql.text.statement import Statement, Token
-from odfbuild.sql.text.temporal import as_of_joins
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:

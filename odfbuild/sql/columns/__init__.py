@@ -21,10 +21,10 @@ from odfbuild.sql.columns.output import (
 )
 from odfbuild.sql.columns.relations import Relations
 from odfbuild.sql.datafusion import is_datafusion
+from odfbuild.sql.text.as_of_joins import as_of_joins, missing
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
-from odfbuild.sql.text.temporal import as_of_joins, missing
 from odfbuild.sql.text.types import Interval, as_stored
 from odfbuild.values import dataclass
 

@@ -38,7 +38,7 @@ from odfbuild.sql.columns.types import (
     wider,
 )
 from odfbuild.sql.forbidden import FORBIDDEN
-from odfbuild.sql.functions import ALLOWED
+from odfbuild.sql.spark_functions import ALLOWED
 from odfbuild.sql.text import types
 from odfbuild.sql.text.shape import (
     Call,

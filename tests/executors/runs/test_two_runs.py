@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.lost_race import ATTEMPTS
 from odfbuild.executors.engine.protocol import IngestRequest, TransformWork
 from odfbuild.executors.runs.definition import StalePlanError
 from odfbuild.executors.runs.report import Done, Failed
@@ -27,6 +26,7 @@ from odfbuild.odf.events import (
 from odfbuild.planner.declared import Declared
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.lost_race import ATTEMPTS
 from tests.planner.builders import declare, derivative
 from tests.support.engines import FakeEngine
 from tests.support.workshop import Watcher, Workshop, ledger

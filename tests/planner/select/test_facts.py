@@ -26,8 +26,8 @@ from odfbuild.planner.make_plan import make_plan, project_hash
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.plan.policy import Traits
 from odfbuild.planner.select.facts import facts_of, selection_graph
-from odfbuild.planner.select.sources import SourceKind
 from odfbuild.planner.select.tree import StateFlag
+from odfbuild.planner.select.url_schemes import SourceKind
 from tests.planner.builders import (
     Chain,
     dataset_id,

@@ -13,8 +13,8 @@ from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.select.methods import Selectable
 from odfbuild.planner.select.parse import SelectorError, parse_selector
 from odfbuild.planner.select.select import Fact, Selected, SelectionGraph, choose, needs, select
-from odfbuild.planner.select.sources import SourceKind
 from odfbuild.planner.select.tree import StateFlag
+from odfbuild.planner.select.url_schemes import SourceKind
 
 INPUTS: Mapping[str, str] = {
     "eur": "",

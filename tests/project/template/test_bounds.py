@@ -7,7 +7,7 @@ import pytest
 
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.files import Home
-from odfbuild.project.template import Templates
+from odfbuild.project.template.templates import Templates
 from odfbuild.project.yaml.places import SourceText
 
 BIG = "{% set big = 'ab' * 400000 %}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.load import Project, load_project
-from odfbuild.project.template import generate
+from odfbuild.project.template import generator_items
 from tests.project.templated import NAMED, SETTINGS, UNNAMED, described, lay_out
 
 Facts = dict[str, tuple[str | None, str | None]]
@@ -152,7 +152,7 @@ def test_different_findings_at_one_place_are_counted(tmp_path: Path) -> None:
 def test_more_items_than_anybody_means_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generate, "MAX_ITEMS", 3)
+    monkeypatch.setattr(generator_items, "MAX_ITEMS", 3)
     for generator in (
         {"for_each": dict.fromkeys("abcd", 1)},
         {"matrix": {"m": [1, 2], "n": [1, 2]}},

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.files import Home
 from odfbuild.project.load import load_project
-from odfbuild.project.template import Templates
 from odfbuild.project.template.rendered import Piece, RenderedSource, Rendering
+from odfbuild.project.template.templates import Templates
 from odfbuild.project.yaml.places import SourceText
 from tests.project.templated import NAMED, SETTINGS, described, lay_out
 

@@ -14,7 +14,7 @@ from odfbuild.state.workspace import Workspace
 
 __all__ = ["DatasetServer", "serving_datasets"]
 
-_LIMITS = "from odfbuild.serve.settings import ServerLimits; ServerLimits.__init__.__kwdefaults__"
+_LIMITS = "from odfbuild.serve.limits import ServerLimits; ServerLimits.__init__.__kwdefaults__"
 _PROGRAM = "from odfbuild.cli.main import program; program()"
 
 

@@ -159,7 +159,7 @@ def _checked(
 
         found += engine_findings(project, loaded.declared, wanted, broken)
     else:
-        from odfbuild.app.plan.column_errors import column_findings
+        from odfbuild.app.plan.query_errors import column_findings
 
         lock = read_lock(project.root)
         problems = column_findings(loaded.declared, states, lock, wanted, broken=broken)

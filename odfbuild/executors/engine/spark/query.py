@@ -20,8 +20,8 @@ from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.versions import in_force, logged
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.sql.text.as_of_joins import FROM, ROW, TO
 from odfbuild.sql.text.edits import CarriedText
-from odfbuild.sql.text.temporal import FROM, ROW, TO
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

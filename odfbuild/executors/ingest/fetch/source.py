@@ -57,7 +57,7 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
-from odfbuild.planner.select.sources import URL_SCHEMES
+from odfbuild.planner.select.url_schemes import URL_SCHEMES
 from odfbuild.values import dataclass
 from odfbuild.version import __version__
 

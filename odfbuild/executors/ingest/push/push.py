@@ -12,7 +12,6 @@ from typing import Final
 from odfbuild.errors import EngineError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import InputNotes, Site
-from odfbuild.executors.engine.lost_race import until_committed
 from odfbuild.executors.ingest.commit import Intake, Receiver, add
 from odfbuild.executors.ingest.media import PushFormat, format_of_file, read_as, unpacking
 from odfbuild.executors.ingest.prepare import DamagedArchiveError, prepare
@@ -27,6 +26,7 @@ from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.lost_race import until_committed
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass

@@ -15,7 +15,7 @@ from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.findings import Reason
-from odfbuild.sql.functions import ALLOWED
+from odfbuild.sql.spark_functions import ALLOWED
 from odfbuild.sql.text.shape import Call, Select
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep

@@ -19,7 +19,7 @@ from odfbuild.executors.engine.analysis import PlacedQueryError
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED
 from odfbuild.executors.engine.spark.errors import SentQuery, place_of
 from odfbuild.sql.findings import Reason
-from odfbuild.sql.functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
+from odfbuild.sql.spark_functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 

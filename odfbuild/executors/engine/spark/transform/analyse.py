@@ -23,8 +23,8 @@ from odfbuild.executors.engine.spark.transform.versions import in_force, time_of
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.analysis.windows import closing
+from odfbuild.sql.text.as_of_joins import as_of, tables_of, versions_view
 from odfbuild.sql.text.edits import CarriedText, edited
-from odfbuild.sql.text.temporal import as_of, tables_of, versions_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

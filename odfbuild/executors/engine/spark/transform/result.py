@@ -37,8 +37,8 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.types import is_optional
 from odfbuild.sql.analysis.windows import closing
+from odfbuild.sql.text.as_of_joins import as_of, tables_of, versions_view
 from odfbuild.sql.text.edits import edited
-from odfbuild.sql.text.temporal import as_of, tables_of, versions_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

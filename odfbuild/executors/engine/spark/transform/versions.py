@@ -27,7 +27,7 @@ from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.changelog import GONE, ChangelogReplay
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.odf.events import DatasetVocabulary
-from odfbuild.sql.text.temporal import FROM, ROW, TO
+from odfbuild.sql.text.as_of_joins import FROM, ROW, TO
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

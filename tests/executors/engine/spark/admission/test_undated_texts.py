@@ -15,7 +15,7 @@ from odfbuild.executors.engine.spark.admission import ClockError, admitted
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.sql.functions import ALLOWED
+from odfbuild.sql.spark_functions import ALLOWED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

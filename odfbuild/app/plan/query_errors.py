@@ -557,7 +557,7 @@ def _no_function(
 ) -> Diagnostic:
     from difflib import get_close_matches
 
-    from odfbuild.sql.functions import ALLOWED
+    from odfbuild.sql.spark_functions import ALLOWED
 
     at = None if function.place is None else _query_place(function.step, function.place)
     near = get_close_matches(function.name, sorted(ALLOWED), n=1, cutoff=0.75)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.sql.findings import QueryFinding, Reason
+from odfbuild.sql.text.as_of_joins import AsOf, as_of_joins, missing
 from odfbuild.sql.text.shape import (
     Column,
     Derived,
@@ -30,7 +31,6 @@ from odfbuild.sql.text.shape import (
 )
 from odfbuild.sql.text.statement import Statement
 from odfbuild.sql.text.steps import Keys
-from odfbuild.sql.text.temporal import AsOf, as_of_joins, missing
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema
