@@ -30,7 +30,7 @@ _TESTS = itertools.count()
 
 
 _LIMITS = {"slow": 4 * 3_600, "spark": 900}
-_FILES = 300  # open at once: beyond, the garbage is collected
+_FILES = 300  # opened since the last collection of garbage: beyond, there is another one
 _BUILT_ONCE = ("tests/real/",)
 _LONG = tuple(
     f"tests/{each}"
@@ -114,8 +114,16 @@ def _few_open_files() -> Iterator[None]:
     A command that ends with its process leaves its index to the collection of garbage.
     """
     yield
-    if sum(1 for _ in Path("/dev/fd").iterdir()) > _FILES:
+    if _count_open_files() > _LEFT_OPEN[0] + _FILES:
         gc.collect()
+        _LEFT_OPEN[0] = _count_open_files()
+
+
+_LEFT_OPEN = [0]  # files that the last collection of garbage left open
+
+
+def _count_open_files() -> int:
+    return sum(1 for _ in Path("/dev/fd").iterdir())
 
 
 @pytest.fixture(autouse=True)

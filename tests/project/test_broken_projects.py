@@ -20,7 +20,9 @@ Golden = Callable[[Path, str], None]
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
-_HEAD = re.compile(r"(?:(?P<place>\S.*?): )?error\[(?P<code>[a-z0-9-]+|ODF\d{3})\]: \S.*")
+_HEAD = re.compile(
+    r"(?:(?P<place>\S.*?): )?(?:error|warning)\[(?P<code>[a-z0-9-]+|ODF\d{3})\]: \S.*"
+)
 _PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+)(?: \[[^\]]+\])?")
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

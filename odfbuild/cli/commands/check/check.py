@@ -28,7 +28,7 @@ from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.formats.check import CheckOutput, CheckReport, report_text
 from odfbuild.cli.problems import all_problems
 from odfbuild.cli.terminal.streams import as_it_is
-from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, merged
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, by_place, merged
 from odfbuild.planner.exclusion import plannable
 from odfbuild.project.checks.secrets import literal_secrets
 from odfbuild.project.config.project_file import find_project
@@ -119,7 +119,15 @@ def _found(
         report = _checked(project, rest, selectors, locked=False, engine=False)
     except OdfBuildError:
         return found
-    return tuple(merged((*found, *report.found)))
+    known = set(map(_matter, found))
+    more = (each for each in report.found if _matter(each) not in known)
+    return tuple(sorted((*found, *merged(more)), key=by_place))
+
+
+def _matter(found: Diagnostic) -> tuple[object, ...]:
+    """Return what tells findings apart: their place, or what they say where they have none."""
+    place = by_place(found)
+    return (found.code, *(place if found.span is None else place[:3]))
 
 
 def _prefix(root: Path) -> str:
@@ -170,7 +178,7 @@ def _checked(
     outdated = _outdated(project, loaded, wanted, everything=everything) if locked else None
     return CheckReport(
         datasets=len(wanted),
-        found=tuple(sorted(found, key=_by_place)),
+        found=tuple(sorted(found, key=by_place)),
         outdated=outdated,
     )
 
@@ -224,10 +232,3 @@ def _outdated(
         return (*package_differences(project.root, project.config, lock), *found)
     selected = {str(alias) for alias in wanted}
     return tuple(each for each in found if each.name in selected)
-
-
-def _by_place(found: Diagnostic) -> tuple[str, int, int, str]:
-    span = found.span
-    return (
-        ("", 0, 0, found.what) if span is None else (span.file, span.line, span.column, found.what)
-    )

@@ -35,6 +35,7 @@ _PINNED: Final = {
     "datafusion.catalog.information_schema": "false",
 }
 _BATCH: Final = 8192
+_SORTS: Final = 64  # the part of the memory that each sort keeps to merge what it spilled
 
 
 def session_context(memory: int, *, spill: bool) -> "datafusion.SessionContext":
@@ -43,7 +44,8 @@ def session_context(memory: int, *, spill: bool) -> "datafusion.SessionContext":
 
     runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
     runtime = runtime.with_disk_manager_os() if spill else runtime.with_disk_manager_disabled()
-    config = datafusion.SessionConfig(dict(_PINNED)).with_target_partitions(1)
+    reserved = {"datafusion.execution.sort_spill_reservation_bytes": str(memory // _SORTS)}
+    config = datafusion.SessionConfig({**_PINNED, **reserved}).with_target_partitions(1)
     config = config.with_default_catalog_and_schema("odf", "odf")
     return datafusion.SessionContext(config, runtime)
 
