@@ -28,7 +28,6 @@ _PINNED: Final = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
     "datafusion.sql_parser.dialect": "generic",
     "datafusion.execution.time_zone": "+00:00",
-    "datafusion.execution.batch_size": "8192",
     "datafusion.execution.collect_statistics": "true",
     "datafusion.execution.parquet.schema_force_view_types": "false",
     "datafusion.optimizer.repartition_sorts": "false",
@@ -44,8 +43,11 @@ def session_context(memory: int, *, spill: bool) -> "datafusion.SessionContext":
 
     runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
     runtime = runtime.with_disk_manager_os() if spill else runtime.with_disk_manager_disabled()
-    reserved = {"datafusion.execution.sort_spill_reservation_bytes": str(memory // _SORTS)}
-    config = datafusion.SessionConfig({**_PINNED, **reserved}).with_target_partitions(1)
+    by_memory = {
+        "datafusion.execution.sort_spill_reservation_bytes": str(memory // _SORTS),
+        "datafusion.execution.batch_size": str(max(512, min(_BATCH, memory >> 15))),
+    }
+    config = datafusion.SessionConfig({**_PINNED, **by_memory}).with_target_partitions(1)
     config = config.with_default_catalog_and_schema("odf", "odf")
     return datafusion.SessionContext(config, runtime)
 
