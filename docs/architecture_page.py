@@ -9,7 +9,7 @@ __all__ = ["architecture_page"]
 
 _PACKAGE = Path(__file__).parent.parent / "odfbuild"
 _FACES = frozenset({_PACKAGE / "__init__.py", _PACKAGE / "app" / "__init__.py"})
-_SMALL = frozenset({"errors", "texts", "values", "version"})
+_SMALL = frozenset({"errors", "texts", "values"})
 
 
 def architecture_page(page: Path, mark: str) -> str:
@@ -22,7 +22,7 @@ def architecture_page(page: Path, mark: str) -> str:
         "## Imports\n\n"
         "An arrow leads from who imports to what is imported. An arrow that other arrows lead\n"
         "along is left out, as are the modules that all others use: `errors`, `texts`,\n"
-        "`values`, `version`.\n\n"
+        "and `values`.\n\n"
         f"```mermaid\nflowchart TD\n{drawing}\n```\n\n"
         f"## Rooms\n\n{rooms}\n"
     )

@@ -114,7 +114,7 @@ def sbom_text() -> str:
 
 def version_of_this_project() -> str:
     """Return the version that stands in the package."""
-    found = re.search(r'__version__ = "(.+?)"', (_TOP / "odfbuild/version.py").read_text("utf-8"))
+    found = re.search(r'__version__ = "(.+?)"', (_TOP / "odfbuild/__init__.py").read_text("utf-8"))
     assert found is not None  # noqa: S101 - hatchling reads it from there, too
     return found[1]
 

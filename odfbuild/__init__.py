@@ -13,7 +13,7 @@ What a name stands for is imported when it is first used, because starting fast 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.version import __version__
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from odfbuild.app import Pusher, apply, find_dataset, push

@@ -86,7 +86,7 @@ def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
         records=of["records"],
         head=Multihash.parse(told["head"]),
         repeated=of["outcome"] == "repeated",
-        told=InputNotes(of["bad_rows"], of["bad_rows_file"], _drifted(of["drift"])),
+        notes=InputNotes(of["bad_rows"], of["bad_rows_file"], _drifted(of["drift"])),
     )
 
 

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
+from odfbuild import __version__
 from odfbuild.cli.arguments.command import ProjectGroup
 from odfbuild.cli.commands import REGISTRY
 from odfbuild.cli.loader import commands_of
@@ -21,7 +22,6 @@ from odfbuild.cli.terminal.console import as_usual
 from odfbuild.cli.terminal.signals import ended_by, heed_no_more, heeding
 from odfbuild.cli.terminal.streams import end_early, failure, open_streams, reader_is_gone
 from odfbuild.errors import OdfBuildError
-from odfbuild.version import __version__
 
 
 class SystemFailedError(OdfBuildError):

@@ -5,12 +5,12 @@ be shown again after the dataset went on.  Where that gives up blocks, it has to
 """
 
 from odfbuild.repositories.signatures.attestation import verified_attestation
+from odfbuild.repositories.signatures.delegation_lists import withdrawn_by
 from odfbuild.repositories.signatures.trust import (
     UnsignedHeadError,
     UnsignedUndoError,
     UntrustedKeyError,
 )
-from odfbuild.serve.delegations import withdrawn_by
 from odfbuild.serve.smart_push import PushedHead
 from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset

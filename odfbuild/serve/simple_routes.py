@@ -22,8 +22,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.protocol import LARGEST_ATTESTATION
 from odfbuild.repositories.signatures.attestation import better_attestation, verified_attestation
 from odfbuild.repositories.signatures.delegation import withdrawn_of
+from odfbuild.repositories.signatures.delegation_lists import keep_delegations
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.delegations import keep_delegations
 from odfbuild.serve.served import Served
 from odfbuild.serve.tokens import TokenScope
 from odfbuild.serve.uploads import PUSH_HEADER

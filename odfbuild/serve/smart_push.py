@@ -24,6 +24,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.intake import Arrival, missing_files, put_in_place, receive_blocks
 from odfbuild.repositories.protocol import LARGEST_ATTESTATION, SeedOverwriteError
 from odfbuild.repositories.signatures.attestation import verified_attestation
+from odfbuild.repositories.signatures.delegation_lists import keep_delegations
 from odfbuild.repositories.signatures.trust import UnsignedUndoError
 from odfbuild.repositories.smart.archive import UnsafeArchiveError, unpack
 from odfbuild.repositories.smart.messages import (
@@ -58,7 +59,6 @@ from odfbuild.repositories.smart.messages import (
 )
 from odfbuild.repositories.smart.refusals import DivergedIntervalError
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.delegations import keep_delegations
 from odfbuild.serve.frames import Frames, HungUpError, LateError
 from odfbuild.serve.served import Served
 from odfbuild.serve.uploads import OpenPush

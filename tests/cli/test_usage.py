@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.version import __version__
+from odfbuild import __version__
 from tests.support.projects import odfbuild, shell
 
 WRONG = {

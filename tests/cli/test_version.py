@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.version import __version__
+from odfbuild import __version__
 from tests.support.process.within import Within
 from tests.support.projects import probe
 

@@ -34,10 +34,8 @@ def names(argument: str, given: object) -> tuple[str, ...]:
     return found
 
 
-def count(argument: str, given: object) -> int | None:
-    """Return a number of rows, or None for all."""
-    if given is None:
-        return None
+def count(argument: str, given: object) -> int:
+    """Return a number of rows."""
     if isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 1 << 62:
         raise _refused(argument, given, "it is how many rows are wanted", "give 1 or more")
     return given

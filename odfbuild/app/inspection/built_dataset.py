@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from odfbuild.app.inspection import arguments
 from odfbuild.app.inspection.views import NoDataError, ViewOptions, view_of
+from odfbuild.errors import UsageRefusedError
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.project.opened import Opened, find_dataset, find_name
+from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -141,22 +143,24 @@ class BuiltDataset:
         UsageRefusedError for a time that is none or a column that is not there, DamagedDataError,
         LostDataError and FaultyRowsError where the rows are not what the chain records.
         """
+        import pyarrow as pa
+
         from odfbuild.app.inspection.uuids import with_uuids_in_batches
 
         asked = arguments.view_options(as_at=as_at, as_of=as_of, key=key, current=current)
         chosen = None if columns is None else arguments.names("columns", columns)
         view = view_of(self.project, self.name, asked)
-        check_columns(self.name, chosen, view.columns().names)
-        reader = view.reader(chosen, arguments.condition(where, view.columns()))
-        rows = evaluated(reader)
+        check_columns(self.name, chosen or (), view.columns().names)
+        condition = arguments.condition(where, view.columns())
+        reader = view.reader(chosen, condition)
+        rows = reader if condition is None else evaluated(reader)
         schema, batches = with_uuids_in_batches(reader.schema, rows, view.uuids, as_text=False)
-        return _reader(schema, batches)
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def last(self, rows: int | None = 10) -> pa.Table:
+    def last(self, rows: int = 10) -> pa.Table:
         """Return the last rows that stand, in the order in which they came."""
-        most = arguments.count("rows", rows)
         view = view_of(self.project, self.name, ViewOptions())
-        return view.last(most) if most is not None else self.read()
+        return view.last(arguments.count("rows", rows))
 
     def history(self) -> pa.Table:
         """Return the blocks, oldest first: number, hash, time, event, records and watermark."""
@@ -235,12 +239,9 @@ def _inputs(chain: Dataset, names: Mapping[DatasetId, str]) -> Iterator[str]:
         yield names.get(ref, str(ref)) if isinstance(ref, DatasetId) else str(ref)
 
 
-def check_columns(name: str, asked: Sequence[str] | None, known: Sequence[str]) -> None:
+def check_columns(name: str, asked: Sequence[str], known: Sequence[str]) -> None:
     """Raise UsageRefusedError for a column that the rows do not have."""
-    from odfbuild.errors import UsageRefusedError
-    from odfbuild.texts.suggest import did_you_mean
-
-    lacking = next((each for each in asked or () if each not in known), None)
+    lacking = next((each for each in asked if each not in known), None)
     if lacking is not None:
         raise UsageRefusedError(
             what=f"'{name}' has no column '{lacking}'",
@@ -253,8 +254,6 @@ def evaluated(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows; what a condition makes of one that it cannot look at is an error of its own."""
     import pyarrow as pa
 
-    from odfbuild.errors import UsageRefusedError
-
     try:
         yield from rows
     except pa.ArrowException as error:
@@ -263,9 +262,3 @@ def evaluated(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             why="the condition was worked out for each row, and fails for one of them",
             fix="leave out rows for which it cannot be worked out, or read without it",
         ) from None
-
-
-def _reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    import pyarrow as pa
-
-    return pa.RecordBatchReader.from_batches(schema, batches)

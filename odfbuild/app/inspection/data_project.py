@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,24 +43,26 @@ class DataProject(Opened):
         as_at: Moment = None,
         as_of: Moment = None,
         key: Sequence[str] = (),
-        log: bool = False,
+        current: bool = True,
         engine: str = DATAFUSION,
         limit: int | None = None,
     ) -> pa.Table:
         """Return the answer to one SELECT over datasets by name.
 
         Names with dots stand in double quotes, or in backticks for `engine="spark"`, which starts
-        Java.  `as_at`, `as_of`, `key` and `log` say which rows of every dataset are meant, as of
-        `read`; `limit` is the greatest number of rows.  Raises ProjectErrors and InvalidQueryError
-        for what is wrong with the text, EngineFailedError where the engine fails.
+        Java.  `as_at`, `as_of`, `key` and `current` say which rows of every dataset are meant, as
+        of `read`; `limit` is the greatest number of rows.  Raises ProjectErrors and
+        InvalidQueryError for what is wrong with the text, EngineFailedError where the engine fails.
         """
+        import pyarrow as pa
+
         from odfbuild.app.inspection.question import Question, answered
         from odfbuild.app.inspection.uuids import with_uuids_in_batches
         from odfbuild.planner.queries import copied_uuids
 
         question = Question(arguments.text("sql", sql), engine=arguments.text("engine", engine))
-        asked = arguments.view_options(as_at=as_at, as_of=as_of, key=key, current=not log)
-        most = arguments.count("limit", limit)
+        asked = arguments.view_options(as_at=as_at, as_of=as_of, key=key, current=current)
+        most = None if limit is None else arguments.count("limit", limit)
         views = question.views(self, asked)
         with answered(self, question, views, most) as frame:
             inputs = {name: (view.schema, view.uuids) for name, view in views.items()}
@@ -68,13 +70,7 @@ class DataProject(Opened):
             schema, batches = with_uuids_in_batches(
                 frame.schema, frame.batches(), uuids, as_text=False
             )
-            return _table(batches, schema)
-
-
-def _table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_batches(batches, schema)
+            return pa.Table.from_batches(batches, schema)
 
 
 def open_project(
@@ -120,8 +116,9 @@ def read(
     (an expression of `pyarrow.compute.field`) leaves out, no more is read than it takes.  Raises
     StateError when there is no such dataset, and as `BuiltDataset.read` does.
     """
-    if not isinstance(project, DataProject):
-        project = open_project(project.root if isinstance(project, Opened) else project)
-    return project.dataset(name).read(
+    from odfbuild.app.inspection.built_dataset import BuiltDataset
+
+    found = project if isinstance(project, Opened) else open_project(project)
+    return BuiltDataset.of(found, name).read(
         columns, where, as_at=as_at, as_of=as_of, key=key, current=current
     )

@@ -96,17 +96,18 @@ class Question:
         """Yield what is wrong with the question, each at its place."""
         from odfbuild.sql.analysis.facts import diagnostics
 
-        for each, told in zip(facts.about(*_REFUSED), diagnostics(facts, _REFUSED), strict=True):
-            place = each.place
-            what = told.what.removesuffix(f" (line {place.line}, column {place.column})")
-            found = replace(told, what=what, span=self._span(place))
-            match each.reason:
-                case Reason.UNKNOWN_INPUT if each.hint != each.name:
-                    yield self._unknown(found, each.name, known)
+        problems = diagnostics(facts, _REFUSED)
+        for finding, problem in zip(facts.about(*_REFUSED), problems, strict=True):
+            place = finding.place
+            what = problem.what.removesuffix(f" (line {place.line}, column {place.column})")
+            placed = replace(problem, what=what, span=self._span(place))
+            match finding.reason:
+                case Reason.UNKNOWN_INPUT if finding.hint != finding.name:
+                    yield self._unknown(placed, finding.name, known)
                 case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
-                    yield replace(found, why="a question reads datasets, and nothing else")
+                    yield replace(placed, why="a question reads datasets, and nothing else")
                 case _:
-                    yield found
+                    yield placed
 
     def _unknown(self, found: Diagnostic, name: str, known: Sequence[str]) -> Diagnostic:
         quotes = dialect_of(self.engine).quotes

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 
+from odfbuild import __version__
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.ingest.fetch.late_files import file_mark, files_mark
 from odfbuild.executors.ingest.fetch.local import ETAG, SOURCE_NAME, Listings
@@ -45,7 +46,6 @@ from odfbuild.state.memory.plans import (
 )
 from odfbuild.state.memory.read_files import FOLDER
 from odfbuild.values import dataclass
-from odfbuild.version import __version__
 
 _UNREAD, _NAMED, _TIMED, _URL = "unread", "named", "timed", "url"
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from odfbuild import __version__
 from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.evolution.rules.catalogue import catalogue
 from odfbuild.planner.plan.changes import Judged
 from odfbuild.planner.plan.policy import Severity
-from odfbuild.version import __version__
 
 if TYPE_CHECKING:
     from odfbuild.planner.evolution.rules.rule import Rule

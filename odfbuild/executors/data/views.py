@@ -131,9 +131,12 @@ class DatasetView:
 
         files, whole = self.files(), self.columns()
         names = whole.names if columns is None else list(columns)
-        if files is not None and (where is None or not any(map(_has_floats, whole.types))):
+        if files is not None and where is None:
+            kept = pa.schema([whole.field(name) for name in names])
+            return pa.RecordBatchReader.from_batches(kept, _scanned(files, names))
+        if files is not None and not any(map(_has_floats, whole.types)):
             return files.scanner(names, filter=where).to_reader()
-        rows = self.batches() if files is None else (each for each in files.scanner().to_reader())
+        rows = self.batches() if files is None else _scanned(files, whole.names)
         return ds.Scanner.from_batches(rows, schema=whole, columns=names, filter=where).to_reader()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -174,6 +177,11 @@ class DatasetView:
             rows -= sum(batch.num_rows for batch in newer)
             found = [*newer, *found]
         return pa.Table.from_batches(found, self.columns())
+
+
+def _scanned(files: "ds.Dataset", columns: list[str]) -> Iterator[pa.RecordBatch]:
+    with faults_named():
+        yield from files.scanner(columns).to_reader()
 
 
 def _has_floats(kind: pa.DataType) -> bool:

@@ -1,11 +1,13 @@
 """Ad hoc queries: one SELECT over datasets, answered by an engine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.values import dataclass
 
@@ -23,6 +25,17 @@ class QueryRequest:
     staging: Path
     limit: int | None = None
     engine: str = DEFAULT_ENGINE
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise InvalidQueryError if two columns of an answer have one name."""
+    twice = repeated_name(names)
+    if twice is not None:
+        raise InvalidQueryError(
+            what=f"the query gives two columns named {twice!r}",
+            why="the columns of an answer have different names",
+            fix="rename one of them with AS",
+        )
 
 
 class Querier(Protocol):

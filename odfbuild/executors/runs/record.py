@@ -17,6 +17,7 @@ from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from odfbuild import __version__
 from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
@@ -28,7 +29,6 @@ from odfbuild.project.opened import Opened
 from odfbuild.state.lease import Worker
 from odfbuild.state.runs import Ended, OpenRun, RunSummary, begin_run, new_run_id
 from odfbuild.values import dataclass
-from odfbuild.version import __version__
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Round

@@ -393,7 +393,7 @@ class SmartDataset:
         return answer
 
     def _moved(self, error: HeadMovedError, update: ChainUpdate) -> HeadMovedError:
-        """Return the error with the head that the server has now, or has told if it hides that."""
+        """Return the error with the head of the server now or, if that is hidden, as sent."""
         actual = error.actual
         with suppress(TransferError):
             actual = self.head() or actual

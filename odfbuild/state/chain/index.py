@@ -18,11 +18,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from odfbuild import __version__
 from odfbuild.odf.chain.snapshot import UnreadableStateError, from_bytes, to_bytes
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError, InvalidMultihashError, Multihash
 from odfbuild.values import dataclass
-from odfbuild.version import __version__
 
 _FORMAT = f"3:{__version__}"
 _STATES = """

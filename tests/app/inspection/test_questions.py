@@ -25,7 +25,9 @@ def test_datasets_are_read_by_name(project: odfbuild.DataProject) -> None:
 
 @pytest.mark.parametrize("name", ["acme.stock", "log"])
 def test_the_changelog_has_all_records(name: str, project: odfbuild.DataProject) -> None:
-    found = project.query(f'select "offset", op, k, v from "{name}" order by "offset"', log=True)
+    found = project.query(
+        f'select "offset", op, k, v from "{name}" order by "offset"', current=False
+    )
     wanted = project.dataset(name).read(["offset", "op", "k", "v"], current=False)
     assert found.to_pylist() == wanted.to_pylist()
     assert found.num_rows == project.dataset(name).records
@@ -60,11 +62,11 @@ def test_what_reads_anything_else_is_refused(
 ) -> None:
     with pytest.raises(ProjectErrors) as found:
         project.query(text)
-    (told,) = found.value.diagnostics()
-    assert says in told.what
-    assert told.span is not None
-    assert "backtick" not in told.why + told.fix
-    assert "Spark" not in told.why + told.fix
+    (problem,) = found.value.diagnostics()
+    assert says in problem.what
+    assert problem.span is not None
+    assert "backtick" not in problem.why + problem.fix
+    assert "Spark" not in problem.why + problem.fix
 
 
 def test_what_the_engine_refuses_is_an_error_of_the_query(project: odfbuild.DataProject) -> None:

@@ -148,10 +148,10 @@ def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> 
             results = [_Result(file) for file in options.files]
         else:
             results = _push_all(project, name, options, event_time)
-    told = [(r.pushed.name, r.pushed.told) for r in results if r.pushed is not None]
-    notes = list(diagnostics_of_notes(alias, told, None, {}))
-    if notes:
-        sys.stderr.write(render_diagnostics(notes) + "\n")
+    notes = [(r.pushed.name, r.pushed.notes) for r in results if r.pushed is not None]
+    problems = list(diagnostics_of_notes(alias, notes, None, {}))
+    if problems:
+        sys.stderr.write(render_diagnostics(problems) + "\n")
     if options.json:
         sys.stdout.write(_json(project, alias, results))
     return _ended(results)
@@ -254,8 +254,8 @@ def _line(done: Pushed) -> str:
     if done.repeated:
         return f"  = {done.name}: was pushed before{id}"
     if not done.blocks:
-        return f"  = {done.name}: nothing new{notes_words([done.told])}{id}"
-    what = f"{count(done.blocks, 'block')}, {count(done.records, 'row')}{notes_words([done.told])}"
+        return f"  = {done.name}: nothing new{notes_words([done.notes])}{id}"
+    what = f"{count(done.blocks, 'block')}, {count(done.records, 'row')}{notes_words([done.notes])}"
     return f"  + {done.name}: {what}, head {done.head.short()}{id}"
 
 
@@ -305,7 +305,7 @@ def _entry(result: _Result) -> dict[str, Any]:
         "id": done.id,
         "blocks": done.blocks,
         "records": done.records,
-        **notes_json(done.told),
+        **notes_json(done.notes),
     }
 
 

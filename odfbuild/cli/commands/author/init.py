@@ -10,12 +10,12 @@ from typing import Annotated, Final
 
 import typer
 
+from odfbuild import __version__
 from odfbuild.cli import exits
 from odfbuild.cli.files import AlreadyThereError, json_schemas, packaged
 from odfbuild.errors import OdfBuildError
 from odfbuild.project.files.checkout import refuse_links
 from odfbuild.texts.redaction import excerpt
-from odfbuild.version import __version__
 
 TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     "minimal": ("minimal",),

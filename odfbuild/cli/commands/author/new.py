@@ -213,9 +213,9 @@ def _root(project: app.Opened, alias: DatasetAlias, origin: str | None) -> Root:
 
 
 def _of_url(url: str) -> Sample:
+    from odfbuild import __version__
     from odfbuild.executors.ingest.fetch.request import Request, printable, url_secrets
     from odfbuild.executors.ingest.sample import take_sample
-    from odfbuild.version import __version__
 
     if url.lower().startswith("ftp"):
         from odfbuild.executors.ingest.fetch.ftp import beginning

@@ -7,11 +7,11 @@ import platform
 import sys
 from collections.abc import Mapping
 
+from odfbuild import __version__
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.project.config.engines import ENGINES
-from odfbuild.version import __version__
 
 _ODF = "0.34.1"
 

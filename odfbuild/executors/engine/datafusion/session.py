@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError
+from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.engine.analysis import EngineFaultError
@@ -204,16 +204,22 @@ def stored(name: str, kind: Any) -> pa.DataType:
 
 
 @contextmanager
-def engine_errors(doing: str) -> Iterator[None]:
-    """Tell errors of DataFusion in our words."""
+def engine_errors(doing: str, advice: str | None = None) -> Iterator[None]:
+    """Raise errors of DataFusion as errors of this program.
+
+    What it refuses is a fault of the user's text, unless there is `advice`: then the text is not
+    the user's, and the engine failed.
+    """
     try:
         yield
-    except (InvalidQueryError, EngineFailedError):
+    except OdfBuildError:
         raise
     except (MemoryError, OSError) as error:
-        raise _failed(doing, str(error)) from None
+        raise _failed(doing, str(error), advice) from None
     except Exception as error:  # DataFusion raises Exception itself, and no class of its own
         text = " ".join(str(error).split())
+        if advice is not None:
+            raise _failed(doing, text, advice) from None
         if "Resources exhausted" in text:
             raise too_large(doing) from None
         raise InvalidQueryError(
@@ -225,7 +231,7 @@ def engine_errors(doing: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of Rust, and no Exception
             raise
-        raise _failed(doing, str(error), EngineFaultError) from None
+        raise _failed(doing, str(error), advice, EngineFaultError) from None
 
 
 def too_large(doing: str) -> EngineFailedError:
@@ -240,13 +246,20 @@ def too_large(doing: str) -> EngineFailedError:
 
 
 def _failed(
-    doing: str, text: str, kind: type[EngineFailedError] = EngineFailedError
+    doing: str,
+    text: str,
+    advice: str | None,
+    kind: type[EngineFailedError] = EngineFailedError,
 ) -> EngineFailedError:
-    return kind(
-        what=f"could not {doing}: {_plain(text)}",
-        why="DataFusion failed",
-        fix="run the same command again; if it fails again, write the query in another way",
-    )
+    what = f"could not {doing}: {_plain(text)}"
+    if "No space left" in text:
+        return kind(
+            what=what,
+            why="the folder for temporary files is full",
+            fix="make room there, or name another folder in TMPDIR; then run again",
+        )
+    again = "run the same command again; if it fails again, write the query in another way"
+    return kind(what=what, why="DataFusion failed", fix=advice or again)
 
 
 def _plain(text: str) -> str:

@@ -8,12 +8,11 @@ and neither on the portions in which they came nor on what replaced what.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError
 from odfbuild.executors.data.conformance import conform
@@ -36,6 +35,7 @@ from odfbuild.executors.engine.datafusion.session import (
     last_of,
     rows_of,
 )
+from odfbuild.executors.engine.datafusion.spool import spooled
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
     POSITION_SHIFT,
@@ -52,7 +52,6 @@ from odfbuild.sql.text.steps import QueryStep
 OPERATION: Final = "__odf_op"
 POSITION: Final = "__odf_pos"
 _PIECE: Final = 1 << 18  # rows that a query looks at one by one together
-_SMALL: Final = 64 << 20  # bytes of a result that is held in memory
 
 
 def texts_of(
@@ -82,29 +81,9 @@ def linear(work: TransformWork, also: Sequence[str] = ()) -> Frame:
         batches = mended(_arranged(work), op, POSITION) if not raw else _arranged(work)
         names, first = _names_of(work), next(batches)
         kept = first.schema.empty_table().select([*names, *also]).schema
-        held, size = [first.select(kept.names)], first.nbytes
-        for batch in batches:
-            held.append(batch.select(kept.names))
-            size += batch.nbytes
-            if size > _SMALL:
-                rest = (each.select(kept.names) for each in batches)
-                return replace(_written(work, kept, held, rest), cut=tuple(noted.first.values()))
-    table = pa.Table.from_batches(held, kept)
-    return replace(Frame.of(table), cut=tuple(noted.first.values()))
-
-
-def _written(
-    work: TransformWork,
-    schema: pa.Schema,
-    held: Sequence[pa.RecordBatch],
-    rest: Iterable[pa.RecordBatch],
-) -> Frame:
-    path = work.staging / f"rows-{uuid4().hex}.parquet"
-    with pq.ParquetWriter(path, schema, compression="snappy", write_page_checksum=True) as writer:
-        for part in (held, rest):
-            for batch in part:
-                writer.write_batch(batch)
-    return Frame.at(path, schema=schema)
+        rows = (each.select(kept.names) for each in chain([first], batches))
+        frame = spooled(rows, kept, work.staging)
+    return replace(frame, cut=tuple(noted.first.values()))
 
 
 def _names_of(work: TransformWork) -> list[str]:

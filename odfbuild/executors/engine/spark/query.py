@@ -1,6 +1,5 @@
 """Ad hoc queries on Spark: views of datasets, the text as it is, rows into memory or files."""
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +9,7 @@ import pyarrow as pa
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView
-from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.executors.engine.querier import QueryRequest, check_names
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.changelog import ChangelogReplay, in_vain
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
@@ -45,7 +44,7 @@ def queried(replaying: ChangelogReplay, request: QueryRequest, log: Path | None)
             rows = admitted(replaying.session, request.text, sent)
     except SparkQueryError as error:
         raise _hinted(error, request) from None
-    _check_names(rows.columns)
+    check_names(rows.columns)
     rows = rows.select([_printed(field) for field in rows.schema.fields])
     size = StepSize.BIG
     if request.limit is not None:
@@ -91,16 +90,6 @@ def _literal(at: Timestamp, kind: Any) -> str:
 
 def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
-
-
-def _check_names(names: list[str]) -> None:
-    twice = next((name for name, times in Counter(names).items() if times > 1), None)
-    if twice is not None:
-        raise InvalidQueryError(
-            what=f"the query gives two columns named {twice!r}",
-            why="the columns of an answer have different names",
-            fix="rename one of them with AS",
-        )
 
 
 def _printed(field: Any) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, cast
 from urllib.parse import quote, quote_plus
 
+from odfbuild import __version__
 from odfbuild.executors.ingest.fetch.download import Version, keep_version, kept_version
 from odfbuild.executors.ingest.fetch.local import (
     ETAG,
@@ -59,7 +60,6 @@ from odfbuild.odf.events import (
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.planner.select.url_schemes import URL_SCHEMES
 from odfbuild.values import dataclass
-from odfbuild.version import __version__
 
 _SOURCE: Final = "default"
 _TIMEOUT: Final = "ODFBUILD_HTTP_TIMEOUT"

@@ -63,7 +63,7 @@ class Pushed:
     """What became of one input.
 
     `blocks` and `records` are what the commit added, 0 and 0 if nothing was news; `repeated` tells
-    that the id was there already.  `head` is the dataset's head afterwards, `told` what the input
+    that the id was there already.  `head` is the dataset's head afterwards, `notes` what the input
     had beside its rows.
     """
 
@@ -74,7 +74,7 @@ class Pushed:
     records: int
     head: Multihash
     repeated: bool = False
-    told: InputNotes = InputNotes()
+    notes: InputNotes = InputNotes()
 
 
 def push(
@@ -164,7 +164,7 @@ def _take_in(
         blocks=0 if done is None else done.blocks,
         records=0 if done is None else done.records,
         head=added.state.head,
-        told=InputNotes() if done is None else done.notes,
+        notes=InputNotes() if done is None else done.notes,
     )
 
 

@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
+from odfbuild import __version__
 from odfbuild.odf.events import DataField, DataType, DataTypeList, DataTypeStruct
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.schema.types import inner, type_name
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.values import dataclass
-from odfbuild.version import __version__
 
 PRODUCER: Final = f"urn:odfbuild:{__version__}"
 _SPEC: Final = "https://openlineage.io/spec"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild import __version__
 from odfbuild.cli.commands.author.init import TEMPLATES
-from odfbuild.version import __version__
 from tests.support.projects import REPOSITORY, odfbuild
 
 DATASETS = {"minimal": 2, "etl": 4, "many-datasets": 9, "ci-github": 2, "ci-gitlab": 2}

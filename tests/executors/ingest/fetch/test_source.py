@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild import __version__
 from odfbuild.errors import EngineError
 from odfbuild.executors.ingest.fetch import http
 from odfbuild.executors.ingest.fetch.download import opened_part
@@ -48,7 +49,6 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.reasons import SourceHasNews
-from odfbuild.version import __version__
 from tests.support.cases import load
 from tests.support.servers.http import Page, Server, serving
 

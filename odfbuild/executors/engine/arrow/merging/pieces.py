@@ -1,4 +1,4 @@
-"""Pieces: the rows of several sources that are merged at once, and told apart by a number."""
+"""Pieces: rows of several sources that are merged at once, with the number of their source."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -28,19 +28,14 @@ from odfbuild.executors.engine.arrow.merging.rules import (
     reads_operations,
     result_columns,
 )
-from odfbuild.executors.engine.datafusion.merging.relations import (
-    HELD,
-    MEMORY,
-    Relations,
-    in_types,
-    write,
-)
+from odfbuild.executors.engine.datafusion.merging.relations import MEMORY, Relations, in_types
 from odfbuild.executors.engine.datafusion.merging.sides import Sides, Source
 from odfbuild.executors.engine.datafusion.merging.statements import (
     condensed_text,
     merge_text,
     repeated_text,
 )
+from odfbuild.executors.engine.datafusion.spool import HELD, write
 from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 from odfbuild.odf.events import MergeStrategyLedger

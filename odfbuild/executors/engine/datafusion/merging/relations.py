@@ -12,22 +12,17 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.analysis import EngineFaultError
-from odfbuild.executors.engine.datafusion.session import session_context
-from odfbuild.texts.redaction import excerpt
+from odfbuild.executors.engine.datafusion.session import engine_errors, session_context
+from odfbuild.executors.engine.datafusion.spool import first_of, spooled, write
 
 MEMORY: Final = 512 << 20
 """Bytes that the sorts of a merge may take, beside batches on their way."""
 
-HELD: Final = 64 << 20
-"""Bytes of rows that are held in memory; more of them are kept in files."""
-
-_GROUP_ROWS: Final = 1 << 17
+_ADVICE: Final = "run the same command again; `engine: {ingest: spark}` merges with Spark"
 _FEW: Final = 1 << 20  # bytes of rows that DataFusion reads from memory
 
 
@@ -45,7 +40,7 @@ class Relations:
 
     def add(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Make rows readable by a name."""
-        few, rest = _first(batches, _FEW)
+        few, rest = first_of(batches, _FEW)
         if rest is None:
             self._context.register_record_batches(name, [few or [_empty(schema)]])
             return
@@ -93,27 +88,17 @@ class Relations:
 
     def collected(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Frame:
         """Return rows as a frame: a table of few, a file of many."""
-        few, rest = _first(batches, self._held)
-        if rest is None:
-            return Frame.of(pa.Table.from_batches(few, schema))
-        path = self._staging / f"rows-{uuid4().hex}.parquet"
-        write(path, schema, chain(few, rest))
-        return Frame.at(path, schema=schema)
+        return spooled(batches, schema, self._staging, self._held)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
-            yield
-        except OdfBuildError:
-            raise
-        except Exception as error:  # DataFusion raises Exception itself, and no class of its own
+            with engine_errors("merge the source rows", advice=_ADVICE):
+                yield
+        except EngineFailedError:
             if self._refused:
                 raise self._refused[0] from None
-            raise _failed(str(error)) from None
-        except BaseException as error:
-            if type(error).__name__ != "PanicException":  # of Rust, and no Exception
-                raise
-            raise _failed(str(error), EngineFaultError) from None
+            raise
 
 
 def in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -122,55 +107,5 @@ def in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(made, schema=schema)
 
 
-def write(
-    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], compression: str = "snappy"
-) -> None:
-    """Write rows as a Parquet file that is read once or twice."""
-    with pq.ParquetWriter(
-        path, schema, compression=compression, use_dictionary=False, write_page_checksum=True
-    ) as writer:
-        for table in _tables(batches, schema):
-            writer.write_table(table, row_group_size=_GROUP_ROWS)
-
-
-def _tables(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows as tables that are worth a row group."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _GROUP_ROWS or size >= HELD // 2:
-            yield pa.Table.from_batches(held, schema)
-            held, rows, size = [], 0, 0
-    if rows:
-        yield pa.Table.from_batches(held, schema)
-
-
-def _first(
-    batches: Iterable[pa.RecordBatch], most: int
-) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch] | None]:
-    """Return batches of so many bytes, and those that follow; None if these are all."""
-    left, found, size = iter(batches), list[pa.RecordBatch](), 0
-    for batch in left:
-        found.append(batch)
-        size += batch.nbytes
-        if size > most:
-            return found, left
-    return found, None
-
-
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
-
-
-def _failed(text: str, kind: type[EngineFailedError] = EngineFailedError) -> EngineFailedError:
-    said = excerpt(" ".join(text.split()), 500)
-    full = "No space left" in text
-    return kind(
-        what=f"could not merge the source rows: {said}",
-        why="the folder for temporary files is full" if full else "DataFusion failed",
-        fix="make room there, or name another folder in TMPDIR; then run again"
-        if full
-        else "run the same command again; `engine: {ingest: spark}` merges with Spark",
-    )

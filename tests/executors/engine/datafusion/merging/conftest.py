@@ -8,7 +8,7 @@ import pytest
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.datafusion.merging import ArrowMerger
-from odfbuild.executors.engine.datafusion.merging.relations import HELD
+from odfbuild.executors.engine.datafusion.spool import HELD
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 
 Item = TypeVar("Item")

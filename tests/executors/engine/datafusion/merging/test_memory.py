@@ -16,7 +16,7 @@ from odfbuild.odf.events import (
 from tests.executors.engine.spark.tables import MILLIS, ingest_request
 
 ROWS = 250_000
-MEMORY = 40 << 20
+MEMORY = 32 << 20
 
 
 def rows(first: int, value: str) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Lists of delegations that are sent to a server.
+"""Lists of delegations that are sent with a dataset.
 
 One is kept if the dataset's key signed it, and only in the place of an older one.
 """
