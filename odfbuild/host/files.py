@@ -3,7 +3,8 @@
 import errno
 import os
 import stat
-from io import BufferedReader
+from contextlib import suppress
+from io import BufferedReader, FileIO
 
 MOST = 64 * 1024 * 1024
 """Bytes that a file of a project may have, whatever it is for; most may have fewer."""
@@ -36,9 +37,17 @@ def open_descriptor(path: str | os.PathLike[str], *, follow: bool = True) -> int
     raise OSError(errno.EINVAL, "is not a regular file", str(path))
 
 
+class _OpenFile(FileIO):
+    """A file that is only read: that it cannot be closed well takes nothing from what was read."""
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
+
+
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Return a regular file, open to read its bytes.  Raises as `open_descriptor`."""
-    return os.fdopen(open_descriptor(path), "rb")
+    return BufferedReader(_OpenFile(open_descriptor(path)))
 
 
 def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:

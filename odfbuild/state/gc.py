@@ -111,7 +111,7 @@ def remove_unfinished(path: Path, *, before: float) -> bool:
         if opened is None:
             return False
         try:
-            if _changed(path.lstat()) < before:
+            if path.lstat().st_mtime < before:  # nor when another name of it was taken away
                 path.unlink()
                 return True
         finally:
@@ -214,7 +214,7 @@ def find_unfinished(folders: Iterable[Path], *, before: float) -> Iterator[Lefto
             if _PENDING.fullmatch(path.name) is not None:
                 with suppress(FileNotFoundError):
                     status = path.lstat()
-                    if _changed(status) < before:
+                    if status.st_mtime < before:
                         yield Leftover(Kind.UNFINISHED, path, status.st_size)
 
 

@@ -18,7 +18,7 @@ from odfbuild.state.chain.head_table import FolderLook, HeadLook
 from odfbuild.state.chain.heads import HEAD, CorruptHeadError, LocalHeads, parse_head
 from odfbuild.state.chain.objects import LocalObjects
 from odfbuild.state.chain.stores import Stores
-from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.state.files.disk import Disk, pending, place_new, read_file
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.links import check_dataset_links
 from odfbuild.state.files.lock import Holder, LockedError, held_by, open_locked
@@ -115,13 +115,7 @@ class FolderNames:
         return read_file(f"{self._folder}{os.sep}{name}")
 
     def create(self, name: str, data: bytes) -> None:
-        near = pending(self._folder)
-        try:
-            self._disk.write(near, data)
-            self._disk.link(near, self._folder / name)
-        finally:
-            near.unlink(missing_ok=True)
-        self._disk.sync(self._folder)
+        place_new(self._disk, self._folder / name, data)
 
     def replace(self, name: str, data: bytes) -> None:
         near = pending(self._folder)

@@ -5,10 +5,13 @@ nobody catches.  `host.files` and `host.json_text` refuse these with errors that
 """
 
 import ast
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from odfbuild.host.files import open_regular
 from tests.test_layers import MODULES, name_of, tree_of
 
 DOORS = frozenset({"host/files.py", "state/files/disk.py", "host/json_text.py"})
@@ -129,3 +132,12 @@ def test_no_exception_outlives_its_reason(calls: list[tuple[str, str, ast.Call]]
 )
 def test_what_reads_a_file_is_seen(text: str, kind: str | None) -> None:
     assert [each for each, _ in found(ast.parse(text))] == ([] if kind is None else [kind])
+
+
+def test_a_file_that_was_read_and_cannot_be_closed_is_no_error(tmp_path: Path) -> None:
+    """As on a disk that fails: a generator that is given up would print it as ignored."""
+    (tmp_path / "some").write_bytes(b"bytes")
+    with open_regular(tmp_path / "some") as file:
+        assert file.read() == b"bytes"
+        os.close(file.fileno())
+    assert file.closed

@@ -85,6 +85,21 @@ def pending(folder: Path) -> Path:
     return folder / f".pending-{secrets.token_hex(8)}"
 
 
+def place_new(disk: Disk, path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Put a file with these bytes in its place at once, on disk on return with its name.
+
+    Raises FileExistsError if the place is taken.
+    """
+    near = pending(path.parent)
+    try:
+        disk.write(near, data, mode)
+        disk.link(near, path)
+    finally:
+        with suppress(FileNotFoundError):
+            disk.remove(near)
+    disk.sync(path.parent)
+
+
 def read_file(path: str | Path) -> bytes | None:
     """Return the bytes of a regular file, or None if there is none; OSError if it is none.
 

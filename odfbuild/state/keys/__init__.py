@@ -12,7 +12,7 @@ from typing import Any
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import DatasetId
-from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.state.files.disk import Disk, place_new, read_file
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.keys.sealed import (
     KeyFile,
@@ -178,18 +178,12 @@ class KeyFolder:
 
     def _keep(self, dataset: DatasetId, text: bytes, *, sealed: bool = False) -> None:
         make_workspace_folder(self._folder.parent, self._folder, mode=0o700, disk=self._disk)
-        for is_last in (False, True):
-            near = pending(self._folder)
-            try:
-                self._disk.write(near, text, mode=stat.S_IRUSR | stat.S_IWUSR)
-                self._disk.link(near, self._path(dataset, sealed=sealed))
-                break
-            except FileNotFoundError:  # `gc` of age 0 took it for what nobody writes any more
-                if is_last:
-                    raise
-            finally:
-                near.unlink(missing_ok=True)
-        self._disk.sync(self._folder)
+        path = self._path(dataset, sealed=sealed)
+        mode = stat.S_IRUSR | stat.S_IWUSR
+        try:
+            place_new(self._disk, path, text, mode)
+        except FileNotFoundError:  # `gc` of age 0 took it for what nobody writes any more
+            place_new(self._disk, path, text, mode)
 
     def _path(self, dataset: DatasetId, *, sealed: bool = False) -> Path:
         return self._folder / f"{dataset.multibase}.{'json' if sealed else 'pem'}"

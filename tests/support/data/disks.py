@@ -73,6 +73,10 @@ class StoppingDisk(Disk):
         self._step()
         super().link(old, new)
 
+    def remove(self, path: Path) -> None:
+        self._step()
+        super().remove(path)
+
     def _step(self) -> None:
         if self.steps == self._at:
             self._stop()
