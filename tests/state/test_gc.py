@@ -304,17 +304,12 @@ def test_what_a_commit_puts_in_its_place_is_never_taken_away(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("n", range(8))
 def test_whenever_it_is_cut_off_what_is_left_is_whole(n: int, tmp_path: Path) -> None:
-    class Removing(StoppingDisk):
-        def remove(self, path: Path) -> None:
-            self._step()
-            super().remove(path)
-
     made = History(tmp_path, Added(2), Added(3), Added(1), Added(1))
     back(made, 3)
     folder = folder_of(made.dataset)
     before = objects(folder)
     with suppress(Crash):
-        collect(History(tmp_path, disk=Removing(n)).dataset, (), before=ALWAYS)
+        collect(History(tmp_path, disk=StoppingDisk(n)).dataset, (), before=ALWAYS)
     left = objects(folder)
     assert reached(folder) <= left < before or (n == 0 and left == before)
     for each in left:
