@@ -70,20 +70,37 @@ class Project:
         return found
 
 
+@pytest.fixture(
+    params=["quick", pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.slow))]
+)
+def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Have the steps of commands done by the engine of the tests, or in one JVM for all of them."""
+    if request.param == "quick":
+        quick = FakeEngine()
+        monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: quick)
+        yield
+    else:
+        with spark.SparkEngine(tmp_path / "jvm", cores=2) as real:
+            real.prepare()
+            yield
+
+
+@pytest.mark.usefixtures("engine")
 def test_two_teams_share_a_dataset_through_a_bucket(
     store: ObjectServer,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = FakeEngine()
-    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: engine)
     a, b, ci, stranger = (
         Project(Within(tmp_path / name, capsys, monkeypatch)) for name in ("a", "b", "ci", "new")
     )
+    place = tmp_path.name
     for each in (a, b, stranger):
         (each.folder / "datasets").mkdir(parents=True)
-        each.write("odfbuild.yaml", SETTINGS.format(name=each.folder.name, url=store.url("hub")))
+        each.write("odfbuild.yaml", SETTINGS.format(name=each.folder.name, url=store.url(place)))
     a.write("datasets/rates.yaml", CORRECTED)
     a.write("data/1.csv", "t,k,v\n2024-01-01,x,1\n2024-01-01,y,2\n")
     a.write("datasets/fees.yaml", FEES)
@@ -127,7 +144,7 @@ def test_two_teams_share_a_dataset_through_a_bucket(
         assert "v is no longer produced by hub.acme/fees" in done.out
         assert each.workspace.heads() == before
 
-    stored = store.store("hub/acme/rates")
+    stored = store.store(f"{place}/acme/rates")
     for path in [each["path"] for page in obstore.list(stored, "data") for each in page]:
         obstore.put(stored, path, bytes(obstore.get(stored, path).bytes())[::-1])
     done = stranger("clone", "hub/acme/rates")
