@@ -34,7 +34,7 @@ from tests.faults.concurrent import (
     without_spark,
 )
 from tests.faults.races import forked, wait, world_apart
-from tests.faults.schedules import memory
+from tests.faults.workload import memory
 
 __all__ = ["processes"]
 

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
 from tests.faults.concurrent import COMMANDS, MERGES, Done, World, without_spark
-from tests.faults.schedules import check_done, memory
+from tests.faults.schedules import check_done
+from tests.faults.workload import memory
 
 __all__ = ["forked", "main", "races", "wait", "world_apart"]
 

@@ -35,6 +35,7 @@ from tests.faults.concurrent import (
     without_spark,
 )
 from tests.faults.interleaving import Choice, Point
+from tests.faults.workload import memory
 
 __all__ = [
     "Switching",
@@ -257,10 +258,6 @@ def _asked_for(asked: argparse.Namespace, worlds: Sequence[World]) -> Iterator[A
                 yield lambda w=world, n=(first, second), t=each: check(w, n, Switching(t))
     for number in range(asked.rounds):
         yield lambda s=asked.seed + number: check_random(worlds, s)
-
-
-def memory() -> str | None:
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 
 
 if __name__ == "__main__":

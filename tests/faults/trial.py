@@ -148,7 +148,7 @@ class Ground:
 @contextmanager
 def ground(*, careless: bool = False) -> Iterator[Ground]:
     """Give a ground with the engine of the tests, in a folder that is gone afterwards."""
-    with TemporaryDirectory(prefix="odfbuild-faults-") as name:
+    with TemporaryDirectory(prefix="odfbuild-faults-", dir=workload.memory()) as name:
         folder = Path(name).resolve()
         with CommandServer(folder, careless=careless) as server:
             server.warm(workload.first(folder / "warm"), *_COMMANDS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.process.inside import lay_out
 from tests.support.projects.texts import derivative, root
 
-__all__ = ["APPLY", "NAMES", "first", "second"]
+__all__ = ["APPLY", "NAMES", "first", "memory", "second"]
 
 NAMES = ("book", "visits", "prices", "copy", "both")
 APPLY = ("apply", "--yes", "-j", "4", "--no-progress")
@@ -54,6 +54,11 @@ def second(project: Path) -> Path:
     old = (project / "datasets" / "visits.yaml").read_text("utf-8")
     described = old + "    - kind: SetInfo\n      description: who came\n"
     return lay_out(project, {"datasets/visits.yaml": described, **_data(3, 4)})
+
+
+def memory() -> str | None:
+    """Return a folder that is kept in memory, where writes cost little, if there is one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 
 
 def _data(*days: int) -> dict[str, str]:
