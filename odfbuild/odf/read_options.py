@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
-_JAVA_RUN: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
+_JAVA_RUN: Final = late_pattern(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
 _JAVA: Final = {
     "yyyy": "%Y", "uuuu": "%Y", "y": "%Y", "u": "%Y", "yy": "%y", "M": "%m", "MM": "%m",
     "MMM": "%b", "MMMM": "%B", "d": "%d", "dd": "%d", "D": "%j", "DDD": "%j", "E": "%a",
@@ -23,7 +24,7 @@ _JAVA: Final = {
     "m": "%M", "mm": "%M", "s": "%S", "ss": "%S", "S": "%f", "SSS": "%f", "SSSSSS": "%f",
     "Z": "%z", "X": "%z", "XX": "%z", "XXX": "%z", "z": "%Z",
 }  # fmt: skip
-_CHRONO_PART: Final = re.compile(r"%(?:[-_0]?[A-Za-z%]|:z|#z|\.[369]?f|[369]f|\+)")
+_CHRONO_PART: Final = late_pattern(r"%(?:[-_0]?[A-Za-z%]|:z|#z|\.[369]?f|[369]f|\+)")
 _CHRONO: Final = {
     "%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y", "%h": "%b",
     "%e": "%d", "%k": "%H", "%l": "%I", "%P": "%p", "%:z": "%z", "%#z": "%z", "%.f": ".%f",
@@ -31,7 +32,7 @@ _CHRONO: Final = {
     "%+": "%Y-%m-%dT%H:%M:%S%z", "%n": " ", "%t": " ",
 }  # fmt: skip
 _PYTHON: Final = frozenset("aAbBcdfGHIjmMpSuUVwWxXyYzZ%")
-_NAMED_GROUP: Final = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z_])")
+_NAMED_GROUP: Final = late_pattern(r"(?<!\\)\(\?<(?=[A-Za-z_])")
 
 
 class UnknownTimePartError(ValueError):

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 from odfbuild.texts.known_secrets import BLANKED, KEPT, hidden
+from odfbuild.texts.patterns import late_pattern
 
 BLANK = "***"
 _NAMES = (
@@ -20,47 +21,47 @@ _NAMES = (
     r"|(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|pwd|apikey|api[_-]?key|access[_-]?key)"
     r"|auth(?:orization)?|credentials?|jwt|session(?:[_-]?id)?|subscription-key|key"
 )
-_QUERY = re.compile(rf"([?&;#](?:{_NAMES})=)([^&#;\s\"'<>]+)", re.IGNORECASE)
-_USER = re.compile(  # a password may have a slash in it, and an address one slash too few
+_QUERY = late_pattern(rf"([?&;#](?:{_NAMES})=)([^&#;\s\"'<>]+)", re.IGNORECASE)
+_USER = late_pattern(  # a password may have a slash in it, and an address one slash too few
     r"([a-z][a-z0-9+.-]*:/{1,3})"
     r"([^/?#\s\"'<>@:]*:(?!\d+/)[^\s\"'<>@]*|[^/?#\s\"'<>@:]+)@",
     re.IGNORECASE,
 )
-_KNOWN = re.compile(  # credentials that are known by how they begin
+_KNOWN = late_pattern(  # credentials that are known by how they begin
     r"(\b)((?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[sr]k_(?:live|test)_|sk-|hf_|npm_"
     r"|pypi-|dckr_pat_|AIza)[A-Za-z0-9_-]{12,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|eyJ[\w-]{8,}\.eyJ[\w.-]+)"
 )
-_PATH = re.compile(  # addresses that are credentials as such
+_PATH = late_pattern(  # addresses that are credentials as such
     r"(\bhooks\.slack\.com/(?:services|workflows)/|\bdiscord(?:app)?\.com/api/webhooks/"
     r"|\bapi\.telegram\.org/(?:file/)?bot|\.webhook\.office\.com/)([^\s?#\"'<>]+)",
     re.IGNORECASE,
 )
-_ESCAPED = re.compile(r"([?&;#])([A-Za-z0-9_.%-]*%[A-Za-z0-9_.%-]*)(?==)")
-_HEADER = re.compile(
+_ESCAPED = late_pattern(r"([?&;#])([A-Za-z0-9_.%-]*%[A-Za-z0-9_.%-]*)(?==)")
+_HEADER = late_pattern(
     r"((?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth)[a-z-]*|(?:[a-z-]+-)?(?:api-?)?key|[a-z-]*token"
     r"|(?:set-)?cookie|[a-z-]*(?:secret|password|signature)[a-z-]*)",
     re.IGNORECASE,
 )
-_SAID = re.compile(r"\b((?:bearer|basic|token)\s+)([A-Za-z0-9+/=_.~-]{8,})", re.IGNORECASE)
-_SCHEME = re.compile(r"(?:bearer|basic|token)\s+\S+$", re.IGNORECASE)
+_SAID = late_pattern(r"\b((?:bearer|basic|token)\s+)([A-Za-z0-9+/=_.~-]{8,})", re.IGNORECASE)
+_SCHEME = late_pattern(r"(?:bearer|basic|token)\s+\S+$", re.IGNORECASE)
 _LONG_NAMES = (
     r"(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|pwd|passphrase|credentials?"
     r"|(?:api|access|private|secret)[_-]?key)"
 )
-_VARIABLE = re.compile(_LONG_NAMES, re.IGNORECASE)
-_OPTION = re.compile(rf"--?{_LONG_NAMES}(?:=(.+))?", re.IGNORECASE)
+_VARIABLE = late_pattern(_LONG_NAMES, re.IGNORECASE)
+_OPTION = late_pattern(rf"--?{_LONG_NAMES}(?:=(.+))?", re.IGNORECASE)
 _USER_OPTIONS = ("-u", "--user", "--proxy-user")
-_AUTHORIZATION = re.compile(
+_AUTHORIZATION = late_pattern(
     r"authorization:\s*(?:(?:bearer|basic|token)\s+|(?!(?:bearer|basic|token)\b))[^\s\"'$]{3,}",
     re.IGNORECASE,
 )
-_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_ESCAPE = late_pattern(r"%[0-9A-F]{2}")
 _END_OF_BASE64 = re.compile(r"\*\*\*[A-Za-z0-9+/_-]?={1,2}")
 _SHORTEST_SECRET = 3
 _SHORTEST_PART = 5  # characters of the beginning of a secret that a cut may have left
 _LONGEST_CUT = 20_000  # characters of a text that others cut
-_CUT_HERE = re.compile(r"\s{0,8}(?:\.{3}|\u2026)|['\")\].]{0,4}\Z")
-_OTHER_CASE = re.compile("[\u017f\u212a\u0130\u0131]")  # letters that are ASCII in another case
+_CUT_HERE = late_pattern(r"\s{0,8}(?:\.{3}|\u2026)|['\")\].]{0,4}\Z")
+_OTHER_CASE = late_pattern("[\u017f\u212a\u0130\u0131]")  # letters that are ASCII in another case
 _TEMPLATE = "${{"
 
 

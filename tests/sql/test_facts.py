@@ -264,8 +264,9 @@ def test_a_transform_is_one_query_or_a_list() -> None:
     assert steps_of(TransformSql(engine="spark")) == ()
 
 
-def test_sqlglot_is_imported_only_when_a_text_is_read() -> None:
-    code = "import sys, odfbuild.sql.analysis.facts; print('sqlglot' in sys.modules)"
+@pytest.mark.parametrize("name", ["sql.analysis.facts", "app.plan.query_errors", "app.plan.part"])
+def test_sqlglot_is_imported_only_when_a_text_is_read(name: str) -> None:
+    code = f"import sys, odfbuild.{name}; print('sqlglot' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 

@@ -53,6 +53,7 @@ from odfbuild.sql.text.parse import read, skeleton
 from odfbuild.sql.text.shape import Call, Literal, Select, TextPlace, walk
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.state.memory.engine_answers import Answers
+from odfbuild.texts.patterns import late_pattern
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import OutputColumn, QueryColumns
@@ -61,13 +62,13 @@ if TYPE_CHECKING:
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
 _JUDGED = ("no-event-time", "event-time-column")
-_TYPED = re.compile(r"\b(?:sum|avg|mean)\s*\(|\bsystem_time\b", re.IGNORECASE)
+_TYPED = late_pattern(r"\b(?:sum|avg|mean)\s*\(|\bsystem_time\b", re.IGNORECASE)
 """Words of queries that are right or wrong with the types of columns."""
-_OPAQUE = re.compile(r"\barray\s*\(\s*(?:null\b|\))|parse_json|variant", re.IGNORECASE)
+_OPAQUE = late_pattern(r"\barray\s*\(\s*(?:null\b|\))|parse_json|variant", re.IGNORECASE)
 _VARIANTS = ("parse_json", "try_parse_json", "to_variant_object")
 _MAY_BE_VARIANTS = ("variant_get", "try_variant_get")  # without the name of a type
-_NOT_NULL = re.compile(r"\bis\s+not\s+null\b", re.IGNORECASE)
-_CLAUSES = re.compile(r"\b(?:group\s+by|having)\b", re.IGNORECASE)
+_NOT_NULL = late_pattern(r"\bis\s+not\s+null\b", re.IGNORECASE)
+_CLAUSES = late_pattern(r"\b(?:group\s+by|having)\b", re.IGNORECASE)
 _DECIDING = (SetPollingSource, AddPushSource, SetTransform, SetVocab)
 
 

@@ -16,16 +16,17 @@ from typer.core import TyperGroup
 
 from odfbuild.cli.arguments.context import given
 from odfbuild.host.files import MOST, open_regular, read_regular
+from odfbuild.texts.patterns import late_pattern
 
 VARIABLE = "_ODFBUILD_COMPLETE"
 """The variable with what a script asks; `main` looks for it."""
 _PROGRAM = "odfbuild"
 _MOST_FILES = 5_000
 _HEAD = 4_096  # bytes of a definition in which its name stands
-_WORKSPACE = re.compile(r"\bworkspace:\s*[\"']?([^\s\"',}]+)")
-_NAME = re.compile(r"^\s+name:\s*[\"']?([A-Za-z0-9][A-Za-z0-9./-]*)", re.MULTILINE)
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9./-]*")  # shells evaluate what they are answered
-_LEADING = re.compile(r"^(?:.*[,@]|[0-9]*\+)?")  # of a selector, before a name
+_WORKSPACE = late_pattern(r"\bworkspace:\s*[\"']?([^\s\"',}]+)")
+_NAME = late_pattern(r"^\s+name:\s*[\"']?([A-Za-z0-9][A-Za-z0-9./-]*)", re.MULTILINE)
+_PLAIN = late_pattern(r"[A-Za-z0-9][A-Za-z0-9./-]*")  # shells evaluate what they are answered
+_LEADING = late_pattern(r"^(?:.*[,@]|[0-9]*\+)?")  # of a selector, before a name
 
 
 def completion_script(shell: str) -> str:

@@ -14,11 +14,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from odfbuild.texts.patterns import late_pattern
+
 _SERVICES = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD", "TEAMCITY_VERSION")
 
 # `::error::` of GitHub at the start of a line; `##[error]`, `##vso[...]` and `##teamcity[...]`
 # anywhere in it; the sections of GitLab.  A match ends with the character to escape.
-_COMMAND = re.compile(
+_COMMAND = late_pattern(
     r"(?:\A|[\r\n])[^\S\r\n]*::|##[A-Za-z]{0,16}\[|section_(?:start|end):", re.IGNORECASE
 )
 _LONGEST = 32  # and no command is longer

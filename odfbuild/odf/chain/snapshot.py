@@ -15,7 +15,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from inspect import signature
 from itertools import islice, zip_longest
 from operator import index
@@ -31,6 +31,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 
 _NESTED = frozenset({dict, list})
+_OWN: Mapping[str, type[Any]] = {"ChainState": ChainState, "Opaque": Opaque}
 
 
 class UnreadableStateError(ProtocolError):
@@ -104,7 +105,7 @@ def _value(plain: Any) -> Any:
 
 def _record(plain: list[Any]) -> Any:
     """Make a value of its fields; those left out at the end are None."""
-    cls, puts, needed = _records()[plain[0]]
+    cls, puts, needed = _layout(plain[0])
     given = len(plain) - 1
     if not needed <= given <= len(puts):
         raise ValueError("a field is missing, or there are too many")
@@ -114,19 +115,13 @@ def _record(plain: list[Any]) -> Any:
     return new
 
 
-@lru_cache(maxsize=1)
-def _records() -> Mapping[str, tuple[type[Any], tuple[Callable[[Any, Any], None], ...], int]]:
-    """Return for every class what sets its fields, and how many of these have to be given."""
-    found = [each for each in vars(events).values() if is_dataclass(each)]
-    return {
-        each.__name__: (
-            each,
-            tuple(getattr(each, f.name).__set__ for f in fields(each)),
-            _least(each),
-        )
-        for each in (ChainState, Opaque, *found)
-        if isinstance(each, type)
-    }
+@cache
+def _layout(name: str) -> tuple[type[Any], tuple[Callable[[Any, Any], None], ...], int]:
+    """Return a class, what sets its fields, and how many of these have to be given; LookupError."""
+    cls = _OWN.get(name) or vars(events)[name]
+    if not (isinstance(cls, type) and is_dataclass(cls)):
+        raise LookupError(name)
+    return cls, tuple(getattr(cls, each.name).__set__ for each in fields(cls)), _least(cls)
 
 
 def _least(cls: type[Any]) -> int:
@@ -135,7 +130,7 @@ def _least(cls: type[Any]) -> int:
     return max((n for n, each in enumerate(given, start=1) if each.default is not None), default=0)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _enums() -> Mapping[str, type[Enum]]:
     found = vars(events).values()
     return {

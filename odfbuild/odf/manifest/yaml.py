@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_NOT_BARE = re.compile(
+from odfbuild.texts.patterns import late_pattern
+
+_NOT_BARE = late_pattern(
     r"""
     [-?:,\[\]{}#&*!|>'"%@`\s]        # a first character with a meaning
     | .*(?::\ |\ \#|:$|\s$)          # a key, a comment or a blank at the end
@@ -19,10 +21,10 @@ _NOT_BARE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_UNUSUAL = re.compile(
+_UNUSUAL = late_pattern(
     r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-_UNBLOCKABLE = re.compile(r"\A\s*\Z|^[ ]+$|\A\n|\A[ ]", re.MULTILINE)
+_UNBLOCKABLE = late_pattern(r"\A\s*\Z|^[ ]+$|\A\n|\A[ ]", re.MULTILINE)
 
 
 def yaml_text(value: Any) -> str:

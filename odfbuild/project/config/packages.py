@@ -7,15 +7,16 @@ from urllib.parse import unquote
 from odfbuild.errors import SourceSpan
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 _KEYS = ("git", "rev", "path", "name")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
-_SCP = re.compile(r"([A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^/:\\][^\\]*")
-_NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
+_SCHEME = late_pattern(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
+_SCP = late_pattern(r"([A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^/:\\][^\\]*")
+_NAME = late_pattern(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 
 # of HTTP even a name alone: hosts take tokens in its place
-_PASSWORD = re.compile(
+_PASSWORD = late_pattern(
     r"[A-Za-z][A-Za-z0-9+.-]*://[^/@\s]*:[^/@\s]*@|https?://[^/\s]*@", re.IGNORECASE
 )
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from odfbuild.project.config.settings import Section
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
-_PERCENT: Final = re.compile(r"(100|[0-9]{1,2}) ?%", re.ASCII)
+_PERCENT: Final = late_pattern(r"(100|[0-9]{1,2}) ?%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,10 @@ _UNITS: Final[Mapping[str, int]] = {
     "d": 86_400_000,
     "w": 604_800_000,
 }
-_WORDS: Final = re.compile(
+_WORDS: Final = late_pattern(
     r"-?([0-9]{1,9}) ?(seconds?|minutes?|hours?|days?|weeks?|[smhdw])", re.ASCII
 )
-_ISO: Final = re.compile(
+_ISO: Final = late_pattern(
     r"P(?=[0-9T])(?:([0-9]{1,9})W|(?:([0-9]{1,9})D)?"
     r"(?:T(?=[0-9])(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9})S)?)?)",
     re.ASCII,
@@ -102,7 +103,7 @@ def read_lag(entry: Section, key: str) -> int | None:
     return lag
 
 
-_AGE: Final = re.compile(r"now ?- ?([^-].*)", re.ASCII)
+_AGE: Final = late_pattern(r"now ?- ?([^-].*)", re.ASCII)
 
 
 def read_age(entry: Section, key: str) -> int | None:

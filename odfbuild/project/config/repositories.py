@@ -8,7 +8,6 @@ Names and URLs are for everybody who has the project; credentials are never in i
 project is for them; it may ask for more trust than the project does, and not for less.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias, cast
@@ -19,6 +18,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import is_name
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 Trust: TypeAlias = Literal["signed", "remembered", "any"]
@@ -27,9 +27,9 @@ DEFAULT_TRUST: Final = "remembered"
 _TRUST: Final = ("any", "remembered", "signed")  # each asks for more than the one before
 _KEYS = ("url", "trust", "witnesses", "region", "gateway")
 _EXAMPLES = "https://data.example.org/odf, s3://bucket/odf, s3+https://host/bucket, file:///srv/odf"
-_FOREIGN = re.compile(r"[\x00-\x20\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})|%(?:[01][0-9A-Fa-f]|7[Ff])")
+_FOREIGN = late_pattern(r"[\x00-\x20\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})|%(?:[01][0-9A-Fa-f]|7[Ff])")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"
-_SERVER = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
+_SERVER = late_pattern(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
 _WITHOUT_PORT: Final = ("s3", "ipfs", "ipns")
 
 

@@ -17,6 +17,7 @@ from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 DEFAULT_WORKSPACE = "./.odfbuild"
@@ -25,11 +26,11 @@ DEFAULT_TARGET = "dev"
 _KEYS = ("workspace", "engine", "require_plan_file", "protect")
 _SPARK_KEYS = ("master", "memory", "slice_rows", "resident")
 _LEAST_SLICE_ROWS = 1_000
-_STORE = re.compile(
+_STORE = late_pattern(
     r"s3://[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?|"
     r"s3\+https?://[a-zA-Z0-9.-]+(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?"
 )
-_MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
+_MEMORY = late_pattern(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,9 @@ def _only_stricter(entry: Section, key: str, below: bool) -> bool:
 PROFILES = "profiles.yaml"
 
 _WORDS = r"passwords?|passwd|pwd|passphrases?|secrets?|tokens?|credentials?|keys?"
-_SECRET = re.compile(rf"(?:^|[_.\-])(?:{_WORDS})(?=$|[_.\-])|api_?keys?$", re.IGNORECASE)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_LINE_KEY = re.compile(r"""([\w.\-]+)["']?\s*:""")
+_SECRET = late_pattern(rf"(?:^|[_.\-])(?:{_WORDS})(?=$|[_.\-])|api_?keys?$", re.IGNORECASE)
+_CAMEL = late_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+_LINE_KEY = late_pattern(r"""([\w.\-]+)["']?\s*:""")
 
 
 @dataclass(frozen=True, slots=True)

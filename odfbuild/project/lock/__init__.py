@@ -27,6 +27,7 @@ from odfbuild.odf.schema.ddl import ColumnLineError, read_columns
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
@@ -34,7 +35,7 @@ _T = TypeVar("_T")
 
 _START = "\nschemas:\n"
 _COLUMN = r"(?:[A-Za-z_][A-Za-z0-9_]* [A-Z][A-Za-z0-9_(),<> ]*[A-Za-z0-9_)>]|'[ -&(-~]*')"
-_ENTRY = re.compile(
+_ENTRY = late_pattern(
     r"  (?!(?i:null|true|false):)([A-Za-z][A-Za-z0-9/.-]*):\n"
     r"    definition: (f1620[0-9a-f]{64})\n"
     r"    inputs: (f1620[0-9a-f]{64})\n"
@@ -76,8 +77,8 @@ FORMAT = 1
 MAX_BYTES = 256 * 1024 * 1024
 
 _HEADER = "# Written by odfbuild lock and odfbuild deps update: review it, do not edit it.\n"
-_HASH = re.compile(r"f1620[0-9a-f]{64}")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HASH = late_pattern(r"f1620[0-9a-f]{64}")
+_COMMIT = late_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PACKAGE_KEYS = ("git", "rev", "commit", "path", "tree")
 _INPUT_KEYS = ("id", "head", "repository")
 _PIN_AGAIN = "restore it from git, or delete the entry and pin what is there now: odfbuild lock"

@@ -1,15 +1,15 @@
 """Syntax errors of YAML in plain words, with their place."""
 
-import re
 from typing import Any
 
 import yaml
 
 from odfbuild.errors import Diagnostic
 from odfbuild.project.yaml.places import SourceText
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
-_UNREADABLE = re.compile(
+_UNREADABLE = late_pattern(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 

@@ -29,6 +29,7 @@ from odfbuild.sql.text.parse import skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -242,8 +243,8 @@ _MOST = 4_096
 
 _KNOWN: dict[object, QueryFacts] = {}
 _COLUMNS: dict[object, QueryColumns] = {}
-_TYPED = re.compile(r"\d{10,}|\d*\.\d*|\d+[A-Za-z]+")  # numbers that may not be an INT
-_JUDGED = re.compile(
+_TYPED = late_pattern(r"\d{10,}|\d*\.\d*|\d+[A-Za-z]+")  # numbers that may not be an INT
+_JUDGED = late_pattern(
     r"\b(?:regexp\w*|rlike|split\w*|to_date|to_timestamp\w*|\w*unix\w*|date_format|schema_of_\w+|"
     r"element_at|slice|array_insert|p?mod|sequence)\s*\(|\b(?:rlike|regexp)\b|(?:[/%]|\bdiv)\s*0|"
     r"\b(?:cast|int|bigint|smallint|tinyint|double|float|boolean|date|decimal)\s*\(\s*r?['\"]|"

@@ -25,6 +25,7 @@ from odfbuild.sql.text.shape import (
     Expr,
     From,
     Lambda,
+    Name,
     OpaqueRelation,
     QueryShape,
     Select,
@@ -37,12 +38,12 @@ from odfbuild.sql.text.shape import (
     children,
     walk,
 )
-from odfbuild.sql.text.statement import SqlTextError, Statement
+from odfbuild.sql.text.statement import SqlTextError, Statement, Token
 from odfbuild.sql.text.steps import QueryStep
-from odfbuild.sql.text.tokens import unfilled
 
 Found: TypeAlias = tuple[Reason, str, TextPlace]
 
+_BEFORE_PATHS = {"VAR", "IDENTIFIER", "R_PAREN", "R_BRACKET", "STRING"}  # value:path
 _WINDOWED = re.compile(r"\b(?:over|filter|qualify)\b", re.IGNORECASE)
 
 
@@ -63,7 +64,7 @@ def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
 
 def _of_query(statement: Statement) -> Iterator[Found]:
     if any(sign in statement.text for sign in "{:?"):
-        for name in unfilled(statement.tokens):
+        for name in _unfilled(statement.tokens):
             yield Reason.UNFILLED, name.text, name.place
     for query in _queries(statement.shape):
         yield from _of_names(query)
@@ -72,6 +73,21 @@ def _of_query(statement: Statement) -> Iterator[Found]:
         else:
             yield from _of_select(query)
             yield from _of_subqueries(query)
+
+
+def _unfilled(tokens: Sequence[Token]) -> Iterator[Name]:
+    """Yield parameters, `:name` and `?`, and what a template would put in, `{{ ... }}`."""
+    before, end = None, 0
+    for at, token in enumerate(tokens):
+        after = tokens[at + 1].kind if at + 1 < len(tokens) else None
+        if token.kind == "L_BRACE" and token.start >= end:
+            yield Name("{{ }}" if after == "L_BRACE" else "{ }", token.place)
+            end = token.start + 2
+        elif token.kind == "PLACEHOLDER":
+            yield Name("?", token.place)
+        elif token.kind == "COLON" and before not in _BEFORE_PATHS and after == "VAR":
+            yield Name(f":{tokens[at + 1].text}", token.place)
+        before = token.kind
 
 
 def _queries(query: QueryShape) -> Iterator[Select | SetQuery]:

@@ -16,6 +16,7 @@ from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
 from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
 from odfbuild.sql.text.shape import Column, Expr, Literal, Operation, walk
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 
@@ -72,15 +73,15 @@ _DIVIDING: Final = {"mod", "pmod", "/", "%", "div"}
 _WEEKS: Final = frozenset("YWwuec")
 _NO_LETTERS: Final = frozenset("ABnNpbCfIijJloPrRTtU")
 _NOT_PARSED: Final = frozenset("EFqQ")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfFlLsSyY]?")
-_NUMBERS: Final = re.compile(r"[\d/]+")
+_NUMBER: Final = late_pattern(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfFlLsSyY]?")
+_NUMBERS: Final = late_pattern(r"[\d/]+")
 _NOW: Final = {"now", "today", "tomorrow", "yesterday", "epoch"}
 _DIGITS: Final = 38
 COMPARED: Final = {"=", "<>", "<", "<=", ">", ">=", "<=>", "between"}
-_NO_NUMBER: Final = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
+_NO_NUMBER: Final = late_pattern(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
-_DATE: Final = re.compile(r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}([ T].*)?)?)?")
-_DAY: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+_DATE: Final = late_pattern(r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}([ T].*)?)?)?")
+_DAY: Final = late_pattern(r"\d{4}-\d{1,2}-\d{1,2}")
 _NAMES: Final[Mapping[DataType, str]] = {
     types.BYTE: "TINYINT",
     types.SHORT: "SMALLINT",

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from odfbuild.sql.text.shape import Name, TextPlace
-from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, Token, folded, is_undated
+from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, folded, is_undated
 
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
@@ -60,9 +60,6 @@ def mended(tokens: Sequence[Any]) -> list[Any]:
             place = (token.line, token.col, token.start, token.end)
             found[at] = type(token)(TokenType.VAR, token.text, *place)
     return found
-
-
-_BEFORE_PATHS = {"VAR", "IDENTIFIER", "R_PAREN", "R_BRACKET", "STRING"}  # value:path
 
 
 def select_starts(tokens: Sequence[Any]) -> tuple[int, ...]:
@@ -133,21 +130,6 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
         ):
             yield Name(text, place_at(token))
         before = kind
-
-
-def unfilled(tokens: Sequence[Token]) -> Iterator[Name]:
-    """Yield parameters, `:name` and `?`, and what a template would put in, `{{ ... }}`."""
-    before, end = None, 0
-    for at, token in enumerate(tokens):
-        after = tokens[at + 1].kind if at + 1 < len(tokens) else None
-        if token.kind == "L_BRACE" and token.start >= end:
-            yield Name("{{ }}" if after == "L_BRACE" else "{ }", token.place)
-            end = token.start + 2
-        elif token.kind == "PLACEHOLDER":
-            yield Name("?", token.place)
-        elif token.kind == "COLON" and before not in _BEFORE_PATHS and after == "VAR":
-            yield Name(f":{tokens[at + 1].text}", token.place)
-        before = token.kind
 
 
 def outline(tokens: Sequence[Any], *, compared: bool = False) -> tuple[object, ...]:

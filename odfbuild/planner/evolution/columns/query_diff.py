@@ -23,6 +23,7 @@ from odfbuild.sql.text.shape import (
 )
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 
@@ -80,8 +81,8 @@ def compare_queries(
 
 # Words of a text
 
-_SKIPPED = re.compile(r"\s+|--[^\n]*|/\*(?!\+).*?\*/", re.DOTALL)
-_WORD = re.compile(
+_SKIPPED = late_pattern(r"\s+|--[^\n]*|/\*(?!\+).*?\*/", re.DOTALL)
+_WORD = late_pattern(
     r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|/\*\+.*?\*/|\w+|.", re.DOTALL
 )
 _KEYWORDS = frozenset(
