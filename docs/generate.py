@@ -5,10 +5,12 @@ python docs/generate.py [--check]; with --check, say which pages are out of date
 
 import ast
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 from docs.architecture_page import architecture_page
 from docs.bill_of_materials import licence_table, of_this_project, sbom_text
@@ -67,13 +69,10 @@ def _names() -> Iterator[tuple[str, ...]]:
 
 
 def _help(*arguments: str) -> str:
-    program = Path(sys.executable).parent / "odfbuild"
-    environment = {**os.environ, "COLUMNS": "90", "NO_COLOR": "1", "TERM": "dumb"}
-    done = subprocess.run(
-        [program, *arguments, "--help"],
-        env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
+    screen = {"COLUMNS": "90", "NO_COLOR": "1", "TERM": "dumb"}
+    with patch.dict(os.environ, screen), redirect_stdout(StringIO()) as said:
+        command_line()([*arguments, "--help"], prog_name="odfbuild", standalone_mode=False)
+    lines = [line.rstrip() for line in said.getvalue().strip("\n").splitlines()]
     return "```text\n" + "\n".join(lines) + "\n```\n"
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -67,11 +67,14 @@ def imports_of(module: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def own_imports_of(module: Path) -> Iterator[str]:
-    """Yield what a module imports of this package, without the package's name."""
-    for imported in imports_of(module):
-        if imported.startswith("odfbuild.") and imported != "odfbuild.__version__":
-            yield imported.removeprefix("odfbuild.")
+@cache
+def own_imports_of(module: Path) -> tuple[str, ...]:
+    """Return what a module imports of this package, without the package's name."""
+    return tuple(
+        imported.removeprefix("odfbuild.")
+        for imported in imports_of(module)
+        if imported.startswith("odfbuild.") and imported != "odfbuild.__version__"
+    )
 
 
 def rank(area: str) -> int:
@@ -135,7 +138,8 @@ def dotted(module: Path) -> tuple[str, ...]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-def links() -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+@cache
+def links() -> frozenset[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return which module imports which, wherever the import stands, also for types only.
 
     The two faces of the package are left out: they name what they give as texts.
@@ -150,7 +154,7 @@ def links() -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
             other = names if names in known else names[:-1]
             if other and other != dotted(module):
                 found.add((dotted(module), other))
-    return found
+    return frozenset(found)
 
 
 FACES = ("__init__.py", "app/__init__.py")
