@@ -24,13 +24,14 @@ from odfbuild.planner.plan.reasons import InputMayAdvance, SourceToAsk
 from odfbuild.planner.plan.subset import UnchosenInputError, restrict
 from odfbuild.planner.saved import canonical, from_json, to_json
 from odfbuild.state.chain.commit_request import CommitRequest
+from tests.support.effort import examples
 from tests.support.process.inside import lay_out
 from tests.support.projects import odfbuild
 from tests.support.projects.texts import root
 from tests.support.servers.http import Server, serving
 from tests.support.values.drawn import NOW, Drawn, Floor, evolved, in_another_order, projects
 
-few = settings(max_examples=15)
+few = settings(max_examples=examples(8, 200))
 pairs = projects().flatmap(lambda before: st.tuples(st.just(before), evolved(before)))
 
 

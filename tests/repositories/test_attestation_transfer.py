@@ -44,6 +44,7 @@ from tests.repositories.signatures.signing import (
     statement,
 )
 from tests.support.data.histories import Added, History, QuickDisk, licensed
+from tests.support.effort import examples
 
 NAME = DatasetAlias(None, "src")
 _numbers = itertools.count()
@@ -195,7 +196,7 @@ def leads_on(dataset: Dataset | None, head: object) -> bool:
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(6, 100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -41,13 +41,14 @@ from tests.repositories.places import (
 )
 from tests.support.data.disks import verified
 from tests.support.data.histories import Added, History, QuickDisk, licensed, scripts
+from tests.support.effort import examples, places
 from tests.support.servers.cutting_proxy import Where
 
 NAME = DatasetAlias(None, "src")
 QUIET = TransferMode(parallel=2)
 FORCE = TransferMode(force=True, parallel=2)
 FEW = settings(
-    max_examples=12,
+    max_examples=examples(5, 100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -201,7 +202,7 @@ def _way(place: Place, move: Move) -> AbstractContextManager[ChainTarget]:
 def test_a_push_that_breaks_at_any_request_goes_on_when_it_is_made_again(
     new_place: Callable[[], Place], tmp_path: Path, where: Where
 ) -> None:
-    for at in range(40):
+    for at in places(WHERES.index(where), 3):
         made, place = history(tmp_path, Added(2), licensed(1), Added(3, hours=2)), new_place()
         try:
             with place.breaking(at, where) as target:
@@ -223,7 +224,7 @@ def test_a_pull_that_breaks_at_any_request_goes_on_when_it_is_made_again(
 ) -> None:
     made, place = history(tmp_path, Added(2), licensed(1), Added(3, hours=2)), new_place()
     push(made.dataset, place.target())
-    for at in range(60):
+    for at in places(WHERES.index(where), 3):
         workspace = new_workspace(tmp_path)
         try:
             with place.breaking(at, where) as source:

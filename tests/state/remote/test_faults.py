@@ -19,6 +19,7 @@ from odfbuild.state.gc import collect
 from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.state.remote.machines import chains, machine, objects
 from tests.support.data.histories import Added, History
+from tests.support.effort import places
 from tests.support.servers.memory_store import Cut, FailingClient, MemoryClient, lost
 
 HOURS = 3_600.0
@@ -93,7 +94,7 @@ def test_whichever_request_goes_wrong_the_head_is_the_old_or_the_new_one(
     wanted = start.copy()
     work(machine(tmp_path / "right", wanted), tmp_path / "right-work")
     (after,) = chains(wanted).values()
-    for at in itertools.count():
+    for at in places(WAYS.index(how), 3):
         store = start.copy()
         failing = FailingClient(store, at, how)
         folder = tmp_path / f"{at}"
