@@ -83,18 +83,21 @@ def open_project(
     variables: Sequence[str] = (),
     vars_files: Sequence[Path] = (),
     lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
+    offline: bool = False,
 ) -> Opened:
     """Find the project, read its settings, open the workspace of a target, or of the default one.
 
     `variables` are values as K=V, `vars_files` YAML files with more; they count once they are
-    needed.  Raises ProjectError when there is no project or its settings are wrong,
+    needed.  `offline` shows a workspace in an object store as it was seen last, without asking it.
+
+    Raises ProjectError when there is no project or its settings are wrong,
     WorkspaceLinkError of a workspace with links in it, and PathNotPermittedError or
     StoreNotPermittedError of one elsewhere that the policy does not allow.
     """
     root = find_project(Path.cwd(), directory).absolute()
     config = load_config(root, user_folder=config_folder(os.environ))
     chosen = config.target(target)
-    workspace = _workspace(root, chosen.workspace, lock_timeout)
+    workspace = _workspace(root, chosen.workspace, lock_timeout, offline=offline)
     today = _today()
     return Opened(
         root=root,
@@ -115,12 +118,14 @@ def open_project(
     )
 
 
-def _workspace(root: Path, place: str, lock_timeout: float) -> Workspace:
+def _workspace(root: Path, place: str, lock_timeout: float, *, offline: bool) -> Workspace:
     """Open the workspace at a place: a folder, relative to the project, or an object store."""
     if is_store(place):
         permissions_of(os.environ, root).check_store(place)
-        from odfbuild.state.remote.workspace import BucketWorkspace
+        from odfbuild.state.remote.workspace import BucketWorkspace, OfflineBucketWorkspace
 
+        if offline:
+            return OfflineBucketWorkspace(place)
         return BucketWorkspace(place, lock_timeout=lock_timeout)
     workspace = Workspace(root / place, lock_timeout=lock_timeout)
     check_links(workspace.root)

@@ -101,10 +101,12 @@ class Workspace:
     """The datasets in one folder; reading makes no folders, so an absent one is empty.
 
     `url` is where they are instead if they are in an object store; `root` then is a folder of this
-    machine for what belongs to the workspace and can be lost, or made again.
+    machine for what belongs to the workspace and can be lost, or made again.  `seen_at` is when
+    they were as they are shown, in seconds since 1970, where nobody is asked.
     """
 
     is_read_only = False
+    seen_at: float | None = None
     url: str | None = None
     far_leases: "FarLeases | None" = None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.cli import exits
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.wire.blocks import decode_block
 from tests.support.process.inside import command, lay_out, without_jvm
@@ -293,6 +294,41 @@ def test_a_doctor_looks_at_the_store(applied: Machine) -> None:
     assert "keeps conditions" in done.out
     assert applied("unlock", "src").out == "Nobody has a lease on src.\n"
     assert applied("drift").code == 0
+
+
+LOOKS = (
+    ("plan",),
+    ("status", "-o", "json"),
+    ("log", "report"),
+    ("show", "out", "-o", "json"),
+    ("sql", "select count(*) as n from src", "--engine", "datafusion", "-o", "json"),
+    ("explain", "report"),
+    ("explain-row", "report", "1"),
+)
+
+
+def test_what_was_seen_of_a_store_is_shown_without_asking_it(
+    store: ObjectServer, proxy: ObjectProxy, prefix: str, tmp_path: Path
+) -> None:
+    url = f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}/"
+    here, there = (Machine(tmp_path / name, store, url) for name in ("here", "there"))
+    assert here("apply", "--yes").code == 0
+    asked = {look: here(*look) for look in LOOKS}
+    lay_out(there.project, {"data/2.csv": ROWS})
+    assert there("apply", "--yes").code == 0
+    proxy.asked.clear()
+    for look, seen in asked.items():
+        done = here(*look, "--offline")
+        assert (done.code, done.out) == (seen.code, seen.out)
+        assert done.err.startswith(f"{url} is not asked: as it was seen at 20")
+    nobody = Machine(tmp_path / "nobody", store, url)("status", "--offline")
+    assert (nobody.code, "error[offline]: nothing was seen" in nobody.err) == (exits.ERROR, True)
+    shutil.rmtree(here.folder / "cache")
+    done = here("show", "out", "--offline")
+    assert (done.code, "error[offline]" in done.err) == (exits.ERROR, True)
+    assert "the same command without --offline" in done.err
+    assert proxy.asked == []
+    assert len(here.rows("report")) == 3
 
 
 DATA = Path(os.environ.get("ODFBUILD_EXAMPLE_DATA") or REPOSITORY.parent / "shared" / "data")

@@ -65,6 +65,21 @@ Offline = Annotated[
         help="Ask no repository: inputs that are datasets of one stay as they are here.",
     ),
 ]
+PlanOffline = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        help="Ask neither repositories of inputs nor the object store that the workspace is in: "
+        "plan with what was seen of them here.",
+    ),
+]
+Unasked = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        help="Do not ask the object store that the workspace is in: show what was seen of it here.",
+    ),
+]
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; end with 3 if something would change.")
 ]

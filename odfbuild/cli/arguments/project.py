@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from odfbuild import app
 from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.unreadable import watch_damage
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.files.lock import LockedError
@@ -17,16 +19,26 @@ Result = TypeVar("Result")
 
 
 def open_given(
-    given: ProjectArguments, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT
+    given: ProjectArguments, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT, offline: bool = False
 ) -> app.Opened:
-    """Return the project; ProjectError when there is none, or its settings are wrong."""
+    """Return the project; ProjectError when there is none, or its settings are wrong.
+
+    With `offline` a workspace in an object store is as it was seen last, which is said.
+    """
     project = app.open_project(
         given.directory,
         target=given.target,
         variables=given.variables,
         vars_files=given.vars_files,
         lock_timeout=lock_timeout,
+        offline=offline,
     )
+    if (seen := project.workspace.seen_at) is not None:
+        at = datetime.fromtimestamp(seen, UTC)
+        hint(
+            f"{project.workspace.url} is not asked: as it was seen at {at:%Y-%m-%d %H:%M} UTC. "
+            "Who works there, and which sources are disabled, is not known.\n"
+        )
     watch_damage(project.workspace)
     return project
 

@@ -23,21 +23,14 @@ from odfbuild.state.chain.heads import (
 )
 from odfbuild.state.chain.objects import as_hash
 from odfbuild.state.chain.stores import Stores
-from odfbuild.state.files.checksum import checked_text, with_check_sum
-from odfbuild.state.files.disk import pending, read_file
-from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.lock import Holder
 from odfbuild.state.homes import FOLDER, NameStore, brought_meanwhile
 from odfbuild.state.remote.attestations import BucketAttestations
 from odfbuild.state.remote.bucket import UnsafeStoreError, known_abilities
 from odfbuild.state.remote.cache import ObjectCache
-from odfbuild.state.remote.client import ObjectClient, TaggedBytes, side_by_side
-from odfbuild.state.remote.heads import (
-    BucketHeads,
-    HeadTags,
-    SeenTag,
-    read_head,
-)
+from odfbuild.state.remote.client import ObjectClient, side_by_side
+from odfbuild.state.remote.heads import BucketHeads, HeadTags, read_head
+from odfbuild.state.remote.memory import StoreMemory, keep_memory, read_memory, touch_memory
 from odfbuild.state.remote.names import BucketNames
 from odfbuild.state.remote.objects import BucketObjects, Sent
 from odfbuild.state.remote.reach import DatasetObjects, Reach
@@ -46,7 +39,6 @@ DATASETS: Final = "datasets/"
 FORMAT_KEY: Final = "format"
 _FORMAT: Final = 1
 _SMALL: Final = 4_096
-_MEMORY: Final = "remembered"  # the file, and what its checksum is made with
 
 
 class WorkspaceFormatError(StateError):
@@ -58,7 +50,7 @@ class WorkspaceFormatError(StateError):
 class BucketHome:
     """Datasets below `datasets/` of a store; what was seen of it is remembered in a local folder.
 
-    `settled` returns once no collector is at work.
+    `settled` returns once no collector is at work; `remembers` says whether that folder is written.
     """
 
     def __init__(
@@ -68,7 +60,9 @@ class BucketHome:
         cache: ObjectCache,
         *,
         settled: Callable[[], None] = lambda: None,
+        remembers: bool = True,
     ) -> None:
+        self._remembers = remembers
         self._client = client
         self._root = root
         self._cache = cache
@@ -217,35 +211,19 @@ class BucketHome:
 
     def keep_memory(self) -> None:
         """Remember what was seen, for who looks next and who looks without the store."""
-        if not (self._tags.changed or self._own_names.changed):
+        if not self._remembers:
             return
-        seen = self._tags.all().items()
-        heads = {key: [str(e.head), e.tag] for key, e in seen if e.head is not None}
-        names = {
-            n: [e.data.decode("ascii", "replace"), e.tag]
-            for n, e in self._own_names.known().items()
-        }
-        text = json.dumps({"heads": heads, "names": names})
-        folder = self._root / "cache"
-        with suppress(OSError):
-            make_workspace_folder(self._root, folder)
-            near = pending(folder)
-            near.write_text(with_check_sum(text + "\n", _MEMORY), "utf-8")
-            near.replace(folder / _MEMORY)
-            self._tags.changed = self._own_names.changed = False
+        if self._tags.changed or self._own_names.changed:
+            if keep_memory(self._root, StoreMemory(self._tags.all(), self._own_names.known())):
+                self._tags.changed = self._own_names.changed = False
+        else:
+            touch_memory(self._root)
 
     def _recall(self) -> None:
-        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
-            data = read_file(self._root / "cache" / _MEMORY)
-            text = None if data is None else checked_text(data, _MEMORY)
-            if text is None:
-                return
-            form = parse_json(text)
-            for key, (head, tag) in form["heads"].items():
-                self._tags.put(key, SeenTag(parse_head(head.encode(), key), tag))
-            names = {n: TaggedBytes(data.encode(), tag) for n, (data, tag) in form["names"].items()}
-            self._own_names.remember(names)
-            self._tags.changed = False
+        memory = read_memory(self._root)
+        if memory is not None:
+            self._tags = HeadTags(memory.heads)
+            self._own_names.remember(memory.names)
 
 
 class _Look(HeadLook):

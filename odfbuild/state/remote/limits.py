@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from odfbuild.errors import StateError
+from odfbuild.state.chain.objects import as_hash
+from odfbuild.state.remote.cache import ObjectCache
 from odfbuild.state.remote.client import (
+    UNCHANGED,
     Moved,
     ObjectClient,
     StoredObject,
     TaggedBytes,
     Unchanged,
 )
+from odfbuild.state.remote.memory import StoreMemory
+from odfbuild.state.remote.names import PREFIX
 from odfbuild.state.workspace import ReadOnlyError
 
 
@@ -66,4 +71,70 @@ class ReadOnlyClient(ObjectClient):
             what=f"{self.place}{key} would be changed by a command that only reads",
             why="what looks for differences must not make any",
             fix="report this: it is a fault of odfbuild",
+        )
+
+
+class OfflineError(StateError):
+    """What is wanted of a store is not on this machine, and the store is not to be asked."""
+
+    code = "offline"
+
+
+class OfflineClient(ReadOnlyClient):
+    """A client that answers from what this machine has of a store, and never asks it.
+
+    Heads and names are those that were seen last; objects are those of the cache.
+    """
+
+    def __init__(self, place: str, seen: StoreMemory, cache: ObjectCache) -> None:
+        self.place = place
+        self.store = place
+        self._cache = cache
+        heads = {k: TaggedBytes(str(e.head).encode(), e.tag) for k, e in seen.heads.items()}
+        self._seen = heads | {f"{PREFIX}{name}": held for name, held in seen.names.items()}
+
+    def get(self, key: str, most: int) -> bytes | None:  # noqa: ARG002
+        raise self._unseen(key)
+
+    def look(self, key: str, most: int, known: str | None) -> TaggedBytes | Unchanged | None:  # noqa: ARG002
+        found = self._seen.get(key)
+        return UNCHANGED if found is not None and found.tag == known else found
+
+    def open(self, key: str, start: int) -> AbstractContextManager[Iterator[bytes]]:  # noqa: ARG002
+        raise self._unseen(key)
+
+    def facts(self, key: str) -> StoredObject | None:
+        hash = as_hash(key.rpartition("/")[2])
+        path = None if hash is None else self._cache.find(hash)
+        if path is None:
+            raise self._unseen(key)
+        status = path.stat()
+        return StoredObject(key, status.st_size, status.st_mtime, None)
+
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield heads or names; of the objects of a dataset nobody knows which there are."""
+        if prefix.startswith("datasets/") and not prefix.endswith("/refs/"):
+            raise self._unseen(prefix)
+        for key, held in self._seen.items():
+            if key.startswith(prefix):
+                yield StoredObject(key, len(held.data), 0.0, held.tag)
+
+    def below(self, prefix: str) -> list[str]:
+        under = {
+            k.removeprefix(prefix).partition("/")[0] for k in self._seen if k.startswith(prefix)
+        }
+        return sorted(under)
+
+    def _unseen(self, key: str) -> StateError:
+        return OfflineError(
+            what=f"{self.place}{key} is not on this machine",
+            why="--offline asks the store nothing, and it was not read here before",
+            fix="once the store can be reached: the same command without --offline",
+        )
+
+    def _refusal(self, key: str) -> StateError:
+        return OfflineError(
+            what=f"{self.place}{key} cannot be written with --offline",
+            why="the store is the workspace, and it is not to be asked",
+            fix="the same command without --offline",
         )

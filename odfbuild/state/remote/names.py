@@ -1,6 +1,6 @@
 """Names of datasets in an object store: created only, so that one name has one dataset."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -32,7 +32,7 @@ class BucketNames:
         with self._lock:
             return dict(self._known)
 
-    def remember(self, known: dict[str, TaggedBytes]) -> None:
+    def remember(self, known: Mapping[str, TaggedBytes]) -> None:
         """Take what was known of names before."""
         with self._lock:
             self._known.update(known)

@@ -30,7 +30,8 @@ from odfbuild.state.remote.cache import ObjectCache, user_cache
 from odfbuild.state.remote.client import ObjectClient
 from odfbuild.state.remote.home import BucketHome
 from odfbuild.state.remote.leases import BucketLeases, now_of
-from odfbuild.state.remote.limits import ReadOnlyClient
+from odfbuild.state.remote.limits import OfflineClient, OfflineError, ReadOnlyClient
+from odfbuild.state.remote.memory import read_memory
 from odfbuild.state.remote.runs import BucketRuns
 from odfbuild.state.workspace import Workspace
 
@@ -67,7 +68,13 @@ class BucketWorkspace(Workspace):
         self.far_leases = self.leases
         local = local_half(self.url) if root is None else root
         self.objects = user_cache() if cache is None else cache
-        self._bucket = BucketHome(self.client, local, self.objects, settled=self._settled)
+        self._bucket = BucketHome(
+            self.client,
+            local,
+            self.objects,
+            settled=self._settled,
+            remembers=self.seen_at is None,
+        )
         self._runs = BucketRuns(self.client, local)
         super().__init__(local, lock_timeout=lock_timeout, home=self._bucket)
 
@@ -148,6 +155,37 @@ class ReadOnlyBucketWorkspace(BucketWorkspace):
             of.client.place, client=ReadOnlyClient(of.client), cache=of.objects, root=of.root
         )
         self.index = Index()
+
+
+class OfflineBucketWorkspace(BucketWorkspace):
+    """A workspace in a store as this machine saw it last; the store is not asked.
+
+    What other machines do, and which sources are disabled, is not known.  Raises OfflineError where
+    nothing was seen.
+    """
+
+    is_read_only = True
+
+    def __init__(self, url: str, *, root: Path | None = None) -> None:
+        place = url.rstrip("/") + "/"
+        local = local_half(place) if root is None else root
+        memory = read_memory(local)
+        if memory is None:
+            raise OfflineError(
+                what=f"nothing was seen of {place} on this machine",
+                why="--offline shows what was read here before",
+                fix="once the store can be reached: odfbuild status",
+            )
+        self.seen_at = memory.at
+        cache = user_cache()
+        client = OfflineClient(place, memory, cache)
+        super().__init__(place, client=client, cache=cache, root=local)
+
+    def read_only(self) -> OfflineBucketWorkspace:
+        return self
+
+    def bring_runs(self) -> None:
+        """Leave the records as they are here."""
 
 
 def local_half(url: str) -> Path:

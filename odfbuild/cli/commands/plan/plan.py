@@ -21,8 +21,8 @@ from odfbuild.cli.arguments.options import (
     Gate,
     MaxBytes,
     MetadataOnly,
-    Offline,
     PlanExclude,
+    PlanOffline,
     PlanOutput,
     Verbose,
 )
@@ -153,7 +153,7 @@ def plan(
             "repositories of inputs, too.",
         ),
     ] = "auto",
-    offline: Offline = False,
+    offline: PlanOffline = False,
     output: PlanOutput = PlanFormat.TEXT,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Save the plan for `apply FILE`.")
@@ -246,7 +246,7 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
 
     def looked() -> tuple[app.Opened, app.MadePlan | CommandOutput]:
         nonlocal settings
-        project = open_given(given)
+        project = open_given(given, offline=options.scope.repositories == "offline")
         settings = replace(settings, root=project.root)
         found = app.looked_again(project) if options.is_repeatable else None
         part = found.part if isinstance(found, app.Known) else found

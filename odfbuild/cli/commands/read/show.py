@@ -22,6 +22,7 @@ from odfbuild.cli.arguments.options import (
     RowOutput,
     SafeCsv,
     To,
+    Unasked,
 )
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.formats.rows import (
@@ -58,6 +59,7 @@ def show(
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help=f"The last N rows. {ALL_ROWS}")
     ] = None,
+    offline: Unasked = False,
 ) -> int:
     """Show rows of a dataset, as recorded or as they stand.
 
@@ -73,7 +75,7 @@ def show(
             fix="leave one of them out",
         )
     goal = destination(output, to, safe_csv=safe_csv)
-    project = open_given(given)
+    project = open_given(given, offline=offline)
     plain = not (current or log or as_at is not None or as_of is not None)
     view = _view(project, name, asked, plain=plain and not goal.is_binary)
     schema, batches = view.columns(), view.batches()

@@ -9,7 +9,17 @@ import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.arguments.options import ALL_ROWS, AsAt, AsOf, Key, Log, RowOutput, SafeCsv, To
+from odfbuild.cli.arguments.options import (
+    ALL_ROWS,
+    AsAt,
+    AsOf,
+    Key,
+    Log,
+    RowOutput,
+    SafeCsv,
+    To,
+    Unasked,
+)
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import UsageRefusedError
 from odfbuild.project.config.engines import DEFAULT_ENGINE
@@ -44,6 +54,7 @@ def sql(
     engine: Annotated[
         str, typer.Option("--engine", help="Whose SQL it is: spark, or datafusion without Java.")
     ] = DEFAULT_ENGINE,
+    offline: Unasked = False,
 ) -> int:
     """Query datasets by name; nothing is changed."""
     from odfbuild.app.inspection.question import Question, answered
@@ -54,7 +65,7 @@ def sql(
     asked = ViewOptions(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     goal = destination(output, to, safe_csv=safe_csv)
     question = Question(*_question(query, file), engine)
-    project = open_given(given)
+    project = open_given(given, offline=offline)
     most = limit
     if goal.is_table and limit is None:
         most = TABLE_ROWS + 1  # one more tells that there are more
