@@ -25,14 +25,13 @@ from odfbuild.state.chain.objects import as_hash
 from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.lock import Holder
 from odfbuild.state.homes import FOLDER, NameStore, brought_meanwhile
-from odfbuild.state.remote.attestations import BucketAttestations
 from odfbuild.state.remote.bucket import UnsafeStoreError, known_abilities
 from odfbuild.state.remote.cache import ObjectCache
 from odfbuild.state.remote.client import ObjectClient, side_by_side
 from odfbuild.state.remote.heads import BucketHeads, HeadTags, read_head
 from odfbuild.state.remote.memory import StoreMemory, keep_memory, read_memory, touch_memory
 from odfbuild.state.remote.names import BucketNames
-from odfbuild.state.remote.objects import BucketObjects, Sent
+from odfbuild.state.remote.objects import BucketAttestations, BucketObjects, Sent
 from odfbuild.state.remote.reach import DatasetObjects, Reach
 
 DATASETS: Final = "datasets/"

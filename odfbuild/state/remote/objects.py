@@ -1,4 +1,5 @@
-"""Objects of a dataset in a store: blocks, slices and checkpoints, read through the user's cache.
+"""Objects of a dataset in a store: attestations, and blocks, slices and checkpoints, which are read
+through the user's cache.
 
 A collector elsewhere may be about to delete what no head reaches yet.  What was there already when
 it was to be written is therefore written again, which makes it young, and so is what a new head
@@ -16,6 +17,7 @@ from typing import Final
 from odfbuild.errors import OdfBuildError
 from odfbuild.host.files import read_regular
 from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.attestations import AttestationName, head_of
 from odfbuild.state.chain.objects import (
     LARGEST_BLOCK,
     MissingObjectError,
@@ -28,6 +30,7 @@ from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_sid
 
 FILES_AT_ONCE: Final = 8
 YOUNG: Final = 6 * 3_600.0  # seconds; an object that was written since is far from any collector
+_LARGEST_ATTESTATION: Final = 1 << 20  # bytes
 _SINGLE: Final = 3  # blocks that are read one after the other before all are read at once
 
 
@@ -270,3 +273,35 @@ class BucketObjects:
 
     def _missing(self, hash: Multihash) -> MissingObjectError:
         return MissingObjectError(hash, self._place)
+
+
+class BucketAttestations:
+    """Attestations as objects below `attestations/` of a dataset."""
+
+    def __init__(self, client: ObjectClient, prefix: str) -> None:
+        self._client = client
+        self._prefix = f"{prefix}attestations/"
+
+    def heads(self) -> tuple[Multihash, ...]:
+        return tuple(each.hash for each in self.entries())
+
+    def get(self, name: AttestationName) -> bytes | None:
+        return self._client.get(f"{self._prefix}{name}", _LARGEST_ATTESTATION)
+
+    def put(self, name: AttestationName, envelope: bytes) -> None:
+        self._client.put(f"{self._prefix}{name}", envelope)
+
+    def path(self, name: AttestationName) -> Path:
+        return Path(f"{self._prefix}{name}")
+
+    def entries(self) -> tuple[ObjectEntry, ...]:
+        found = []
+        for each in self._client.listed(self._prefix):
+            head = head_of(each.key.rpartition("/")[2])
+            if head is not None:
+                found.append(ObjectEntry(head, each.size, each.touched))
+        return tuple(sorted(found, key=lambda each: (each.touched, str(each.hash)), reverse=True))
+
+    def remove(self, names: Sequence[Multihash]) -> None:
+        for each in names:
+            self._client.delete(f"{self._prefix}{each}")
