@@ -1,5 +1,4 @@
-"""Objects of a dataset in a store: attestations, and blocks, slices and checkpoints, which are read
-through the user's cache.
+"""Objects of a dataset in a store, its attestations too; files come through the user's cache.
 
 A collector elsewhere may be about to delete what no head reaches yet.  What was there already when
 it was to be written is therefore written again, which makes it young, and so is what a new head
