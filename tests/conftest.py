@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COMMON = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile(
-    "default", max_examples=25, deadline=None, derandomize=True, suppress_health_check=_COMMON
+    "default", max_examples=15, deadline=None, derandomize=True, suppress_health_check=_COMMON
 )
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=_COMMON)
 settings.load_profile("default")

@@ -20,6 +20,7 @@ from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.project.read import read_manifests
 from tests.fuzz.targets import DEADLY, TARGETS
+from tests.support.effort import examples
 
 CORPUS = {name: load(name) for name in TARGETS}
 # these lay files out or run templates: what takes a hundred times as long is changed less often
@@ -48,7 +49,7 @@ def test_changed_inputs_break_nothing(name: str) -> None:
 
 
 @each_tame_target
-@settings(max_examples=100)
+@settings(max_examples=examples(25, 2_000))
 @given(data=st.binary(max_size=200))
 def test_any_bytes_break_nothing(name: str, data: bytes) -> None:
     TARGETS[name](data)

@@ -13,6 +13,7 @@ from odfbuild.odf.events import EventTimeSourceFromMetadata, EventTimeSourceFrom
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_event_time
 from odfbuild.project.yaml.places import PlaceFinder, SourceText, Spot
+from tests.support.effort import examples
 
 ENDLESS = (
     r"^((a+)+)$",
@@ -101,7 +102,7 @@ TEXTS = st.sampled_from(("a", "ab", "aab", "a-", "b", "1a", "a1-")).map(
 
 
 @pytest.mark.holds("source-patterns")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40, 2_000), deadline=None)
 @given(PATTERNS, TEXTS, st.sampled_from(("!!", "x", "$(?!!)", "")))
 def test_what_is_admitted_ends(pattern: str, text: str, end: str) -> None:
     """A text of one part over and over, and an end that fails, is the worst for a repeat."""

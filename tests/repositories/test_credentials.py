@@ -34,6 +34,7 @@ from odfbuild.repositories.protocol import ChainSource, ObjectFile
 from odfbuild.repositories.remotes import open_repository
 from odfbuild.texts.redaction import redacted
 from tests.repositories.tokens import is_free_of, keep
+from tests.support.effort import examples
 from tests.support.servers.http import Asked, Page, Server, serving
 
 HASH = sha3_256(b"x")
@@ -102,7 +103,9 @@ def said_of(error: BaseException) -> str:
 
 @pytest.mark.holds("server-token")
 @settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=examples(20, 200),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 @given(
     token=GOOD,
@@ -145,7 +148,9 @@ def test_what_a_server_repeats_of_a_token_is_not_shown(
 @pytest.mark.holds("server-token")
 @pytest.mark.parametrize("place", ["variable", "file"])
 @settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=examples(20, 200),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 @given(token=BAD, repository=st.sampled_from(["srv", "other"]))
 def test_what_cannot_be_a_token_is_refused_where_it_is_read(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from odfbuild.odf.events import DataField, DataSchema, DataTypeInt32, DataTypeString
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns, key_columns, span_columns
 from odfbuild.sql.text.steps import QueryStep
+from tests.support.effort import examples
 
 I = DataSchema(tuple(DataField(n, DataTypeString()) for n in ("k", "t", "u")))  # noqa: E741
 J = DataSchema((DataField("k", DataTypeString()), DataField("w", DataTypeInt32())))
@@ -85,7 +86,7 @@ JOINS = st.sampled_from(["left join", "join", "full join"])
 
 
 @pytest.mark.timeout(60)
-@settings(max_examples=300)
+@settings(max_examples=examples(60, 2_000))
 @given(st.data())
 def test_a_key_is_looked_for_to_an_end_whatever_is_joined(data: st.DataObject) -> None:
     """A later join may make both sides of an outer one equal, in any order of its conditions."""

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from odfbuild.executors.data import lookup as module
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import near_rows
+from tests.support.effort import examples
 
-LAW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LAW = settings(
+    max_examples=examples(25, 500), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.float64())])
 NEW = pa.schema([("n", pa.int64()), ("k", pa.large_string()), ("w", pa.bool_())])
 

@@ -26,6 +26,7 @@ from tests.support.data.changelogs import (
     replayed,
     written,
 )
+from tests.support.effort import examples
 
 
 def found(paths: Sequence[Path], until: Timestamp | None = None) -> list[Row]:
@@ -33,7 +34,7 @@ def found(paths: Sequence[Path], until: Timestamp | None = None) -> list[Row]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25, 500))
 @given(changelogs(), st.sampled_from([1, 2, 1000]))
 def test_replaying_leaves_what_a_count_leaves(history: list[list[Change]], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

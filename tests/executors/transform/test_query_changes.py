@@ -33,6 +33,7 @@ from odfbuild.planner.plan.policy import OnQueryChange, Traits
 from odfbuild.planner.plan.reasons import HistoryRestated
 from tests.planner.builders import declare, sql
 from tests.support.data.replaying import ReplayingEngine, left
+from tests.support.effort import examples
 from tests.support.engines import Rows
 from tests.support.workshop import Workshop, ledger
 
@@ -138,7 +139,7 @@ states = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(8, 200), deadline=None)
 @given(states, states, st.sampled_from(sorted(QUERIES.keys() - {BOTH})), st.data())
 def test_after_a_restatement_the_dataset_is_what_the_new_query_gives_of_everything(
     before: list[dict[str, int]], after: list[dict[str, int]], old: str, data: st.DataObject

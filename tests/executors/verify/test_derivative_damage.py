@@ -14,6 +14,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.dataset import Dataset
 from tests.executors.runs.test_scheduler import copy
+from tests.support.effort import examples
 from tests.support.workshop import Workshop, ledger
 
 NAMES = ("src", "middle", "top")
@@ -72,7 +73,9 @@ def test_a_chain_without_damage_holds(shop: Workshop) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(10, 200)
+)
 def test_a_changed_bit_is_found_and_its_dataset_alone_is_told(
     shop: Workshop, name: str, data: st.DataObject
 ) -> None:

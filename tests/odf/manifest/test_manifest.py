@@ -34,6 +34,7 @@ from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.odf.wire.layout import TABLES
 from odfbuild.project.yaml import read_documents
 from tests.support.cases import load
+from tests.support.effort import examples
 from tests.support.values.strategies import blocks, records, snapshots
 
 SCHEMAS = Path(__file__).parents[3] / "schemas" / "json"
@@ -96,7 +97,7 @@ def test_vector_texts_are_written_back_as_published_or_refused(case: dict[str, A
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_reading_a_mapping_gives_the_value_it_was_made_of(cls: type[Record]) -> None:
-    @settings(max_examples=25)
+    @settings(max_examples=examples(8, 500))
     @given(records(cls))
     def law(value: Record) -> None:
         mapping = to_mapping(value)
@@ -110,7 +111,7 @@ def test_reading_a_mapping_gives_the_value_it_was_made_of(cls: type[Record]) -> 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_reading_yaml_gives_the_value_it_was_made_of(cls: type[Record]) -> None:
-    @settings(max_examples=15)
+    @settings(max_examples=examples(5, 200))
     @given(records(cls))
     def law(value: Record) -> None:
         assert from_mapping(cls, loaded(yaml_text(to_mapping(value)))) == value
@@ -125,7 +126,7 @@ def validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(schema)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(15, 500))
 @given(snapshots, blocks)
 def test_published_json_schemas_accept_what_is_written(
     snapshot: DatasetSnapshot, block: MetadataBlock
@@ -423,7 +424,7 @@ _trees = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(100, 2_000))
 @given(_trees, st.sampled_from([DatasetSnapshot, events.MetadataEvent, DataSchema]))
 def test_any_value_is_read_or_refused(tree: Any, cls: Any) -> None:
     try:

@@ -49,6 +49,7 @@ from odfbuild.odf.wire.reader import MalformedBytesError
 from odfbuild.odf.wire.writer import UnwritableValueError
 from tests.odf.wire import plain_flatbuffers as stock
 from tests.support.cases import load
+from tests.support.effort import examples
 from tests.support.values.strategies import blocks, records
 
 CLASSES = sorted(TABLES, key=lambda cls: cls.__name__)
@@ -93,7 +94,7 @@ def test_vector_bytes_become_the_published_blocks(
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_reading_what_was_written_gives_the_same_value(cls: type[Record]) -> None:
-    @settings(max_examples=25)
+    @settings(max_examples=examples(8, 500))
     @given(records(cls), st.sampled_from([2, 3]))
     def law(value: Record, version: int) -> None:
         again = decode_table(cls, encode_table(value, version))
@@ -244,13 +245,13 @@ def refused_or_read(cls: type[Record], data: bytes) -> None:
     encode_table(value)
 
 
-@settings(max_examples=1_500)
+@settings(max_examples=examples(200, 2_000))
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     refused_or_read(MetadataBlock, data)
 
 
-@settings(max_examples=1_500)
+@settings(max_examples=examples(200, 2_000))
 @given(st.sampled_from(PUBLISHED), st.data())
 def test_damaged_blocks_are_read_or_refused(published: Any, data: st.DataObject) -> None:
     block = bytearray.fromhex(published.values[1]["hex"])

@@ -29,6 +29,7 @@ from tests.repositories.signatures.signing import (
     found,
     public,
 )
+from tests.support.effort import examples
 from tests.support.oracles.trust import Leave, Remembered, Said, Shown, outcome
 
 KEYS = {"owner": OWNER, "worker": WORKER, "witness": WITNESS, "stranger": STRANGER}
@@ -178,7 +179,7 @@ def judged(shown: Shown) -> str:
     return "accepted"
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60, 2_000), suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_heads_are_believed_as_the_page_says(shown: Shown) -> None:
     expected = outcome(shown)

@@ -17,6 +17,7 @@ from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import ReadStepParquet
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.schema.types import MOST_DIGITS, repeated, too_wide
+from tests.support.effort import examples
 from tests.support.values.arrow_types import ALL, UNWRITTEN, array, plain, types, values
 
 UNDECLARED = ReadStepParquet()
@@ -63,7 +64,7 @@ def is_beyond_us(kind: Any) -> bool:
     return any(is_beyond_us(each.type) for each in fields)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(80, 2_000))
 @given(types, st.data())
 def test_a_column_of_any_type_keeps_its_values_or_is_refused(
     kind: Any, data: st.DataObject
