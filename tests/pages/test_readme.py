@@ -1,13 +1,14 @@
 """Every command that the README shows is run, in its order, as a new user would."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.projects import REPOSITORY, shell
+from tests.support.projects import REPOSITORY, odfbuild, shell
 
 README = REPOSITORY / "README.md"
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)[^)]*\)")
@@ -76,8 +77,22 @@ def squeezed(line: str) -> str:
     return re.sub(r"\s+", " ", line.rstrip())
 
 
+@pytest.fixture
+def stays() -> Iterator[Callable[[Path], None]]:
+    """Give what starts an engine that stays in a project: its commands start none of their own."""
+    with ExitStack() as engines:
+
+        def start(project: Path) -> None:
+            assert odfbuild("engine", "start", cwd=project).code == 0
+            engines.callback(odfbuild, "engine", "stop", cwd=project)
+
+        yield start
+
+
 @pytest.mark.spark
-def test_every_command_of_the_readme_does_what_it_shows(tmp_path: Path) -> None:
+def test_every_command_of_the_readme_does_what_it_shows(
+    stays: Callable[[Path], None], tmp_path: Path
+) -> None:
     folder = tmp_path
     shown = list(commands(README.read_text("utf-8"), BEGIN))
     assert len(shown) > 5
@@ -86,6 +101,7 @@ def test_every_command_of_the_readme_does_what_it_shows(tmp_path: Path) -> None:
         if step.command.startswith("cd "):
             folder = folder / step.command[3:]
             assert folder.is_dir(), place
+            stays(folder)
             continue
         done = shell(step.command, folder)
         refused = any("error[" in line for line in step.output)

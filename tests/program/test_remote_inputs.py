@@ -33,7 +33,7 @@ from odfbuild.state.workspace import Workspace
 from tests.repositories.places import served
 from tests.support.engines import FakeEngine
 from tests.support.process.within import Within
-from tests.support.projects import Done, odfbuild
+from tests.support.projects import Done
 
 RATES = """\
 kind: DatasetSnapshot
@@ -863,21 +863,23 @@ def test_what_a_plan_says_is_pulled_is_what_an_apply_pulls(
 
 
 @pytest.mark.spark
-def test_spark_reads_what_was_pulled_and_corrects_it(tmp_path: Path) -> None:
+def test_spark_reads_what_was_pulled_and_corrects_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub = tmp_path / "hub"
     shared = f"repositories:\n  hub: {{url: '{hub.as_uri()}/'}}\n"
     for name in ("a", "b"):
         (tmp_path / name / "datasets").mkdir(parents=True)
         (tmp_path / name / "odfbuild.yaml").write_text(f"odfbuild: 1\nname: {name}\n{shared}")
-    a, b = tmp_path / "a", tmp_path / "b"
-    (a / "data").mkdir()
-    (a / "datasets/rates.yaml").write_text(RATES, "utf-8")
-    (b / "datasets/totals.yaml").write_text(TOTALS, "utf-8")
+    a, b = (Within(tmp_path / name, capsys, monkeypatch) for name in ("a", "b"))
+    (a.folder / "data").mkdir()
+    (a.folder / "datasets/rates.yaml").write_text(RATES, "utf-8")
+    (b.folder / "datasets/totals.yaml").write_text(TOTALS, "utf-8")
     for number, rows in enumerate(("2024-01-01,x,1\n2024-01-01,y,2", "2024-01-01,z,40")):
-        (a / f"data/{number}.csv").write_text(f"t,k,v\n{rows}\n", "utf-8")
-        assert odfbuild("apply", "-y", cwd=a).code == 0
-        assert odfbuild("push", "rates", "--to", "hub/acme/rates", cwd=a).code == 0
-        done = odfbuild("apply", "-y", cwd=b)
+        (a.folder / f"data/{number}.csv").write_text(f"t,k,v\n{rows}\n", "utf-8")
+        assert a("apply", "-y").code == 0
+        assert a("push", "rates", "--to", "hub/acme/rates").code == 0
+        done = b("apply", "-y")
         assert done.code == 0, done
-    shown = odfbuild("sql", "select day, total from totals", "-o", "csv", cwd=b)
+    shown = b("sql", "select day, total from totals", "-o", "csv")
     assert shown.out.splitlines()[1:] == ["2024-01-01,43"]

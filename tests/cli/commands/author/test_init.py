@@ -7,6 +7,7 @@ import pytest
 
 from odfbuild import __version__
 from odfbuild.cli.commands.author.init import TEMPLATES
+from tests.support.process.within import Within
 from tests.support.projects import REPOSITORY, odfbuild
 
 DATASETS = {"minimal": 2, "etl": 4, "many-datasets": 9, "ci-github": 2, "ci-gitlab": 2}
@@ -46,14 +47,19 @@ def test_every_template_plans_at_once_and_is_well_laid_out(template: str, tmp_pa
     ],
 )
 def test_larger_templates_build_what_they_say(
-    template: str, name: str, rows: int, tmp_path: Path
+    template: str,
+    name: str,
+    rows: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    odfbuild("init", ".", "--template", template, cwd=tmp_path)
-    applied = odfbuild("apply", "--yes", cwd=tmp_path)
+    ask = Within(tmp_path, capsys, monkeypatch)
+    assert ask("init", ".", "--template", template).code == 0
+    applied = ask("apply", "--yes")
     assert applied.code == 0, applied.err
-    shown = odfbuild("show", name, "-o", "json", cwd=tmp_path)
-    assert len(json.loads(shown.out)) == rows
-    assert odfbuild("plan", cwd=tmp_path).out.startswith("No changes.")
+    assert len(json.loads(ask("show", name, "-o", "json").out)) == rows
+    assert ask("plan").out.startswith("No changes.")
 
 
 @pytest.mark.parametrize("template", ["ci-github", "ci-gitlab"])

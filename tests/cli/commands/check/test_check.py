@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
-from tests.support.projects import EXAMPLES, odfbuild, probe
+from tests.support.process.within import Within
+from tests.support.projects import EXAMPLES, probe
 from tests.support.projects.texts import derivative, root
 
 Golden = Callable[[Path, str], None]
@@ -313,9 +314,11 @@ def test_a_second_check_with_nothing_changed_asks_nothing(check: Checked) -> Non
 
 
 @pytest.mark.spark
-def test_a_second_check_starts_no_java(tmp_path: Path) -> None:
+def test_a_second_check_starts_no_java(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = shutil.copytree(EXAMPLES / "water-levels", tmp_path / "project")
-    first = odfbuild("check", "--engine", cwd=project)
+    first = Within(project, capsys, monkeypatch)("check", "--engine")
     assert (first.code, first.out) == (0, "6 datasets, no problems\n"), first.err
     modules, started = probe("check", "--engine", cwd=project)
     assert {"pyspark", "py4j", "pyarrow"}.isdisjoint(modules)

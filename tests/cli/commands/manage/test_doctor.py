@@ -279,9 +279,9 @@ def test_no_engine_is_started_or_loaded(market: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_engine_is_tried_when_asked(market: Path) -> None:
-    from tests.support.projects import odfbuild
-
-    done = odfbuild("doctor", "--engine", cwd=market)
+def test_the_engine_is_tried_when_asked(
+    market: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = Within(market, capsys, monkeypatch)("doctor", "--engine")
     assert done.code == 0, done.out
     assert "ok    started     the engine answered a query with 1 row in " in done.out

@@ -1,6 +1,5 @@
 """What is refused of a query for types is what Spark's analyser refuses, over drawn expressions."""
 
-import os
 from itertools import combinations
 from random import Random
 
@@ -12,10 +11,11 @@ from odfbuild.sql.argument_types import TAKEN
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.text.steps import QueryStep
 from tests.sql.spark_types import CONSTANTS, OPERATORS, VIEW, Analyser
+from tests.support.effort import examples
 
 pytestmark = pytest.mark.spark
 
-EXPRESSIONS = int(os.environ.get("ODFBUILD_TEST_EXPRESSIONS", "400"))
+EXPRESSIONS = examples(120, 4_000)
 _INNER = {"TINYINT", "SMALLINT", "TIMESTAMP_NTZ"}  # types that only a query makes
 COLUMNS = [name for name, kind in VIEW.items() if kind not in _INNER]
 SCHEMA = parse_ddl(", ".join(f"{name} {VIEW[name]}" for name in COLUMNS))

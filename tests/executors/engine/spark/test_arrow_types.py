@@ -19,6 +19,7 @@ from odfbuild.odf.events import MergeStrategyAppend, ReadStepParquet
 from odfbuild.odf.hashing import UnhashableTypeError
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.engine.spark.tables import VOCAB, ingest_request
+from tests.support.effort import examples
 from tests.support.values.arrow_types import array, plain, types, values
 
 pytestmark = pytest.mark.spark
@@ -35,7 +36,7 @@ def drawn_columns() -> st.SearchStrategy[list[tuple[Any, list[Any]]]]:
 
 
 @settings(
-    max_examples=15,
+    max_examples=examples(8, 100),
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -33,6 +33,7 @@ from tests.support.data.changelogs import (
     replayed,
     written,
 )
+from tests.support.effort import examples
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +59,7 @@ def ask(
     return [row for batch in engine.query(request).batches() for row in batch.to_pylist()]
 
 
-@settings(max_examples=4)
+@settings(max_examples=examples(3, 50))
 @given(changelogs(), st.sampled_from([-1, LARGE]))
 def test_spark_replays_as_is_done_without_it(
     engine: SparkEngine, history: list[list[Change]], limit: int
@@ -74,7 +75,7 @@ def test_spark_replays_as_is_done_without_it(
     assert counted(before) == counted(rows)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(3, 50))
 @given(histories(), st.sampled_from(KEYS), st.integers(0, HOURS), st.sampled_from([-1, LARGE]))
 def test_spark_finds_the_versions_that_are_found_without_it(
     engine: SparkEngine, history: list[list[Change]], key: tuple[str, ...], hour: int, limit: int

@@ -1,6 +1,5 @@
 """What is refused of a query for its form is what Spark's analyser refuses, over drawn queries."""
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -20,13 +19,14 @@ from odfbuild.sql.text.shape import Call, Select
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.tree_values import FORMS
+from tests.support.effort import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = int(os.environ.get("ODFBUILD_TEST_EXAMPLES", "60"))
+EXAMPLES = examples(20, 1_000)
 COLUMNS = "k STRING, v INT, n INT"
 
 
@@ -242,7 +242,7 @@ def row(engine: SparkEngine) -> "Iterator[SparkSession]":
     session.catalog.dropTempView("one")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(40, 1_000))
 @given(_VALUES.map("select {} as x from a".format) | _UNIONS)
 def test_constants_and_types_that_are_refused_fail_in_spark(
     row: "SparkSession", query: str

@@ -19,6 +19,7 @@ from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.odf.events import OffsetInterval
 from tests.executors.engine.spark.tables import MILLIS, rows_of, sql, table_of, work_on
 from tests.support.cases import load
+from tests.support.effort import examples
 from tests.support.oracles.transform import Change, is_well_formed, replayed, result
 
 pytestmark = pytest.mark.spark
@@ -414,7 +415,7 @@ def changelogs(draw: st.DrawFn) -> list[list[Change]]:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda q: q[0][:40])
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5, 50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(portions=changelogs())
 def test_replaying_all_steps_gives_the_query_of_the_replayed_input(
     query: Query, portions: list[list[Change]], engine: SparkEngine, tmp_path: Path
@@ -434,7 +435,7 @@ def test_replaying_all_steps_gives_the_query_of_the_replayed_input(
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda q: q[0][:40])
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(portions=changelogs())
 def test_few_rows_and_many_take_different_ways_to_the_same_result(
     query: Query, portions: list[list[Change]], engine: SparkEngine, tmp_path: Path
