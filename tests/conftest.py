@@ -133,7 +133,7 @@ def _own_secrets() -> Iterator[None]:
     yield
     known = sys.modules.get("odfbuild.texts.known_secrets")
     if known is not None:
-        known.KEPT.secrets, known.KEPT.blanked = frozenset(), None
+        known.KNOWN_SECRETS.secrets, known.KNOWN_SECRETS.blanked = frozenset(), None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odfbuild.app.apply_plan import apply
     from odfbuild.app.load_project import load, load_at, locked_schemas
-    from odfbuild.app.plan.cache import Known, Part, known, looked_again
+    from odfbuild.app.plan.cache import Part, UnchangedPlan, looked_again, unchanged_plan
     from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, make, make_whole
     from odfbuild.app.plan.part import made_in_part
     from odfbuild.app.plan.remote_inputs import pin_inputs, with_pins
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Known",
     "MadePlan",
     "Opened",
     "Part",
     "PlanRequest",
     "Pusher",
+    "UnchangedPlan",
     "apply",
     "find_dataset",
     "find_name",
-    "known",
     "load",
     "load_at",
     "locked_schemas",
@@ -35,20 +34,20 @@ __all__ = [
     "open_project",
     "pin_inputs",
     "push",
+    "unchanged_plan",
     "with_pins",
 ]
 
 _HOMES = {
-    "PlanRequest": "odfbuild.app.plan.make_plan",
-    "Known": "odfbuild.app.plan.cache",
     "MadePlan": "odfbuild.app.plan.make_plan",
     "Opened": "odfbuild.project.opened",
     "Part": "odfbuild.app.plan.cache",
+    "PlanRequest": "odfbuild.app.plan.make_plan",
     "Pusher": "odfbuild.app.push_rows",
+    "UnchangedPlan": "odfbuild.app.plan.cache",
     "apply": "odfbuild.app.apply_plan",
     "find_dataset": "odfbuild.project.opened",
     "find_name": "odfbuild.project.opened",
-    "known": "odfbuild.app.plan.cache",
     "load": "odfbuild.app.load_project",
     "load_at": "odfbuild.app.load_project",
     "locked_schemas": "odfbuild.app.load_project",
@@ -59,6 +58,7 @@ _HOMES = {
     "open_project": "odfbuild.project.opened",
     "pin_inputs": "odfbuild.app.plan.remote_inputs",
     "push": "odfbuild.app.push_rows",
+    "unchanged_plan": "odfbuild.app.plan.cache",
     "with_pins": "odfbuild.app.plan.remote_inputs",
 }
 

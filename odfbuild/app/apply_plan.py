@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Site
     from odfbuild.executors.engine.protocol import Engine
     from odfbuild.executors.runs.options import RunSettings
-    from odfbuild.executors.runs.record import Asking
+    from odfbuild.executors.runs.record import RunRequest
     from odfbuild.executors.runs.report import RunReport
     from odfbuild.executors.runs.scheduler import Progress
     from odfbuild.planner.declared import Declared
@@ -42,7 +42,7 @@ def apply(
     progress: "Progress | None" = None,
     settle: bool = True,
     settings: "RunSettings | None" = None,
-    asking: "Asking | None" = None,
+    asking: "RunRequest | None" = None,
     events: "Path | None" = None,
     files: ProjectFiles | None = None,
     declared: "Sequence[Declared] | None" = None,
@@ -60,7 +60,7 @@ def apply(
     """
     from odfbuild.executors.engine.interrupt import interruptible
     from odfbuild.executors.runs.options import RunSettings
-    from odfbuild.executors.runs.record import Asking
+    from odfbuild.executors.runs.record import RunRequest
     from odfbuild.executors.runs.scheduler import InterruptedRun, Unwatched, check_heads
     from odfbuild.state.memory.applied import record_applied
 
@@ -73,7 +73,7 @@ def apply(
     if files is not None:
         files.check(project)
     settings = settings or RunSettings()
-    asked = asking or Asking()
+    asked = asking or RunRequest()
     report: RunReport | None = None
     try:
         with interruptible(settings.ending):  # a record is begun, written and ended in one piece
@@ -111,7 +111,7 @@ def _recorded(
     jobs: int,
     progress: "Progress",
     settings: "RunSettings",
-    asking: "Asking",
+    asking: "RunRequest",
     events: "Path | None",
 ) -> "RunReport":
     """Run a plan and record it."""

@@ -29,7 +29,7 @@ from odfbuild.state.chain.dataset import Dataset
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    from odfbuild.executors.engine.context import Drifted
+    from odfbuild.executors.engine.context import ColumnDrift
     from odfbuild.executors.ingest.push.push import Pushed, Pushing
 
 
@@ -90,12 +90,12 @@ def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
     )
 
 
-def _drifted(drift: Any) -> "Drifted | None":
-    from odfbuild.executors.engine.context import Drifted
+def _drifted(drift: Any) -> "ColumnDrift | None":
+    from odfbuild.executors.engine.context import ColumnDrift
 
     if drift is None:
         return None
-    return Drifted(
+    return ColumnDrift(
         tuple(drift["added"]),
         tuple(drift["grown"]),
         tuple(drift["missing"]),

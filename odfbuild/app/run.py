@@ -25,10 +25,10 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.chain_definitions import as_in_force
 from odfbuild.planner.exclusion import LeftOut, Wrong, plannable
-from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash
+from odfbuild.planner.make_plan import GateTerms, PlanTerms, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import Policy
-from odfbuild.planner.plan.remote import NONE_REMOTE, Looking, RemoteInput, RemoteStates
+from odfbuild.planner.plan.remote_inputs import NONE_REMOTE, LookMode, RemoteInput, RemoteStates
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
 
@@ -49,7 +49,7 @@ class Data:
     left_out: LeftOut = field(default_factory=dict)
 
 
-def data_plan(project: Opened, repositories: Looking = "look") -> Data:
+def data_plan(project: Opened, repositories: LookMode = "look") -> Data:
     """Plan what sources and inputs have brought, for the declared datasets that there are.
 
     `repositories` says whether those are asked for inputs that are datasets of them.  What a change
@@ -60,7 +60,7 @@ def data_plan(project: Opened, repositories: Looking = "look") -> Data:
         return _data_plan(project, files, repositories)
 
 
-def _data_plan(project: Opened, files: ProjectFiles, repositories: Looking) -> Data:
+def _data_plan(project: Opened, files: ProjectFiles, repositories: LookMode) -> Data:
     current = project.workspace.states()
     loaded = load(project, known_names(project, current), partly=True)
     wrong = wrong_of(project, loaded)
@@ -99,8 +99,8 @@ def _data_plan(project: Opened, files: ProjectFiles, repositories: Looking) -> D
         sources=looks,
         engines=engines(),
         project_hash=project_hash(loaded.declared),
-        wanted=Wanted(
-            judging=Judging(Policy(today=project.policy.today, now=project.policy.now), "off"),
+        wanted=PlanTerms(
+            judging=GateTerms(Policy(today=project.policy.today, now=project.policy.now), "off"),
             rewritten=rewritten_inputs(project.workspace, as_they_are(current, remote)),
             disabled=disabled,
             at_rest=at_rest(project, current),
@@ -154,9 +154,11 @@ def _broken_readers(
         sources={},
         engines=engines(),
         project_hash=project_hash(declared),
-        wanted=Wanted(
+        wanted=PlanTerms(
             data=False,
-            judging=Judging(project.policy, protect=project.config.target(project.target).protect),
+            judging=GateTerms(
+                project.policy, protect=project.config.target(project.target).protect
+            ),
             remote=remote,
             taken=taken,
         ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from odfbuild.app.load_project import load
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors, StateError
-from odfbuild.executors.runs.record import Asking, RunRecorder
+from odfbuild.executors.runs.record import RunRecorder, RunRequest
 from odfbuild.executors.runs.resume import (
     NotResumableError,
     ended_run,
@@ -22,7 +22,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.maintenance.rewrite import extent
-from odfbuild.planner.maintenance.undo import Back, Undo, diverging, in_order
+from odfbuild.planner.maintenance.undo import HeadReturn, Undo, diverging, in_order
 from odfbuild.planner.plan import Move, Plan
 from odfbuild.planner.saved import SavedPlan, canonical, from_json, to_json
 from odfbuild.planner.saved.codec import DamagedPlanError, NotAPlanError
@@ -46,7 +46,7 @@ def prepare_retirement(project: Opened, names: Collection[DatasetAlias]) -> Undo
         blocks = project.workspace.dataset(id).blocks(upto=states[alias].head)
         given_up = extent(block.event for _, block in blocks)
         steps.append(
-            Back(
+            HeadReturn(
                 alias=alias,
                 id=id,
                 kind=states[alias].kind,
@@ -190,7 +190,7 @@ def prepare_undo(project: Opened, text: str) -> Undo:
     )
 
 
-def take_back(project: Opened, undo: Undo, asking: Asking) -> None:
+def take_back(project: Opened, undo: Undo, asking: RunRequest) -> None:
     """Do what was prepared, readers first.
 
     Raises HeadMovedError when a dataset moved since; what was taken back before it stays so, and
@@ -204,12 +204,12 @@ def take_back(project: Opened, undo: Undo, asking: Asking) -> None:
     record_applied(project.workspace, {step.old_name or step.alias: False for step in undo.steps})
 
 
-def _take_back(project: Opened, undo: Undo, asking: Asking) -> None:
+def _take_back(project: Opened, undo: Undo, asking: RunRequest) -> None:
     from odfbuild.executors.engine.interrupt import is_ending
 
     record = RunRecorder(project, asking, len(undo.steps), lambda: canonical(to_json(undo)))
     record.begin()
-    done: list[Back] = []
+    done: list[HeadReturn] = []
     failed: OdfBuildError | OSError | None = None
     work = "retire" if undo.run is None else "undo"
     for step in undo.steps:
@@ -236,7 +236,7 @@ def _take_back(project: Opened, undo: Undo, asking: Asking) -> None:
     record.end(Ended.DONE, done=len(done))
 
 
-def _go_back(project: Opened, step: Back) -> None:
+def _go_back(project: Opened, step: HeadReturn) -> None:
     workspace = project.workspace
     if step.to is None:
         if step.expected is not None:
@@ -283,7 +283,7 @@ def _is_retirement(project: Opened, run: str) -> bool:
     return True
 
 
-def _taken_back(step: Back) -> _Moved:
+def _taken_back(step: HeadReturn) -> _Moved:
     """Return what a run that took back did to a dataset."""
     renamed = None if step.old_name is None else step.alias
     return _Moved(step.old_name or step.alias, step.id, step.expected, step.to, renamed)
@@ -370,14 +370,14 @@ def _stale(run: RunSummary, each: _Moved) -> OdfBuildError:
     )
 
 
-def _step(project: Opened, each: _Moved) -> Back:
+def _step(project: Opened, each: _Moved) -> HeadReturn:
     dataset = project.workspace.dataset(each.id)
     state = dataset.state(each.after or each.before)
     assert state is not None  # noqa: S101 - one of the two is a block
     given_up = extent(
         block.event for _, block in _blocks(project, each.id, each.before, each.after)
     )
-    return Back(
+    return HeadReturn(
         alias=each.alias,
         id=each.id,
         kind=state.kind,
@@ -389,7 +389,7 @@ def _step(project: Opened, each: _Moved) -> Back:
     )
 
 
-def _vanishing(project: Opened, step: Back) -> frozenset[Multihash]:
+def _vanishing(project: Opened, step: HeadReturn) -> frozenset[Multihash]:
     return frozenset(hash for hash, _ in _blocks(project, step.id, step.to, step.expected))
 
 
@@ -406,7 +406,7 @@ def _blocks(
 
 
 def _after(
-    project: Opened, steps: Sequence[Back], states: Mapping[DatasetAlias, ChainState]
+    project: Opened, steps: Sequence[HeadReturn], states: Mapping[DatasetAlias, ChainState]
 ) -> Mapping[DatasetAlias, ChainState]:
     """Return where all datasets stand afterwards."""
     found = dict(states)

@@ -12,7 +12,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from odfbuild.cli.arguments.command import ProjectCommand
-from odfbuild.cli.arguments.context import ProjectArguments, given
+from odfbuild.cli.arguments.context import ProjectArguments, command_options
 from odfbuild.cli.commands import RegisteredCommand, RegisteredGroup
 
 
@@ -75,7 +75,7 @@ def _command(registered: RegisteredCommand, function: Callable[..., int]) -> Typ
     takes_project = bool(options) and options[0].annotation is ProjectArguments
 
     def call(context: typer.Context, **values: Any) -> int:
-        return function(given(context), **values)
+        return function(command_options(context), **values)
 
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     call.__signature__ = inspect.Signature([*options[1:], context])  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from odfbuild.cli.arguments.command import ProjectGroup
 from odfbuild.cli.commands import REGISTRY
 from odfbuild.cli.loader import commands_of
 from odfbuild.cli.terminal.console import as_usual
-from odfbuild.cli.terminal.signals import ended_by, heed_no_more, heeding
+from odfbuild.cli.terminal.signals import ended_by, ending_signals, heed_no_more
 from odfbuild.cli.terminal.streams import end_early, failure, open_streams, reader_is_gone
 from odfbuild.errors import OdfBuildError
 
@@ -95,7 +95,7 @@ def main(*, for_good: bool = False) -> None:
     open_streams()
     as_usual()
     gc.set_threshold(_SELDOM)  # what a command makes lives until it ends
-    with heeding(for_good=for_good):
+    with ending_signals(for_good=for_good):
         try:
             code = _ended_once()
         except KeyboardInterrupt:  # a second one while the first was reported

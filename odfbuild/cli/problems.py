@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from odfbuild.project.config.project_file import Config
 
 
-def whole(given: ProjectArguments, met: OdfBuildError, against: str | None = None) -> OdfBuildError:
+def with_all_problems(
+    given: ProjectArguments, met: OdfBuildError, against: str | None = None
+) -> OdfBuildError:
     """Return an error with all other problems of the project, if it is about the project's files.
 
     What is wrong with selectors or the workspace stays as it is.  `against` is a revision of git:

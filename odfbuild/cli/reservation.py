@@ -14,7 +14,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Move, Plan
 from odfbuild.planner.plan.subset import fitting, reads_of
-from odfbuild.state.lease import BusyError, Holder, Lease, Worker, take_lease, who
+from odfbuild.state.lease import BusyError, Holder, Lease, Worker, holder_text, take_lease
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class Reservation:
     """What a command has for itself; `busy` are the names that it is to leave out."""
 
     busy: frozenset[DatasetAlias]
@@ -39,7 +39,7 @@ class Reserved:
 
 
 @contextmanager
-def reserved(
+def reservation(
     project: app.Opened,
     written: Collection[DatasetAlias],
     read: Collection[DatasetAlias] = (),
@@ -47,7 +47,7 @@ def reserved(
     command: str,
     on_busy: str,
     pause: Callable[[float], None] = time.sleep,
-) -> Iterator[Reserved]:
+) -> Iterator[Reservation]:
     """Have datasets for oneself for a while: `written` alone, `read` with others who read them.
 
     Says on stderr who has them otherwise.  Raises BusyError for `fail`.
@@ -58,7 +58,7 @@ def reserved(
 
     def told(alias: DatasetAlias, by: Holder | None) -> None:
         waited.append(alias)
-        _say(f"{alias} is busy: {who(by)}; waiting")
+        _say(f"{alias} is busy: {holder_text(by)}; waiting")
 
     me = worker(command)
     lease, busy = take_lease(
@@ -77,7 +77,7 @@ def reserved(
         _say_skipped(busy)
         if waited:
             _say("going on")
-        yield Reserved(frozenset(busy), bool(waited), lease, me)
+        yield Reservation(frozenset(busy), bool(waited), lease, me)
     finally:
         lease.release()
 
@@ -91,7 +91,7 @@ def reserved_for(
     command: str,
     on_busy: str,
     pause: Callable[[float], None] = time.sleep,
-) -> Iterator[tuple[Made, Plan, Reserved]]:
+) -> Iterator[tuple[Made, Plan, Reservation]]:
     """Make a plan and have its datasets for oneself: one that does not touch what is left out.
 
     It is made again where another run, which was waited for, moved them meanwhile.
@@ -99,7 +99,7 @@ def reserved_for(
     made = make()
     for left in reversed(range(_REPLANNED)):
         written, read = names_of(plan_of(made))
-        with reserved(
+        with reservation(
             project, written, read, command=command, on_busy=on_busy, pause=pause
         ) as mine:
             if _is_moved(project, plan_of(made), mine.busy):
@@ -138,7 +138,7 @@ def names_of(plan: Plan) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
 
 def _say_skipped(busy: Mapping[DatasetAlias, Holder | None]) -> None:
     for alias, by in busy.items():
-        _say(f"{alias} is busy: {who(by)}; skipped")
+        _say(f"{alias} is busy: {holder_text(by)}; skipped")
 
 
 def _say(text: str) -> None:

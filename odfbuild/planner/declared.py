@@ -19,7 +19,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import Traits
-from odfbuild.planner.plan.remote import RemoteInput
+from odfbuild.planner.plan.remote_inputs import RemoteInput
 from odfbuild.values import dataclass
 
 PathSteps = Sequence[str | int]

@@ -25,10 +25,10 @@ from odfbuild.planner.evolution.assess import Assessed, TakenInputs, assess
 from odfbuild.planner.evolution.columns.inputs import waiting_notes
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance, verdict
 from odfbuild.planner.evolution.rules.renames import Moves, apply_moved, unfinished_moves
-from odfbuild.planner.plan import Based, Plan, Planned, Step
+from odfbuild.planner.plan import BaseHead, Plan, Planned, Step
 from odfbuild.planner.plan.changes import Assessment, ChangeClass
 from odfbuild.planner.plan.policy import Policy, Severity
-from odfbuild.planner.plan.remote import RemoteState, RemoteStates
+from odfbuild.planner.plan.remote_inputs import RemoteState, RemoteStates
 from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.staleness import diverged_notes
 from odfbuild.planner.steps import RereadFiles, SourceLook, Steps
@@ -41,7 +41,7 @@ _MANY = 500  # so many new queries are not resolved to columns unless something 
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class GateTerms:
     """By what changes are judged: the project's policy, the gate's mode, what is let pass once.
 
     A protected target honours neither `off` nor what is let pass.
@@ -53,11 +53,11 @@ class Judging:
     protect: bool = False
 
 
-_BY_DEFAULT = Judging()
+_BY_DEFAULT = GateTerms()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PlanTerms:
     """What is wanted of a plan.
 
     Without `data`, nothing is run.  `against` names a revision that `current` stands for, in place
@@ -73,7 +73,7 @@ class Wanted:
 
     data: bool = True
     against: str | None = None
-    judging: Judging = _BY_DEFAULT
+    judging: GateTerms = _BY_DEFAULT
     locked: Mapping[DatasetAlias, DataSchema] = field(default_factory=dict)
     examined: Examined = field(default_factory=dict)
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def make_plan(
     sources: Mapping[DatasetAlias, SourceLook],
     engines: Mapping[str, str],
     project_hash: str,
-    wanted: Wanted | None = None,
+    wanted: PlanTerms | None = None,
 ) -> Plan:
     """Return the plan for datasets given in topological order.
 
@@ -102,7 +102,7 @@ def make_plan(
     be asked.  Definitions that cannot be carried out are in `refused` of the plan, which is then
     to be made without them.  Raises ProjectErrors with all else that refuses the plan.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or PlanTerms()
     policy = wanted.judging.policy
     moves = apply_moved(current, policy.moved, [each.alias for each in declared])
     compared = _compare(declared, moves.current, engines, wanted)
@@ -156,7 +156,7 @@ def _compare(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
     engines: Mapping[str, str],
-    wanted: Wanted,
+    wanted: PlanTerms,
 ) -> _Compared:
     compared = _Compared()
     names = op_columns(current)
@@ -196,7 +196,7 @@ def _assess(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
     changes: Mapping[DatasetAlias, tuple[EventChange, ...]],
-    wanted: Wanted,
+    wanted: PlanTerms,
 ) -> Assessed:
     judging = wanted.judging
     created = sum(alias not in current for alias in changes)
@@ -223,7 +223,7 @@ def _steps(
     changes: Mapping[DatasetAlias, tuple[EventChange, ...]],
     sources: Mapping[DatasetAlias, SourceLook],
     policy: Policy,
-    wanted: Wanted,
+    wanted: PlanTerms,
 ) -> tuple[Step, ...]:
     by_id = {state.dataset: alias for alias, state in moves.current.items()}
     entries = {each.new: each for each in policy.moved}
@@ -254,7 +254,7 @@ def _plan(
     assessed: Assessed,
     steps: tuple[Step, ...],
     project_hash: str,
-    wanted: Wanted,
+    wanted: PlanTerms,
     notes: tuple[Diagnostic, ...],
 ) -> Plan:
     touched = {step.target for step in steps}
@@ -297,7 +297,7 @@ def _planned(each: Declared, moves: Moves, assessed: Assessed) -> Planned:
     return Planned(
         kind=each.snapshot.kind,
         place=each.span(()),
-        based_on=None if state is None else Based(state.dataset, state.head),
+        based_on=None if state is None else BaseHead(state.dataset, state.head),
         assessment=assessed.assessments.get(each.alias),
         moved_from=moves.old.get(each.alias),
     )
@@ -308,7 +308,7 @@ def _remote(each: RemoteState, assessed: Assessed) -> Planned:
     return Planned(
         kind=each.state.kind,
         place=None,
-        based_on=None if here is None else Based(here.dataset, here.head),
+        based_on=None if here is None else BaseHead(here.dataset, here.head),
         assessment=assessed.assessments.get(each.alias),
         origin=str(each.ref),
     )
@@ -318,7 +318,7 @@ def _retired(state: ChainState, assessment: Assessment) -> Planned:
     return Planned(
         kind=state.kind,
         place=None,
-        based_on=Based(state.dataset, state.head),
+        based_on=BaseHead(state.dataset, state.head),
         assessment=assessment,
     )
 

@@ -30,7 +30,7 @@ from odfbuild.planner.plan.reasons import (
     SourceToAsk,
     WatermarkDue,
 )
-from odfbuild.planner.plan.remote import RemoteState, repository_of
+from odfbuild.planner.plan.remote_inputs import RemoteState, repository_of
 from odfbuild.planner.staleness import InputNow, records, why_stale
 from odfbuild.values import dataclass
 

@@ -13,7 +13,7 @@ from odfbuild.planner.dag import sound_dag
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import LEFT_OUT, stand_in
 from odfbuild.planner.plan.policy import last_names
-from odfbuild.planner.plan.remote import names_in_workspace
+from odfbuild.planner.plan.remote_inputs import names_in_workspace
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.checks.remote_inputs import NO_REFERENCES, References
 from odfbuild.project.config.defaults import Default, apply_defaults

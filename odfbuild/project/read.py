@@ -9,7 +9,7 @@ from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.manifest.errors import ManifestErrors, Problem
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.declared import Declared, normalize
-from odfbuild.planner.plan.remote import RemoteInput
+from odfbuild.planner.plan.remote_inputs import RemoteInput
 from odfbuild.project.checks import check_snapshot
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.remote_inputs import NO_REFERENCES, References, take_references

@@ -15,7 +15,7 @@ from typing import IO, TypeVar
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import Multicodec
 from odfbuild.repositories.protocol import ChainSource, ObjectFile, RangeRefusedError
-from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.errors import BrokenSourceError, UnreachableRepositoryError
 
 T = TypeVar("T")
@@ -33,7 +33,12 @@ class NoRoomError(StateError):
 
 
 def download(
-    source: ChainSource, files: Sequence[ObjectFile], folder: Path, moved: Moved, *, parallel: int
+    source: ChainSource,
+    files: Sequence[ObjectFile],
+    folder: Path,
+    moved: CountBytes,
+    *,
+    parallel: int,
 ) -> None:
     """Have files of a source below a folder, as `data/<hash>` and `checkpoints/<hash>`.
 
@@ -108,7 +113,7 @@ def each_of(
         raise failures[0]
 
 
-def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: Moved) -> None:
+def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: CountBytes) -> None:
     """Have one file of a source below a folder; raises as `download` does."""
     path = folder / file.kind / str(file.hash)
     broken = 0
@@ -141,7 +146,7 @@ def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: Mo
     )
 
 
-def _fetched(source: ChainSource, file: ObjectFile, path: Path, moved: Moved) -> bytes:
+def _fetched(source: ChainSource, file: ObjectFile, path: Path, moved: CountBytes) -> bytes:
     """Append to a file what it lacks; return the digest of all of it."""
     is_sha2 = file.hash.code == Multicodec.SHA2_256
     digest = hashlib.sha256() if is_sha2 else hashlib.sha3_256()

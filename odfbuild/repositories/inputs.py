@@ -17,9 +17,9 @@ from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias, DatasetIdRemote
-from odfbuild.planner.plan.remote import (
-    Incoming,
-    Looking,
+from odfbuild.planner.plan.remote_inputs import (
+    IncomingBlocks,
+    LookMode,
     RemoteInput,
     RemoteRef,
     RemoteState,
@@ -118,7 +118,7 @@ class HistoryGivenUpError(StateError):
         )
 
 
-Judging: TypeAlias = Callable[[RepositorySettings], HeadJudge]
+JudgeOf: TypeAlias = Callable[[RepositorySettings], HeadJudge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def look_up(
     project: Opened,
     inputs: Iterable[RemoteInput],
     current: Mapping[DatasetAlias, ChainState],
-    how: Looking,
-    judge: Judging,
+    how: LookMode,
+    judge: JudgeOf,
     *,
     anew: Collection[str] = (),
 ) -> LookedUp:
@@ -229,8 +229,8 @@ class _Looking:
     project: Opened
     current: Mapping[DatasetAlias, ChainState]
     pins: Mapping[str, _Pin]
-    how: Looking
-    judge: Judging
+    how: LookMode
+    judge: JudgeOf
 
     def dataset(self, key: str, ref: RemoteRef) -> RemoteState:
         """Return what is known of a dataset, after a look if one is wanted or needed."""
@@ -364,7 +364,7 @@ def _remote(
 ) -> RemoteState:
     incoming = None
     if look is not None:
-        incoming = Incoming(
+        incoming = IncomingBlocks(
             head=look.head, blocks=look.blocks, records=look.records, bytes=look.bytes
         )
     return RemoteState(

@@ -13,7 +13,7 @@ from odfbuild.odf.events import AddData, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.attestations import AttestationName
 from odfbuild.state.chain.heads import HEAD
-from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.errors import TransferError
 from odfbuild.values import dataclass
 
@@ -123,7 +123,7 @@ class ChainUpdate:
 class ChainTarget(ChainSource, Protocol):
     """One dataset, elsewhere, to be read and led on; it need not be there yet."""
 
-    def push(self, update: ChainUpdate, moved: Moved) -> None:
+    def push(self, update: ChainUpdate, moved: CountBytes) -> None:
         """Bring files, blocks and attestation, and then the head, by compare-and-swap.
 
         What is there already is not sent again, and `moved` hears of its bytes all the same.

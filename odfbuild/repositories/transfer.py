@@ -50,7 +50,7 @@ from odfbuild.state.chain.dataset import Dataset, holds
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.lock import locked
-from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.errors import TransferError
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
@@ -263,7 +263,7 @@ def _bring(
 ) -> None:
     if listener is not None:
         listener.begins(len(arrival.blocks), len(wanted), sum(each.size for each in wanted))
-    moved: Moved = (lambda _: None) if listener is None else listener.moved
+    moved: CountBytes = (lambda _: None) if listener is None else listener.moved
     download(source, wanted, arrival.folder, moved, parallel=mode.parallel)
 
 

@@ -190,17 +190,17 @@ def _read(text: str) -> Mapping[tuple[str, int], Groups]:
     return found
 
 
-TAKEN: Final = MappingProxyType(_read(_TAKEN))
+ACCEPTED: Final = MappingProxyType(_read(_TAKEN))
 """By function or operator and number of arguments: groups of letters for each argument."""
 
 
-def refused(name: str, letters: Sequence[str | None]) -> int | None:
+def first_misfit(name: str, letters: Sequence[str | None]) -> int | None:
     """Return the number of the first argument, from 0, that does not fit those before it.
 
     `letters` are those of the types, None where a type is not known.  None if all fit, or nothing
     is known of the function, or of an argument on which it depends what others may be.
     """
-    groups = TAKEN.get((name, len(letters)))
+    groups = ACCEPTED.get((name, len(letters)))
     if groups is None or (len(groups) > 1 and None in letters):
         return None
     for at, letter in enumerate(letters):
@@ -210,11 +210,11 @@ def refused(name: str, letters: Sequence[str | None]) -> int | None:
     return None
 
 
-def taken(name: str, letters: Sequence[str | None], at: int) -> Sequence[str]:
+def accepted_types(name: str, letters: Sequence[str | None], at: int) -> Sequence[str]:
     """Return the names of the types that an argument may have beside those before it."""
     fitting = (
         group
-        for group in TAKEN.get((name, len(letters)), ())
+        for group in ACCEPTED.get((name, len(letters)), ())
         if all(a is None or a in b for a, b in zip(letters[:at], group, strict=False))
     )
     found = frozenset[str]().union(*(group[at] for group in fitting))

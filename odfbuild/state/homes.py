@@ -26,7 +26,7 @@ from odfbuild.state.files.lock import Holder, LockedError, held_by, open_locked
 PARTS = ("refs", "blocks", "data", "checkpoints")
 FOLDER = re.compile(r"fed01[0-9a-f]{64}")
 
-Keeping: TypeAlias = Callable[[Path], AbstractContextManager[None]]
+FolderLock: TypeAlias = Callable[[Path], AbstractContextManager[None]]
 """Keeps others from changing a folder for a while."""
 
 
@@ -102,7 +102,7 @@ class Home(Protocol):
 class FolderNames:
     """Names as files of a folder, which is made with the first of them."""
 
-    def __init__(self, root: Path, disk: Disk, keeping: Keeping) -> None:
+    def __init__(self, root: Path, disk: Disk, keeping: FolderLock) -> None:
         self._root = root
         self._folder = root / "names"
         self._disk = disk
@@ -145,7 +145,7 @@ class FolderHome:
     """Datasets as folders of `datasets/`; without `remembers`, checked files are forgotten."""
 
     def __init__(
-        self, root: Path, disk: Disk, *, lock_timeout: float, keeping: Keeping, remembers: bool
+        self, root: Path, disk: Disk, *, lock_timeout: float, keeping: FolderLock, remembers: bool
     ) -> None:
         self.names: NameStore = FolderNames(root, disk, keeping)
         self.look: HeadLook = FolderLook(str(root / "datasets"))

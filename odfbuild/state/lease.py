@@ -63,7 +63,7 @@ class BusyError(StateError):
     code = "busy"
 
     def __init__(self, busy: Mapping[DatasetAlias, Holder | None]) -> None:
-        lines = "".join(f"\n  {alias}: {who(by)}" for alias, by in busy.items())
+        lines = "".join(f"\n  {alias}: {holder_text(by)}" for alias, by in busy.items())
         super().__init__(
             what=f"another run works on {'this dataset' if len(busy) == 1 else 'these datasets'}"
             + lines,
@@ -72,7 +72,7 @@ class BusyError(StateError):
         )
 
 
-def who(by: Holder | None) -> str:
+def holder_text(by: Holder | None) -> str:
     """Return who holds a lease, in words; nothing may be known of them."""
     return UNKNOWN if by is None else str(by)
 

@@ -28,10 +28,10 @@ class KeptSecrets:
         return text if self.blanked is None else self.blanked(text)
 
 
-KEPT: Final = KeptSecrets()
+KNOWN_SECRETS: Final = KeptSecrets()
 
 
 def hidden(text: str) -> str:
     """Return a text without the credentials that are known now."""
     blanked = BLANKED.get()
-    return KEPT.hidden(text if blanked is None else blanked(text))
+    return KNOWN_SECRETS.hidden(text if blanked is None else blanked(text))

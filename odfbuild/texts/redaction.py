@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-from odfbuild.texts.known_secrets import BLANKED, KEPT, hidden
+from odfbuild.texts.known_secrets import BLANKED, KNOWN_SECRETS, hidden
 from odfbuild.texts.patterns import late_pattern
 
 BLANK = "***"
@@ -84,9 +84,9 @@ def hiding(secrets: Iterable[str]) -> Iterator[None]:
 
 def keep_hidden(*secrets: str) -> None:
     """Blank these secrets, too, in all that is redacted from now on, and in errors and output."""
-    if not KEPT.secrets.issuperset(secrets):
-        KEPT.secrets |= frozenset(secrets)
-        KEPT.blanked = _blanking(KEPT.secrets)
+    if not KNOWN_SECRETS.secrets.issuperset(secrets):
+        KNOWN_SECRETS.secrets |= frozenset(secrets)
+        KNOWN_SECRETS.blanked = _blanking(KNOWN_SECRETS.secrets)
 
 
 def _blanking(secrets: Iterable[str]) -> Callable[[str], str]:
@@ -206,7 +206,7 @@ def blanked(value: Any) -> Any:
     return value
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
     """Return a text without these secrets and without what looks like a credential.
 
     Secrets are found in other letter case, in the spelling of URLs, HTML and JSON, and in base64,

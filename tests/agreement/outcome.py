@@ -15,8 +15,8 @@ from unittest.mock import patch
 from odfbuild.cli.main import main
 from odfbuild.executors.engine.protocol import Engine
 from odfbuild.executors.engine.spark import engine as spark
-from tests.agreement.around import Around
-from tests.agreement.drawn import Drawn
+from tests.agreement.random_projects import Drawn
+from tests.agreement.surroundings import Around
 from tests.support.process.inside import lay_out
 from tests.support.projects import Done
 

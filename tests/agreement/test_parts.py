@@ -17,9 +17,9 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project import fingerprint
 from odfbuild.state.chain import head_table
 from odfbuild.state.workspace import Workspace
-from tests.agreement.drawn import Drawn
 from tests.agreement.engine import DuckEngine
 from tests.agreement.outcome import run_inside
+from tests.agreement.random_projects import Drawn
 from tests.support.process.inside import lay_out
 from tests.support.projects.texts import derivative, root
 

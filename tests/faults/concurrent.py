@@ -41,7 +41,7 @@ from odfbuild.cli.commands.apply.run import RunOptions, run_data
 from odfbuild.cli.commands.author.mv import mv
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.spark import engine as spark
-from odfbuild.executors.runs.record import Asking
+from odfbuild.executors.runs.record import RunRequest
 from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
@@ -278,7 +278,7 @@ def _move_files(project: app.Opened, _: "World") -> None:
 
 @contextmanager
 def _having(project: app.Opened, *names: DatasetAlias) -> Iterator[None]:
-    with busy.reserved(project, names, command="it", on_busy="wait"):
+    with busy.reservation(project, names, command="it", on_busy="wait"):
         yield
 
 
@@ -306,7 +306,7 @@ def _undo(project: app.Opened, world: World) -> None:
     with _having(project, SRC, OUT):
         undo = prepare_undo(project, world.run)
         if undo.steps:
-            take_back(project, undo, Asking(command="undo", follows=undo.run))
+            take_back(project, undo, RunRequest(command="undo", follows=undo.run))
 
 
 def _gc(project: app.Opened, world: World) -> None:

@@ -84,7 +84,7 @@ SLICES = {
     "odf/wire/reader.py": {"data[place + 6:place + 38]": DATA},
     "odf/identity.py": {"str(self)[-8:]": DIGEST},
     "planner/evolution/rules/renames.py": {"by_key.get(key, ())[:_MOST]": "a list"},
-    "planner/plan/remote.py": {
+    "planner/plan/remote_inputs.py": {
         "id.multibase[5:5 + _SHORT]": DIGEST,
         "id.key.hex()[:8]": DIGEST,
         "sha3_256(url.encode()).digest.hex()[:_SHORT]": DIGEST,

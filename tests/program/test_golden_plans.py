@@ -16,7 +16,7 @@ from odfbuild.app.plan import cache as idle
 from odfbuild.app.plan import make_plan as planning
 from odfbuild.cli.render.words import ActionSign
 from odfbuild.planner.evolution.rules.catalogue import catalogue
-from odfbuild.planner.plan.changes import ChangeClass, Judged
+from odfbuild.planner.plan.changes import ChangeClass, Judgement
 from odfbuild.planner.plan.reasons import Reason
 from odfbuild.planner.saved import from_json, to_json
 from tests.support.process.within import Within
@@ -112,7 +112,7 @@ def test_every_rule_is_met() -> None:
 def test_every_class_and_every_judgement_occurs() -> None:
     assert {each["class"] for each in _datasets()} == CLASSES
     judged = {rule["judged"] for each in _datasets() for rule in each["rules"]}
-    assert judged == {each.value for each in Judged}
+    assert judged == {each.value for each in Judgement}
 
 
 def test_every_mark_and_every_reason_occurs() -> None:

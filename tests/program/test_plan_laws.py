@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.cli.arguments.scope import PlanScope, scoped
+from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
 from odfbuild.cli.formats.outputs import PlanFormat, PlanFormatOptions, plan_output
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.refs import DatasetAlias
@@ -172,7 +172,7 @@ def test_selecting_everything_is_not_selecting(pair: tuple[Drawn, Drawn]) -> Non
         plan = made.plan()
         assert restrict(plan, plan.datasets) == plan
         for select in (("*",), ("acme.*",), tuple(map(str, plan.datasets)), ("kind:root+",)):
-            assert scoped(made.opened, PlanScope(select=select)).plan == plan
+            assert scoped_plan(made.opened, PlanScope(select=select)).plan == plan
 
 
 @few

@@ -20,8 +20,8 @@ from odfbuild.repositories.transports.object_store import ObjectFiles
 from odfbuild.repositories.transports.simple import FileWriter, SimpleSource, SimpleTarget
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import check_bytes
-from odfbuild.state.remote.bucket import Bucket
-from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.client import CountBytes
+from odfbuild.state.remote.s3 import Bucket
 from tests.support.data.histories import QuickDisk
 from tests.support.servers.cutting_proxy import CuttingProxy, Where, proxying_cuts
 from tests.support.servers.datasets import DatasetServer
@@ -276,7 +276,7 @@ class Breaking:
     def size(self, path: str) -> int | None:
         return self._ask(lambda: self._files.size(path))
 
-    def create(self, path: str, source: bytes | Path, moved: Moved) -> None:
+    def create(self, path: str, source: bytes | Path, moved: CountBytes) -> None:
         self._ask(lambda: self._files.create(path, source, moved))
 
     def replace(self, path: str, data: bytes) -> None:

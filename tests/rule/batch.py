@@ -10,9 +10,9 @@ import pyarrow as pa
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import StepSize
 from tests.rule.inputs import SYSTEM
-from tests.rule.played import Log
 from tests.rule.rows import counted, standing
 from tests.rule.shapes import Shape
+from tests.rule.steps import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

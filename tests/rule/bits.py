@@ -17,8 +17,8 @@ from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import StepSize
 from tests.rule.histories import History, history, stretched
-from tests.rule.played import Step, in_spark, played, sealed
 from tests.rule.shapes import SHAPES, Shape
+from tests.rule.steps import Step, in_spark, played, sealed
 
 __all__ = ["as_a_whole", "hashes", "in_every_way", "long_history", "seed_of"]
 

@@ -22,9 +22,9 @@ from tests.rule.batch import Batch
 from tests.rule.bits import as_a_whole
 from tests.rule.histories import History, history, stretched
 from tests.rule.inputs import Row
-from tests.rule.played import Step, played, sealed
 from tests.rule.rows import counted, standing
 from tests.rule.shapes import SHAPES, Shape
+from tests.rule.steps import Step, played, sealed
 
 __all__ = ["NUMBERS", "at_some_steps", "check", "check_number", "numbered"]
 

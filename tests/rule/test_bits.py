@@ -12,8 +12,8 @@ from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.engine.spark.standalone import cluster
 from tests.rule.bits import hashes, in_every_way, long_history, seed_of
-from tests.rule.played import Step, sealed
 from tests.rule.shapes import SHAPES, Shape
+from tests.rule.steps import Step, sealed
 from tests.support.projects import REPOSITORY, environment
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from tests.rule.derived import MADE, Made, check_made
+from tests.rule.provenance import MADE, Made, check_made
 from tests.support.process.inside import Inside, lay_out
 from tests.support.projects.market import dataset
 from tests.support.projects.texts import derivative, root

@@ -16,8 +16,8 @@ from tests.rule.bits import as_a_whole
 from tests.rule.check import at_some_steps, check, check_number
 from tests.rule.histories import History, Portion
 from tests.rule.inputs import HOUR
-from tests.rule.played import sealed
 from tests.rule.shapes.shape import Shape, T
+from tests.rule.steps import sealed
 
 pytestmark = pytest.mark.spark
 

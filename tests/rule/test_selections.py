@@ -10,11 +10,11 @@ import pytest
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.provenance.logs import read_logs
-from odfbuild.executors.engine.provenance.selections import Alone, Together, selections
+from odfbuild.executors.engine.provenance.selections import Alone, BatchedRuns, selections
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.histories import history
-from tests.rule.played import played, sealed
 from tests.rule.shapes import SHAPES, Shape
+from tests.rule.steps import played, sealed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -40,7 +40,7 @@ def test_what_is_tried_at_once_is_counted_as_what_is_tried_alone(
 def check(engine: SparkEngine, work: TransformWork, row: pa.Table, draw: Random) -> None:
     logs = read_logs(work, row, most=1 << 26)
     counting = selections(engine, work, logs.keyed, row)
-    if not isinstance(counting, Together):
+    if not isinstance(counting, BatchedRuns):
         return
     many = []
     for _ in range(4):

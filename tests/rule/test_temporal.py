@@ -11,9 +11,9 @@ from odfbuild.sql.analysis.classes import query_class
 from odfbuild.sql.text.steps import steps_of
 from tests.rule.histories import history
 from tests.rule.inputs import drawn_schema
-from tests.rule.played import played
 from tests.rule.rows import counted
 from tests.rule.rows import standing as left
+from tests.rule.steps import played
 from tests.rule.temporal import TEMPORAL, Temporal
 
 _EACH = pytest.mark.parametrize("shape", TEMPORAL, ids=str)

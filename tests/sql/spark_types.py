@@ -17,7 +17,7 @@ from typing import Any
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.sql import arities
-from odfbuild.sql.argument_types import TAKEN
+from odfbuild.sql.argument_types import ACCEPTED
 from odfbuild.sql.arities import ARITIES
 from odfbuild.sql.text.tree_values import FORMS
 
@@ -270,7 +270,7 @@ def _table(
         key: tuple(
             tuple("".join(sorted(of, key=LETTERS.index)) for of in group) for group in groups
         )
-        for key, groups in TAKEN.items()
+        for key, groups in ACCEPTED.items()
         if names and key[0] not in names
     }
     for form in forms:

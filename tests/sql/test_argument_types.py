@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.sql.argument_types import TAKEN
+from odfbuild.sql.argument_types import ACCEPTED
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.spark_functions import ALLOWED
 from odfbuild.sql.text.steps import QueryStep
@@ -21,7 +21,7 @@ def said(query: str, *, known: bool = True) -> list[str]:
 
 
 def test_each_name_of_the_table_is_a_function_or_an_operator() -> None:
-    assert {name for name, _ in TAKEN} <= ALLOWED | OPERATORS.keys()
+    assert {name for name, _ in ACCEPTED} <= ALLOWED | OPERATORS.keys()
 
 
 REFUSED = {
@@ -53,7 +53,7 @@ def test_what_would_fit_is_named() -> None:
     assert one.endswith("give it DATE, with CAST(... AS ...) if need be")
 
 
-@given(st.sampled_from(sorted(TAKEN)), st.sampled_from(["null", "w", "z.w"]))
+@given(st.sampled_from(sorted(ACCEPTED)), st.sampled_from(["null", "w", "z.w"]))
 def test_what_is_not_known_is_taken(form: tuple[str, int], value: str) -> None:
     name, count = form
     text = OPERATORS.get(name) or f"{name}({', '.join(['{}'] * count)})"

@@ -12,7 +12,7 @@ from odfbuild.executors.engine.context import Round
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.executors.runs import record as recording
 from odfbuild.executors.runs import scheduler
-from odfbuild.executors.runs.record import Asking
+from odfbuild.executors.runs.record import RunRequest
 from odfbuild.executors.runs.report import Outcome, RunReport
 from odfbuild.executors.runs.scheduler import Progress
 from odfbuild.odf.timestamp import Timestamp
@@ -65,8 +65,8 @@ class Runs:
         patch.setattr(spark, "SparkEngine", lambda *_, **__: self.engine)
         patch.setattr(applying, "time_ns", lambda: _TIME)
 
-    def asking(self, **more: str) -> Asking:
-        return Asking(
+    def asking(self, **more: str) -> RunRequest:
+        return RunRequest(
             clock=lambda: Timestamp(_TIME + next(self._ticks) * 1_000_000),
             random=lambda: 0,
             **more,  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ from odfbuild.planner.select.facts import selection_graph
 from odfbuild.planner.select.parse import parse_selector
 from odfbuild.planner.select.select import SelectionGraph, select
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
-from odfbuild.state.chain.refs import back
+from odfbuild.state.chain.refs import ancestry
 from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 
@@ -262,7 +262,7 @@ class RowDifference:
 
 def before_last(dataset: Dataset, block: Multihash) -> Multihash:
     """Return the block before the last one, at or before `block`, that brought rows."""
-    for _, each in back(dataset, block):
+    for _, each in ancestry(dataset, block):
         if _slice_of(each.event) is not None and each.prev_block_hash is not None:
             return each.prev_block_hash
     return block

@@ -12,7 +12,7 @@ from odfbuild.executors.data.checks.verified_files import data_files, slices_upt
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import Opened, find_dataset, find_name
-from odfbuild.state.chain.refs import back, find_block
+from odfbuild.state.chain.refs import ancestry, find_block
 from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 
@@ -143,7 +143,7 @@ def _block(dataset: Dataset, text: str, name: str, now: Timestamp) -> Multihash:
     if not is_time(text):
         return find_block(dataset, text)
     at, first = moment(text, now, why=_AT), None
-    for hash, block in back(dataset, dataset.head()):
+    for hash, block in ancestry(dataset, dataset.head()):
         if block.system_time <= at:
             return hash
         first = block.system_time

@@ -32,7 +32,7 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Merge
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
-from odfbuild.state.chain.dataset import Dataset, Noting
+from odfbuild.state.chain.dataset import Dataset, NoteState
 from odfbuild.state.chain.stores import InconsistentSliceError
 from odfbuild.values import dataclass
 
@@ -68,7 +68,7 @@ def rewrite_chain(
     *,
     on: ChainState,
     now: Timestamp,
-    noting: Noting | None = None,
+    noting: NoteState | None = None,
 ) -> ChainState:
     """Carry out a rewrite that was worked out for a state, and return the new one.
 

@@ -36,7 +36,7 @@ from odfbuild.planner.maintenance.rewrite import (
 from odfbuild.planner.saved import canonical
 from odfbuild.planner.staleness import InputNow, next_watermark, records
 from odfbuild.project.opened import Opened, find_dataset, find_name
-from odfbuild.state.chain.dataset import Dataset, Noting
+from odfbuild.state.chain.dataset import Dataset, NoteState
 from odfbuild.state.chain.refs import UnknownBlockError, find_block
 from odfbuild.state.memory.applied import record_applied
 from odfbuild.state.memory.read_files import note_rewritten
@@ -197,7 +197,7 @@ def carry_out(
     return head
 
 
-def _files_noted(project: Opened, prepared: PreparedRewrite) -> Noting | None:
+def _files_noted(project: Opened, prepared: PreparedRewrite) -> NoteState | None:
     """Return what notes the files of a root, whose names a compaction takes out of a chain."""
     if prepared.on.polling is None or not prepared.on.source_state:
         return None
@@ -210,7 +210,11 @@ def _files_noted(project: Opened, prepared: PreparedRewrite) -> Noting | None:
 
 
 def _rewritten(
-    project: Opened, dataset: Dataset, rewrite: ChainRewrite, on: ChainState, noting: Noting | None
+    project: Opened,
+    dataset: Dataset,
+    rewrite: ChainRewrite,
+    on: ChainState,
+    noting: NoteState | None,
 ) -> ChainState:
     from odfbuild.app.maintenance.compaction import rewrite_chain
 

@@ -51,7 +51,7 @@ _UNREAD, _NAMED, _TIMED, _URL = "unread", "named", "timed", "url"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class UnchangedPlan:
     """The plan is what it was; `idle` says that it had nothing to do, to ask or to warn of.
 
     `part` is that nothing changed, for who has to make the plan again; None where that takes all.
@@ -98,13 +98,13 @@ class Part:
     taken: int
 
 
-def known(project: Opened) -> Known | None:
+def unchanged_plan(project: Opened) -> UnchangedPlan | None:
     """Say in a moment that nothing changed since a plan was made, or None: then one is made."""
     found = looked_again(project)
-    return found if isinstance(found, Known) else None
+    return found if isinstance(found, UnchangedPlan) else None
 
 
-def looked_again(project: Opened) -> Known | Part | None:
+def looked_again(project: Opened) -> UnchangedPlan | Part | None:
     """Look at what a plan was made of: it is as it was, or changed in part; None for all else.
 
     Reads no YAML but the project file, builds no graph, starts no engine.
@@ -132,7 +132,7 @@ def looked_again(project: Opened) -> Known | Part | None:
     sources = frozenset(number for number, (then, now) in pairs if then != now)
     part = Part(before, folder, files, heads, sources, files_now, stats, looked, taken)
     if not files and not heads and not sources:
-        return Known(before, folder, part if before.rows else None)
+        return UnchangedPlan(before, folder, part if before.rows else None)
     return part if before.rows else None
 
 
@@ -264,7 +264,7 @@ class PlanBasis:
 
 def remember(
     project: Opened, seen: PlanBasis, rows: PlanRows | None, *, idle: bool
-) -> Known | None:
+) -> UnchangedPlan | None:
     """Record what a plan was made of, of files that did not change meanwhile, and its rows.
 
     None where nothing may be written, or chains changed while it was made.
@@ -292,11 +292,11 @@ def remember(
     return keep(cache(project), settled, rows)
 
 
-def keep(folder: Path, settled: Settled, rows: PlanRows | None) -> Known | None:
+def keep(folder: Path, settled: Settled, rows: PlanRows | None) -> UnchangedPlan | None:
     """Put the record of a plan and its rows into a folder; None where nothing may be written."""
     with suppress(OSError):
         make_workspace_folder(folder.parent, folder)
         kept = record(folder, replace(settled, rows=rows is not None))
         keep_rows(folder, kept.key, rows)
-        return Known(kept, folder)
+        return UnchangedPlan(kept, folder)
     return None

@@ -12,15 +12,15 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Plan, Pull
 from odfbuild.planner.plan.at_rest import looked_at
-from odfbuild.planner.plan.changes import Hit, Judged
+from odfbuild.planner.plan.changes import Hit, Judgement
 from odfbuild.project.opened import Opened
 from odfbuild.state.memory.accepted_inputs import accepted_inputs, note_accepted
 
 if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState
 
-_REFUSED = (Judged.REFUSED, Judged.EXPIRED)
-_STANDS = (*_REFUSED, Judged.WARNED)
+_REFUSED = (Judgement.REFUSED, Judgement.EXPIRED)
+_STANDS = (*_REFUSED, Judgement.WARNED)
 
 
 def changed_inputs(
@@ -102,11 +102,11 @@ def _hits(plan: Plan, alias: DatasetAlias) -> tuple[Hit, ...]:
 
 
 def _is_accepted(plan: Plan, alias: DatasetAlias) -> bool:
-    return any(each.judged in (Judged.ACCEPTED, Judged.WARNED) for each in _hits(plan, alias))
+    return any(each.judged in (Judgement.ACCEPTED, Judgement.WARNED) for each in _hits(plan, alias))
 
 
 def _found(
-    plan: Plan, reader: DatasetAlias, judged: Collection[Judged], level: Level
+    plan: Plan, reader: DatasetAlias, judged: Collection[Judgement], level: Level
 ) -> Iterator[Diagnostic]:
     for each in _hits(plan, reader):
         if each.judged in judged:

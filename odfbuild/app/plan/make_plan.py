@@ -15,7 +15,7 @@ from odfbuild.app.load_project import (
     wrong_of,
 )
 from odfbuild.app.outside_use import uses_of
-from odfbuild.app.plan.cache import Known, PlanBasis, at_rest, engines, remember
+from odfbuild.app.plan.cache import PlanBasis, UnchangedPlan, at_rest, engines, remember
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
@@ -40,10 +40,10 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.chain_definitions import imagined
 from odfbuild.planner.evolution.gate import Allowance
 from odfbuild.planner.exclusion import LeftOut, Plannable, Wrong, plannable, with_left_out
-from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash
+from odfbuild.planner.make_plan import GateTerms, PlanTerms, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import last_names
-from odfbuild.planner.plan.remote import NONE_REMOTE, Looking, RemoteStates
+from odfbuild.planner.plan.remote_inputs import NONE_REMOTE, LookMode, RemoteStates
 from odfbuild.planner.steps import SourceLook
 from odfbuild.project.checks.queries import examined
 from odfbuild.project.checks.secrets import literal_secrets
@@ -76,7 +76,7 @@ class PlanRequest:
     allowed: Callable[[Sequence[Declared]], tuple[Allowance, ...]] = _nothing
     metadata_only: bool = False
     refresh: bool = True
-    repositories: Looking = "known"
+    repositories: LookMode = "known"
     against: str | None = None
     engine: bool = False
 
@@ -91,7 +91,7 @@ class MadePlan:
 
     plan: Plan
     loaded: Project
-    known: Known | None = None
+    known: UnchangedPlan | None = None
     left_out: LeftOut = field(default_factory=dict)
     files: ProjectFiles | None = None
 
@@ -316,10 +316,10 @@ def _planned(
         sources=looks,
         engines=engines(),
         project_hash=project_hash(loaded.declared),
-        wanted=Wanted(
+        wanted=PlanTerms(
             data=not asked.metadata_only,
             against=against,
-            judging=Judging(
+            judging=GateTerms(
                 project.policy,
                 asked.gate,
                 asked.allowed(loaded.declared),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from odfbuild.app.load_project import load
-from odfbuild.app.plan.cache import Known, Part, keep
+from odfbuild.app.plan.cache import Part, UnchangedPlan, keep
 from odfbuild.app.plan.file_snapshot import ProjectFiles
 from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, WorkedOut, is_idle, work_out
 from odfbuild.app.plan.rows import Links, has_local_source, in_parts, is_alone, is_loud, place_of
@@ -22,7 +22,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.exclusion import Wrong
 from odfbuild.planner.make_plan import definition_text, hash_of
-from odfbuild.planner.plan import Based, Plan, Planned
+from odfbuild.planner.plan import BaseHead, Plan, Planned
 from odfbuild.planner.plan.at_rest import DatasetNames, WithRest
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
@@ -143,7 +143,7 @@ def _planned(rows: PlanRows, number: int, heads: Mapping[str, str]) -> Planned:
     return Planned(
         kind=DatasetKind(kind),
         place=SourceSpan(file=file, line=line, column=column, length=length, excerpt=excerpt),
-        based_on=Based(DatasetId.parse(f"{_DID}{id}"), Multihash.parse(heads[id])),
+        based_on=BaseHead(DatasetId.parse(f"{_DID}{id}"), Multihash.parse(heads[id])),
     )
 
 
@@ -179,7 +179,7 @@ def _looked_at(project: Opened, rows: PlanRows, numbers: Sequence[int]) -> _Look
     return _LookedAt(numbers, loaded, current, links, worked)
 
 
-def _kept(project: Opened, part: Part, found: _LookedAt, rows: PlanRows) -> Known | None:
+def _kept(project: Opened, part: Part, found: _LookedAt, rows: PlanRows) -> UnchangedPlan | None:
     """Remember the plan, where it says nothing but of single datasets."""
     before, worked = part.settled, found.worked
     if project.workspace.is_read_only or not in_parts(worked.plan):

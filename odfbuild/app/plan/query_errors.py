@@ -37,7 +37,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.query_change import made_by_another
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.plan import Append, Plan
-from odfbuild.planner.plan.changes import Assessment, Judged
+from odfbuild.planner.plan.changes import Assessment, Judgement
 from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
@@ -244,7 +244,7 @@ def refused_definitions(
 
 def _is_refused(assessment: Assessment | None) -> bool:
     hits = () if assessment is None else assessment.hits
-    return any(hit.judged in (Judged.REFUSED, Judged.EXPIRED) for hit in hits)
+    return any(hit.judged in (Judgement.REFUSED, Judgement.EXPIRED) for hit in hits)
 
 
 def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:

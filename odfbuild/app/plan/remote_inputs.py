@@ -13,7 +13,7 @@ from odfbuild.odf.refs import DatasetAlias, parse_remote_ref
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Plan, Pull
 from odfbuild.planner.plan.at_rest import looked_at
-from odfbuild.planner.plan.remote import Looking, RemoteInput, RemoteStates, reference_key
+from odfbuild.planner.plan.remote_inputs import LookMode, RemoteInput, RemoteStates, reference_key
 from odfbuild.project.load import Project
 from odfbuild.project.lock import LOCK_FILE, Lock, LockedInput, read_lock, write_lock
 from odfbuild.project.opened import Opened
@@ -29,7 +29,7 @@ def look_up_inputs(
     project: Opened,
     loaded: Project,
     current: Mapping[DatasetAlias, ChainState],
-    how: Looking,
+    how: LookMode,
     *,
     among: Iterable[RemoteInput] | None = None,
     anew: Collection[str] = (),

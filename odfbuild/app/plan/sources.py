@@ -57,7 +57,7 @@ from odfbuild.planner.plan import (
 from odfbuild.planner.steps import SourceLook, ToAsk
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.refs import back
+from odfbuild.state.chain.refs import ancestry
 from odfbuild.state.memory.plans import LocalSource
 from odfbuild.state.memory.read_files import keep_clear, recall_clear
 from odfbuild.state.workspace import Workspace
@@ -100,7 +100,7 @@ def _foreseen(dataset: Dataset) -> Foreseen | None:
     if head is None:
         return None
     slices: list[DataSlice] = []
-    for number, (_, block) in enumerate(back(dataset, head)):
+    for number, (_, block) in enumerate(ancestry(dataset, head)):
         if number == _BLOCKS or len(slices) == _SLICES:
             break
         if isinstance(block.event, AddData | ExecuteTransform) and block.event.new_data:

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from odfbuild.cli.arguments.context import given
+from odfbuild.cli.arguments.context import command_options
 from odfbuild.cli.terminal.console import COLOURS, ask_colour, ask_quiet
 
 
@@ -127,7 +127,7 @@ def _option(
     def keep(context: typer.Context, _parameter: Any, value: Any) -> Any:
         if value is not None and value != ():
             root = context.find_root()
-            root.obj = put(given(context), value)
+            root.obj = put(command_options(context), value)
         return value
 
     return TyperOption(

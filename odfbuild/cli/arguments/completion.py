@@ -14,7 +14,7 @@ import typer
 from typer import completion
 from typer.core import TyperGroup
 
-from odfbuild.cli.arguments.context import given
+from odfbuild.cli.arguments.context import command_options
 from odfbuild.host.files import MOST, open_regular, read_regular
 from odfbuild.texts.patterns import late_pattern
 
@@ -48,7 +48,7 @@ def complete_names(context: typer.Context, incomplete: str) -> list[str]:
     lead = _LEADING.match(incomplete)
     before = "" if lead is None else lead[0]
     begun = incomplete.removeprefix(before)
-    root = _root(given(context).directory)
+    root = _root(command_options(context).directory)
     if root is None:
         return []
     found = {each.lower(): each for each in (*_in_workspaces(root), *_declared(root))}

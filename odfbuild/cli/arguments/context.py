@@ -25,7 +25,7 @@ class ProjectArguments:
     vars_files: tuple[Path, ...] = ()
 
 
-def given(context: typer.Context) -> ProjectArguments:
+def command_options(context: typer.Context) -> ProjectArguments:
     """Return what was given before and after the command."""
     found = context.find_root().obj
     return found if isinstance(found, ProjectArguments) else ProjectArguments()

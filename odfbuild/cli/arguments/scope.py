@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
     from odfbuild.planner.evolution.gate import Allowance
-    from odfbuild.planner.plan.remote import Looking
+    from odfbuild.planner.plan.remote_inputs import LookMode
 
 
 Definitions = Callable[[], "Sequence[Declared]"]
@@ -86,7 +86,7 @@ def _repository_members(
     pools: Mapping[str, int], declared: Sequence[Declared]
 ) -> dict[DatasetAlias, tuple[str, ...]]:
     """Return the pools of inputs that are datasets of repositories: that of their name."""
-    from odfbuild.planner.plan.remote import repository_of
+    from odfbuild.planner.plan.remote_inputs import repository_of
 
     found: dict[DatasetAlias, tuple[str, ...]] = {}
     for given in (given for each in declared for given in each.remote):
@@ -131,7 +131,7 @@ class PlanScope:
     allow: tuple[str, ...] = ()
     metadata_only: bool = False
     refresh: bool = True
-    repositories: Looking | None = None
+    repositories: LookMode | None = None
     against: str | None = None
     engine: bool = False
 
@@ -146,7 +146,7 @@ class PlanScope:
         return replace(self, repositories=self.repositories or "look")
 
 
-def scoped(project: app.Opened, scope: PlanScope) -> app.MadePlan:
+def scoped_plan(project: app.Opened, scope: PlanScope) -> app.MadePlan:
     """Return the plan of the selected datasets, with what it was made of.
 
     Raises ProjectErrors, and SelectorError with all that is wrong with the selectors.
@@ -154,11 +154,13 @@ def scoped(project: app.Opened, scope: PlanScope) -> app.MadePlan:
     made = app.make_whole(project, _asked(project, scope))
     if not scope.select and not scope.exclude:
         return made
-    from odfbuild.cli.arguments.selection import chosen
+    from odfbuild.cli.arguments.selection import selected_datasets
     from odfbuild.planner.plan.subset import restrict
 
     declared = made.loaded.declared
-    found = chosen(project, declared, scope.select, scope.exclude, plan=lambda: made.plan)
+    found = selected_datasets(
+        project, declared, scope.select, scope.exclude, plan=lambda: made.plan
+    )
     unread = made.loaded.wrong.keys() - {each.alias for each in declared}
     left_out = {
         a: why for a, why in made.left_out.items() if a is None or a in found or a in unread
@@ -203,12 +205,12 @@ def _revision(given: str | None) -> str | None:
 def _allowed(
     project: app.Opened, scope: PlanScope, declared: Sequence[Declared]
 ) -> tuple[Allowance, ...]:
-    from odfbuild.cli.arguments.selection import chosen
+    from odfbuild.cli.arguments.selection import selected_datasets
     from odfbuild.planner.evolution.gate import Allowance
 
     found = []
     for text in scope.allow:
         code, colon, selector = text.partition(":")
-        datasets = chosen(project, declared, [selector]) if colon else None
+        datasets = selected_datasets(project, declared, [selector]) if colon else None
         found.append(Allowance(code.upper(), datasets, text))
     return tuple(found)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Selectors = Sequence[str]
 
 
-def chosen(
+def selected_datasets(
     project: app.Opened,
     declared: Sequence[Declared],
     selectors: Selectors,
@@ -122,7 +122,7 @@ def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selector
     Raises SelectorError with everything that is wrong in any of them.
     """
     from odfbuild.planner.select.parse import SelectorError, parse_selector
-    from odfbuild.planner.select.tree import AnyOf, Selector, Without
+    from odfbuild.planner.select.tree import AnyOf, Selector, Subtraction
 
     named = project.config.selectors
     read: list[list[Selector]] = [[], []]
@@ -137,7 +137,7 @@ def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selector
         raise SelectorError(found)
     wanted, without = ([each.root for each in part] for part in read)
     base = AnyOf(tuple(wanted)) if wanted else parse_selector("*").root
-    root = Without(base, AnyOf(tuple(without))) if without else base
+    root = Subtraction(base, AnyOf(tuple(without))) if without else base
     return Selector(root, {k: v for part in read for each in part for k, v in each.named.items()})
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.words import accepted_text
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
-from odfbuild.planner.plan.changes import Hit, Judged
+from odfbuild.planner.plan.changes import Hit, Judgement
 from odfbuild.texts.redaction import redacted
 from odfbuild.values import dataclass
 
@@ -36,16 +36,16 @@ class FindingLine:
     span: SourceSpan | None
     dataset: DatasetAlias | None = None
     column: str | None = None
-    judged: Judged | None = None
+    judged: Judgement | None = None
     accepted: str | None = None
 
 
 _LEVELS = {
-    Judged.REFUSED: Level.ERROR,
-    Judged.EXPIRED: Level.ERROR,
-    Judged.WARNED: Level.WARNING,
-    Judged.ACCEPTED: Level.NOTE,
-    Judged.PASSED: Level.NOTE,
+    Judgement.REFUSED: Level.ERROR,
+    Judgement.EXPIRED: Level.ERROR,
+    Judgement.WARNED: Level.WARNING,
+    Judgement.ACCEPTED: Level.NOTE,
+    Judgement.PASSED: Level.NOTE,
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan
-from odfbuild.planner.plan.changes import Judged
+from odfbuild.planner.plan.changes import Judgement
 
 if TYPE_CHECKING:
     from odfbuild.planner.plan import Plan
@@ -33,7 +33,7 @@ def render_diagnostics(found: Iterable[Diagnostic], *, prefix: str = "") -> str:
 
 
 def _lines(found: Iterable[FindingLine], prefix: str) -> str:
-    told = (each for each in found if each.judged is not Judged.PASSED)
+    told = (each for each in found if each.judged is not Judgement.PASSED)
     return "".join(f"{_line(each, prefix)}\n" for each in told)
 
 

@@ -15,7 +15,7 @@ from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnos
 from odfbuild.cli.render.diagnostics import excerpt_lines, place_text
 from odfbuild.cli.render.words import accepted_text, marks_of
 from odfbuild.errors import Diagnostic, Level, SourceSpan
-from odfbuild.planner.plan.changes import Judged
+from odfbuild.planner.plan.changes import Judgement
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _case(each: FindingLine) -> Element:
         said_of = {"message": _text(each.message), "type": _text(each.code)}
         failure = SubElement(case, "failure", said_of)
         failure.text = said
-    elif each.judged is Judged.ACCEPTED:
+    elif each.judged is Judgement.ACCEPTED:
         by = "accepted" if each.accepted is None else accepted_text(each.accepted)
         SubElement(case, "skipped", {"message": _text(by)})
     else:

@@ -26,7 +26,7 @@ from odfbuild.cli.render.plan import (
 from odfbuild.cli.render.words import ActionSign, class_word, kind_word, marks_of, name_text
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.planner.plan.changes import Judged
+from odfbuild.planner.plan.changes import Judgement
 
 if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias
@@ -103,11 +103,11 @@ def _by_weight(plan: Plan, marks: dict[DatasetAlias, ActionSign]) -> list[Datase
 def _weight(plan: Plan, alias: DatasetAlias, mark: ActionSign) -> int:
     found = plan.datasets[alias].assessment
     judged = set() if found is None else {hit.judged for hit in found.hits}
-    if judged & {Judged.REFUSED, Judged.EXPIRED}:
+    if judged & {Judgement.REFUSED, Judgement.EXPIRED}:
         return 0
     if mark in (ActionSign.BREAKING, ActionSign.RETIRED):
         return 1
-    if Judged.WARNED in judged:
+    if Judgement.WARNED in judged:
         return 2
     return 4 if mark in (ActionSign.DATA, ActionSign.CHECK) else 3
 

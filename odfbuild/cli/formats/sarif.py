@@ -12,7 +12,7 @@ from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnos
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.evolution.rules.catalogue import catalogue
-from odfbuild.planner.plan.changes import Judged
+from odfbuild.planner.plan.changes import Judgement
 from odfbuild.planner.plan.policy import Severity
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _ways(rule: Rule) -> Iterator[str]:
 
 
 def _result(each: FindingLine, rule: int, prefix: str) -> dict[str, Any]:
-    passed = each.judged is Judged.PASSED
+    passed = each.judged is Judgement.PASSED
     result: dict[str, Any] = {
         "ruleId": each.code,
         "ruleIndex": rule,
@@ -96,7 +96,7 @@ def _result(each: FindingLine, rule: int, prefix: str) -> dict[str, Any]:
         "partialFingerprints": {"odfbuild/v1": _fingerprint(each)},
         "locations": [_location(each.span or _NOWHERE, prefix)],
     }
-    if each.judged is Judged.ACCEPTED:
+    if each.judged is Judgement.ACCEPTED:
         result["suppressions"] = [
             {"kind": "external", "status": "accepted", "justification": each.accepted or ""}
         ]

@@ -17,7 +17,7 @@ class GraphColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class DatasetOrigin:
     """What a dataset is made of: its columns, and the columns that decide on its rows.
 
     Each is None where it cannot be told.
@@ -40,7 +40,7 @@ class Box:
     facts: tuple[tuple[str, str], ...] = ()
     query: str | None = None
     clauses: tuple[str, ...] = ()
-    made: Whole | None = None
+    made: DatasetOrigin | None = None
     asked_for: bool = False
     more: bool = False
 

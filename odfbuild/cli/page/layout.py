@@ -159,7 +159,7 @@ def count_crossings(layers: Sequence[Sequence[int]], steps: Sequence[Arc]) -> in
 
 
 VALUE, ROWS, UNKNOWN = 0, 1, 2
-WHOLE = -1
+ALL_COLUMNS = -1
 
 
 class Link(NamedTuple):
@@ -209,9 +209,9 @@ def _links_of(
         for at, which in _located(column.sources, numbers, columns):
             yield Link(at, which, number, place, VALUE)
     for at, which in _located(box.made.rows or (), numbers, columns):
-        yield Link(at, which, number, WHOLE, ROWS)
+        yield Link(at, which, number, ALL_COLUMNS, ROWS)
     if box.made.columns is None or box.made.rows is None:
-        yield from (Link(each, WHOLE, number, WHOLE, UNKNOWN) for each in inputs)
+        yield from (Link(each, ALL_COLUMNS, number, ALL_COLUMNS, UNKNOWN) for each in inputs)
 
 
 def _located(
@@ -221,7 +221,7 @@ def _located(
     for dataset, column in refs:
         at, name = numbers.get(dataset.lower()), column.lower()
         if at is not None:
-            yield at, columns[at].get(name, columns[at].get(name.partition(".")[0], WHOLE))
+            yield at, columns[at].get(name, columns[at].get(name.partition(".")[0], ALL_COLUMNS))
 
 
 _BETWEEN = 140
@@ -349,7 +349,7 @@ def _settle(
         wish = sum(at * pull for at, pull in told) / weight if told else middle[point]
         wishes.append(wish - offset)
         weights.append(weight if told else 0.1)
-    for point, offset, at in zip(layer, offsets, rising(wishes, weights), strict=True):
+    for point, offset, at in zip(layer, offsets, nearest_rising(wishes, weights), strict=True):
         middle[point] = at + offset
 
 
@@ -357,7 +357,7 @@ def _pull(point: int, other: int, nodes: int) -> float:
     return _STRAIGHT if point >= nodes and other >= nodes else 1.0
 
 
-def rising(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
+def nearest_rising(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return the sequence that never falls and is nearest to the wishes (least squares)."""
     pools: list[tuple[float, float, int]] = []
     for wish, weight in zip(wishes, weights, strict=True):

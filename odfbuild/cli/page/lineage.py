@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Ref, Whole
-from odfbuild.cli.render.lineage import Shown
+from odfbuild.cli.page.graph import Box, DatasetOrigin, Edge, Graph, GraphColumn, Ref
+from odfbuild.cli.render.lineage import LineageView
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, SetTransform
 from odfbuild.odf.identity import DatasetId
@@ -21,7 +21,7 @@ class DatasetFacts:
 
     kind: DatasetKind
     transform: SetTransform | None = None
-    made: Whole | None = None
+    made: DatasetOrigin | None = None
 
 
 def chain_told(state: ChainState, use: ColumnUse, alias: DatasetAlias) -> DatasetFacts:
@@ -34,12 +34,12 @@ def definition_told(declared: Declared, use: ColumnUse) -> DatasetFacts:
     return DatasetFacts(declared.snapshot.kind, _transform(declared), _whole(use, declared.alias))
 
 
-def _whole(use: ColumnUse, dataset: DatasetAlias) -> Whole:
+def _whole(use: ColumnUse, dataset: DatasetAlias) -> DatasetOrigin:
     made, rows = use.made(dataset), use.shaping(dataset)
     columns = None
     if made is not None:
         columns = tuple(GraphColumn(each.name, _refs(each.sources)) for each in made)
-    return Whole(columns, None if rows is None else _refs(rows))
+    return DatasetOrigin(columns, None if rows is None else _refs(rows))
 
 
 def _refs(sources: Iterable[tuple[DatasetAlias, str]]) -> tuple[Ref, ...]:
@@ -51,7 +51,7 @@ def _transform(declared: Declared) -> SetTransform | None:
     return next((each for each in events if isinstance(each, SetTransform)), None)
 
 
-def chain_graph(shown: Shown, told: Mapping[UUID, DatasetFacts], about: str) -> Graph:
+def chain_graph(shown: LineageView, told: Mapping[UUID, DatasetFacts], about: str) -> Graph:
     """Return the page of relations that chains and notes tell."""
     datasets, open_ended = shown.datasets(), shown.open_ended()
     numbers = {dataset: number for number, dataset in enumerate(datasets)}

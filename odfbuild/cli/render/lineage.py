@@ -164,7 +164,7 @@ _HEADINGS = {LineageDirection.SOURCES: "made of", LineageDirection.DERIVED: "use
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class LineageView:
     """The trees of one dataset, and what is known of those in them."""
 
     root: UUID
@@ -197,7 +197,7 @@ class Shown:
         return found
 
 
-def tree(shown: Shown) -> str:
+def tree(shown: LineageView) -> str:
     """Return a tree a direction; one that was shown is named only."""
     lines = [_title(shown, shown.root)]
     for each in shown.trees:
@@ -205,7 +205,7 @@ def tree(shown: Shown) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _branches(shown: Shown, root: LineageTree) -> Iterator[str]:
+def _branches(shown: LineageView, root: LineageTree) -> Iterator[str]:
     if not root.children:
         yield "   nothing that is known"
     told = {node.dataset_id for node in _nodes(root) if node.children is not None}
@@ -235,12 +235,12 @@ def _signed(node: LineageTree, space: str) -> list[tuple[LineageTree, str, str, 
     return signed[::-1]
 
 
-def _title(shown: Shown, dataset: UUID) -> str:
+def _title(shown: LineageView, dataset: UUID) -> str:
     home = shown.homes.get(dataset)
     return shown.name(dataset) + ("" if home is None else f"  [{home}]")
 
 
-def record(shown: Shown) -> str:
+def record(shown: LineageView) -> str:
     """Return JSON: the datasets and the relations between them; `more` tells what is cut off."""
     open_ended = shown.open_ended()
     found = {
@@ -258,7 +258,7 @@ def record(shown: Shown) -> str:
     return printable_json(json.dumps(found, ensure_ascii=False, indent=2)) + "\n"
 
 
-def _dataset(shown: Shown, dataset: UUID, more: bool) -> dict[str, Any]:
+def _dataset(shown: LineageView, dataset: UUID, more: bool) -> dict[str, Any]:
     known = shown.known.get(dataset)
     return {
         "id": str(dataset),
@@ -269,7 +269,7 @@ def _dataset(shown: Shown, dataset: UUID, more: bool) -> dict[str, Any]:
     }
 
 
-def relation_rows(shown: Shown) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
+def relation_rows(shown: LineageView) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
     """Return the relations as columns and rows."""
     columns = ("derived_id", "derived", "source_id", "source", "classifier", "source_home")
 
@@ -290,7 +290,7 @@ def relation_rows(shown: Shown) -> tuple[tuple[str, ...], list[tuple[str | None,
     ]
 
 
-def dot(shown: Shown) -> str:
+def dot(shown: LineageView) -> str:
     """Return the graph in the language of Graphviz, from sources to what is made of them."""
     ids = {dataset: f"n{n}" for n, dataset in enumerate(shown.datasets())}
     lines = []
@@ -303,7 +303,7 @@ def dot(shown: Shown) -> str:
     return graphviz("lineage", lines)
 
 
-def mermaid(shown: Shown) -> str:
+def mermaid(shown: LineageView) -> str:
     """Return the graph in the language of Mermaid; datasets are numbered, names are labels."""
     ids = {dataset: f"n{n}" for n, dataset in enumerate(shown.datasets())}
     lines = [f"{id_}[{mermaid_text(_title(shown, dataset))}]" for dataset, id_ in ids.items()]

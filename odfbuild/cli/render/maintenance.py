@@ -17,7 +17,7 @@ from odfbuild.planner.maintenance.rewrite import (
     Housekeeping,
     Stranded,
 )
-from odfbuild.planner.maintenance.undo import Back, Undo
+from odfbuild.planner.maintenance.undo import HeadReturn, Undo
 
 if TYPE_CHECKING:
     from odfbuild.odf.timestamp import Timestamp
@@ -194,13 +194,13 @@ def _undo_lines(undo: Undo) -> Iterator[str]:
         yield from _diverging(undo)
 
 
-def _mark(step: Back) -> str:
+def _mark(step: HeadReturn) -> str:
     if step.to is None:
         return "-"
     return "+" if step.expected is None else "<"
 
 
-def _what(undo: Undo, step: Back) -> str:
+def _what(undo: Undo, step: HeadReturn) -> str:
     if step.to is None:
         made = "" if undo.run is None else "was made by the run; "
         return f"{made}gives up {_given_up(step)}"
@@ -213,7 +213,7 @@ def _what(undo: Undo, step: Back) -> str:
     return f"head {step.expected.short()} → {step.to.short()}{given_up}{named}"
 
 
-def _given_up(step: Back) -> str:
+def _given_up(step: HeadReturn) -> str:
     return f"{count(step.blocks, 'block')}, {count(step.records, 'record')}"
 
 

@@ -36,7 +36,7 @@ from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Pull, Step, Transform
 from odfbuild.planner.plan.at_rest import heads, looked_at
-from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judged
+from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judgement
 from odfbuild.planner.plan.reasons import InputMayAdvance
 from odfbuild.planner.plan.summary import steps_by_target
 from odfbuild.values import dataclass
@@ -430,7 +430,7 @@ class _Page:
             yield _line("query", f"{printable(found.query.name)}{because}")
 
     def _hit(self, alias: DatasetAlias, hit: Hit) -> Iterator[str]:
-        refused = hit.judged in (Judged.REFUSED, Judged.EXPIRED)
+        refused = hit.judged in (Judgement.REFUSED, Judgement.EXPIRED)
         tone = Tone.BAD if refused else Tone.CHANGE
         judged = self.paint(judged_word(hit.judged), tone)
         yield _line(printable(hit.code), f"{judged}  {printable(f'{hit.name}: {hit.message}')}")
@@ -443,7 +443,7 @@ class _Page:
                 yield from (_line("", each) for each in shown)
         if refused or self.explain:
             yield _line("", f"why: {printable(hit.why)}")
-        if hit.ways and (refused or self.explain or hit.judged is Judged.WARNED):
+        if hit.ways and (refused or self.explain or hit.judged is Judgement.WARNED):
             key = (hit.code, *(way.replace(str(alias), "") for way in hit.ways))
             first = self.ways.setdefault(key, alias)
             ways = " · ".join(hit.ways) if first == alias else f"as for {first}, with this name"

@@ -101,7 +101,7 @@ def _say(line: str) -> None:
 
 
 @contextmanager
-def watching(total: int, *, live: bool) -> Iterator[Progress]:
+def run_progress(total: int, *, live: bool) -> Iterator[Progress]:
     """Give the progress that fits where stderr goes, if it is wanted."""
     if is_quiet():
         yield Unwatched()

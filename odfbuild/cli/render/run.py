@@ -25,7 +25,7 @@ from odfbuild.executors.engine.context import (
     OTHER_ENTRIES,
     RECORDED_KEY,
     RENAMED_COLUMN,
-    Drifted,
+    ColumnDrift,
     InputNotes,
     Round,
 )
@@ -145,10 +145,10 @@ def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None
 
 
 def _drift(
-    alias: DatasetAlias, drifted: Sequence[tuple[str, Drifted]], span: SourceSpan | None
+    alias: DatasetAlias, drifted: Sequence[tuple[str, ColumnDrift]], span: SourceSpan | None
 ) -> Diagnostic:
     """Return one warning of all differences of the inputs of a dataset."""
-    drift = Drifted(
+    drift = ColumnDrift(
         added=_each(line for _, found in drifted for line in found.added),
         grown=_each(line for _, found in drifted for line in found.grown),
         missing=_each(name for _, found in drifted for name in found.missing),
@@ -177,13 +177,13 @@ def _each(values: Iterable[_T]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _meant(alias: DatasetAlias, drift: Drifted) -> Iterator[str]:
+def _meant(alias: DatasetAlias, drift: ColumnDrift) -> Iterator[str]:
     if not drift.renamed:  # by their names these would not bind at all
         more = ", or `union` to take in what is new" if drift.added else ""
         yield f"if that is meant: defaults: {{{alias}: {{columns: by-name}}}}{more}"
 
 
-def _ways(drift: Drifted) -> Iterator[str]:
+def _ways(drift: ColumnDrift) -> Iterator[str]:
     if drift.added:
         yield "to take in what is new, add to `read.schema`:"
         yield from _first(drift.added)

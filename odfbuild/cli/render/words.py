@@ -10,7 +10,7 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.events import DatasetKind
 from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Pull, Step
 from odfbuild.planner.plan.at_rest import looked_at
-from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, ColumnChange, Judged
+from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, ColumnChange, Judgement
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
     FilesPassedOver,
@@ -141,16 +141,16 @@ def column_text(change: ColumnChange, *, old_rows: bool = False) -> str:
     return printable(f"{sign} {said}")
 
 
-_JUDGED: Mapping[Judged, str] = {
-    Judged.REFUSED: "REFUSED",
-    Judged.WARNED: "warning",
-    Judged.ACCEPTED: "accepted",
-    Judged.EXPIRED: "REFUSED, since its acceptance ran out",
-    Judged.PASSED: "passed",
+_JUDGED: Mapping[Judgement, str] = {
+    Judgement.REFUSED: "REFUSED",
+    Judgement.WARNED: "warning",
+    Judgement.ACCEPTED: "accepted",
+    Judgement.EXPIRED: "REFUSED, since its acceptance ran out",
+    Judgement.PASSED: "passed",
 }
 
 
-def judged_word(judged: Judged) -> str:
+def judged_word(judged: Judgement) -> str:
     """Return what the gate says of one hit."""
     return _JUDGED[judged]
 

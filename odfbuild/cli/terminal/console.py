@@ -12,7 +12,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final
 
-from odfbuild.texts.known_secrets import KEPT
+from odfbuild.texts.known_secrets import KNOWN_SECRETS
 from odfbuild.values import dataclass
 
 COLOURS: Final = ("auto", "always", "never")
@@ -91,7 +91,7 @@ def printable(text: str) -> str:
 
     No credential of a repository is in it, whoever repeats one.
     """
-    text = KEPT.hidden(text)
+    text = KNOWN_SECRETS.hidden(text)
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
@@ -102,7 +102,7 @@ def printable_json(text: str) -> str:
 
     No credential of a repository is in it, whoever repeats one.
     """
-    text = KEPT.hidden(text)
+    text = KNOWN_SECRETS.hidden(text)
     return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli.terminal.console import printable_json
 from odfbuild.errors import Diagnostic, OdfBuildError
-from odfbuild.executors.runs.record import Asking, Events, gate_facts
+from odfbuild.executors.runs.record import Events, RunRequest, gate_facts
 from odfbuild.planner.saved.forms import diagnostic_json
 from odfbuild.state.runs import Ended
 
@@ -45,7 +45,7 @@ def tell_idle(
 
     `left_out` is why datasets are not in its plan.
     """
-    events = Events(project, Asking(command=command, heard=say_event), 0)
+    events = Events(project, RunRequest(command=command, heard=say_event), 0)
     events.begin()
     facts = gate_facts(left_out, passed=passed)
     events.end(Ended.DONE if facts["gate_passed"] else Ended.FAILED, **facts)
@@ -59,7 +59,7 @@ def printed_events(
 
     It failed if the block counted any `failed`, or ended with an error, which is told, too.
     """
-    events = Events(project, Asking(command=command, heard=say_event), steps)
+    events = Events(project, RunRequest(command=command, heard=say_event), steps)
     counts: Counter[str] = Counter()
     events.begin()
     try:

@@ -13,7 +13,7 @@ _LAST: list[signal.Signals] = []
 
 
 @contextmanager
-def heeding(*, for_good: bool = False) -> Iterator[None]:
+def ending_signals(*, for_good: bool = False) -> Iterator[None]:
     """Take signals to end for ^C; one that is ignored, as under nohup, stays so.
 
     Afterwards they do what they did before, unless this was `for_good`.

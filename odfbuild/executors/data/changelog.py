@@ -103,7 +103,7 @@ _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY: Final = 86_400 * 10**9
 
 
-def standing(
+def current_rows(
     paths: Sequence[Path],
     schema: DataSchema,
     vocab: DatasetVocabulary,

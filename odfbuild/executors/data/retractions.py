@@ -2,8 +2,9 @@
 
 A row is taken back by a record that equals it in all columns but offset, op and system time, where
 equal means what it means in GROUP BY.  Each record becomes a 64-bit keyed hash of these columns,
-its offset, and +1 or -1; no running sum of one hash may fall below zero.  Up to `HELD` records stay
-in memory (17 bytes each), more go to temporary files, parted by hash and summed up part by part.
+its offset, and +1 or -1; no running sum of one hash may fall below zero.  Up to
+`HASHES_IN_MEMORY` records stay in memory (17 bytes each), more go to
+temporary files, parted by hash and summed up part by part.
 Two different rows of one hash, which 30 million rows have with a chance of 1 to 40,000, could hide
 a fault between them, and never make one up: the key is drawn anew each time.
 """
@@ -31,7 +32,7 @@ from odfbuild.odf.hashing import storage
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.state.chain.dataset import Dataset
 
-HELD: Final = 1 << 21
+HASHES_IN_MEMORY: Final = 1 << 21
 PARTS: Final = 64
 _MOST: Final = 64 << 20  # bytes of old rows that may be equal to those taken back
 _MOST_KEYS: Final = 200_000
@@ -116,7 +117,7 @@ def _batches(
 class Retractions:
     """Records of a changelog in order, and which of them take back what is not there."""
 
-    def __init__(self, held: int = HELD) -> None:
+    def __init__(self, held: int = HASHES_IN_MEMORY) -> None:
         """Keep up to so many records in memory."""
         self._most = held
         self._held: list[pa.Table] = []

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import StateError
-from odfbuild.executors.data.changelog import only_appends, standing
+from odfbuild.executors.data.changelog import current_rows, only_appends
 from odfbuild.executors.data.footers import footer
 from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.versions import in_force
@@ -153,7 +153,7 @@ class DatasetView:
         if self.is_versioned:
             assert self.until is not None  # noqa: S101 - of the property
             return in_force(self.paths, self.schema, self.vocab, self.key, self.until)
-        return standing(self.paths, self.schema, self.vocab, self.until)
+        return current_rows(self.paths, self.schema, self.vocab, self.until)
 
     @property
     def is_versioned(self) -> bool:

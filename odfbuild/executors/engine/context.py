@@ -67,7 +67,7 @@ def held_back(
 
 
 @dataclass(frozen=True, slots=True)
-class Drifted:
+class ColumnDrift:
     """How the columns of an input differ from the schema that was declared for them.
 
     `added` and `grown` are lines of the definition, `- name TYPE`, that would take in columns and
@@ -91,7 +91,7 @@ class InputNotes:
 
     bad_rows: int = 0
     bad_rows_file: str | None = None
-    drifted: Drifted | None = None
+    drifted: ColumnDrift | None = None
     checks: tuple[Diagnostic, ...] = ()
     absent: Diagnostic | None = None
 

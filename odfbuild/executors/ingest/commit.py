@@ -49,7 +49,7 @@ from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.state.chain.commit_request import CommitRequest
-from odfbuild.state.chain.dataset import Dataset, Noting
+from odfbuild.state.chain.dataset import Dataset, NoteState
 from odfbuild.values import dataclass
 
 Source: TypeAlias = SetPollingSource | AddPushSource
@@ -75,7 +75,7 @@ class Intake:
     state: SourceState | None
     notes: ReadNotes | None = None
     found: tuple[Diagnostic, ...] = ()
-    noting: Noting | None = None
+    noting: NoteState | None = None
     goes_on: bool = False
 
 

@@ -123,7 +123,7 @@ def _holds(merge: MergeStrategy) -> str:
             return "rows"
 
 
-def found(folder: Path) -> Iterator[Condensed]:
+def stored_histories(folder: Path) -> Iterator[Condensed]:
     """Yield what is kept in a folder, the newest first, as far as its notes can be read."""
     with suppress(OSError):
         for each in sorted(folder.iterdir(), reverse=True):
@@ -316,7 +316,7 @@ def _past(
 ) -> _Past:
     """Return the history up to the head of a state; `checked` reads all condensed bytes once."""
     shape = shape_of(state, merge)
-    for each in found(folder):
+    for each in stored_histories(folder):
         fits = shape is not None and each.shape.serves(shape)
         if fits and each.sequence <= state.sequence:
             try:

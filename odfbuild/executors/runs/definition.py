@@ -43,7 +43,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Based
+from odfbuild.planner.plan import Append, BaseHead
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
@@ -174,7 +174,7 @@ def write_definition(
     site: Site,
     target: DatasetAlias,
     work: Append,
-    based: Based | None,
+    based: BaseHead | None,
     stood: Stood,
     done: Callable[[Round], None],
 ) -> None:
@@ -244,7 +244,7 @@ _DEFINITION = operator.attrgetter(
 )
 
 
-def _as_planned(dataset: Dataset, planned: Based | None) -> ChainState:
+def _as_planned(dataset: Dataset, planned: BaseHead | None) -> ChainState:
     """Return the state of a dataset now, if events that were planned before still fit it.
 
     They do where only data came or went.  Raises HeadMovedError.

@@ -56,7 +56,7 @@ def _unheard(_: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class RunRequest:
     """Which command runs, the run that it follows, and who is told of it.
 
     `began` gets the id of the run once there is a record of it, `heard` every event.  `left_out`
@@ -81,7 +81,9 @@ def gate_facts(left_out: Sequence[Diagnostic], *, passed: bool = True) -> dict[s
 class Events:
     """The events of one run, from any thread, each told when it happens and one after the other."""
 
-    def __init__(self, project: Opened, asking: Asking, steps: int, also: Heard = _unheard) -> None:
+    def __init__(
+        self, project: Opened, asking: RunRequest, steps: int, also: Heard = _unheard
+    ) -> None:
         self.summary = _summary(project, asking, steps)
         self._asking = asking
         self._also = also
@@ -128,7 +130,7 @@ class Events:
         return now
 
 
-def _summary(project: Opened, asking: Asking, steps: int) -> RunSummary:
+def _summary(project: Opened, asking: RunRequest, steps: int) -> RunSummary:
     started = asking.clock()
     return RunSummary(
         id=new_run_id(started.nanos // 1_000_000, asking.random()),
@@ -168,7 +170,7 @@ class RunRecorder:
     """A record that is begun when it has to be; until then events are kept."""
 
     def __init__(
-        self, project: Opened, asking: Asking, steps: int, plan: Callable[[], str]
+        self, project: Opened, asking: RunRequest, steps: int, plan: Callable[[], str]
     ) -> None:
         self._workspace = project.workspace
         self._asking = asking
@@ -231,7 +233,9 @@ class RunRecorder:
 class Recorder:
     """Watches a run and records it."""
 
-    def __init__(self, project: Opened, plan: Plan, asking: Asking, watched: "Progress") -> None:
+    def __init__(
+        self, project: Opened, plan: Plan, asking: RunRequest, watched: "Progress"
+    ) -> None:
         self._watched = watched
         self._steps = plan.steps
         self._ended: set[str] = set()

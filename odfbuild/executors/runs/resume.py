@@ -19,7 +19,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Pull, Step
+from odfbuild.planner.plan import Append, BaseHead, Ingest, Move, Plan, Pull, Step
 from odfbuild.planner.plan.subset import remaining
 from odfbuild.planner.saved import plan_from_json
 from odfbuild.project.opened import Opened
@@ -120,7 +120,7 @@ def recorded_progress(project: Opened, run: RunSummary) -> RecordedProgress:
 
 def _left(project: Opened, run: RunSummary, plan: Plan, told: RecordedProgress) -> Resumed:
     names, heads = project.workspace.names(), project.workspace.heads()
-    now = {alias: Based(id, heads[id]) for alias, id in names.items() if id in heads}
+    now = {alias: BaseHead(id, heads[id]) for alias, id in names.items() if id in heads}
     done = {id for id, outcome in told.ended.items() if outcome == "done"}
     done |= {s.id for s in plan.steps if isinstance(s.work, Move) and _was_moved(plan, s, names)}
     done |= {s.id for s in plan.steps if isinstance(s.work, Append) and s.id in told.committed}

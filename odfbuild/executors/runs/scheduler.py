@@ -37,7 +37,7 @@ from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, R
 from odfbuild.executors.transform.step import transform
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Pull, Step, Transform
+from odfbuild.planner.plan import Append, BaseHead, Ingest, Move, Plan, Pull, Step, Transform
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.values import dataclass
 
@@ -92,7 +92,7 @@ class _Run:
     progress: Progress
     settings: RunSettings
     waiting: dict[str, Step]
-    based: Mapping[DatasetAlias, Based | None]
+    based: Mapping[DatasetAlias, BaseHead | None]
     stood: Stood
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     begun: dict[str, tuple[Step, list[Round]]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.context import Site
 from odfbuild.executors.engine.querier import Querier
-from odfbuild.executors.testing.evaluate import Looked, asking, evaluate, workspace_views
+from odfbuild.executors.testing.evaluate import CheckedRows, asking, evaluate, workspace_views
 from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.executors.testing.results import Result, result_diagnostic
 from odfbuild.odf.chain.state import ChainState
@@ -65,7 +65,7 @@ class DataGate:
             others = workspace_views(site.workspace)
             results = evaluate(
                 checks,
-                Looked(view=view, on=On.NEW_ROWS),
+                CheckedRows(view=view, on=On.NEW_ROWS),
                 others=others,
                 now=site.clock(),
                 ask=asking(cast(Querier, site.engine), checks[0].dataset, others, staging),

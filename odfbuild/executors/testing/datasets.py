@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from odfbuild.executors.data.views import DatasetView
-from odfbuild.executors.testing.evaluate import Looked, asking, evaluate, workspace_views
+from odfbuild.executors.testing.evaluate import CheckedRows, asking, evaluate, workspace_views
 from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.executors.testing.results import Result
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.refs import back
+from odfbuild.state.chain.refs import ancestry
 from odfbuild.state.workspace import Workspace
 
 
@@ -40,13 +40,13 @@ def look_at(
         )
     with workspace.staging() as staging:
         ask = asking(engine, dataset, others, staging)
-        return evaluate(checks, Looked(view=view, on=on), others=others, now=now, ask=ask)
+        return evaluate(checks, CheckedRows(view=view, on=on), others=others, now=now, ask=ask)
 
 
 def _last_slices(dataset: Dataset) -> int:
     """Count the slices of the last commit with rows: its blocks have one system time."""
     count, time = 0, None
-    for _, block in back(dataset, dataset.head()):
+    for _, block in ancestry(dataset, dataset.head()):
         event = block.event
         if not isinstance(event, AddData | ExecuteTransform) or event.new_data is None:
             if count:

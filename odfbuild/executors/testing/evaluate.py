@@ -37,7 +37,7 @@ from odfbuild.executors.testing.model import (
     WrittenValue,
     columns_of,
 )
-from odfbuild.executors.testing.results import SHOWN, BadRow, Result
+from odfbuild.executors.testing.results import SHOWN_ROWS, BadRow, Result
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.arrow import to_arrow
@@ -50,12 +50,12 @@ from odfbuild.values import dataclass
 
 Ask: TypeAlias = Callable[[str, DatasetView, On], tuple[int, Sequence[BadRow]]]
 """Put the query of a check to an engine: how many rows it gives, and the first of them."""
-Others: TypeAlias = Callable[[DatasetAlias], DatasetView | None]
+ViewOf: TypeAlias = Callable[[DatasetAlias], DatasetView | None]
 """The rows of another dataset; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class CheckedRows:
     """The rows that checks are about: slices of one dataset, all of them or the last ones."""
 
     view: DatasetView
@@ -72,9 +72,9 @@ class Looked:
 
 def evaluate(
     checks: Sequence[RowCheck],
-    looked: Looked,
+    looked: CheckedRows,
     *,
-    others: Others,
+    others: ViewOf,
     now: Timestamp,
     ask: Ask,
 ) -> tuple[Result, ...]:
@@ -99,7 +99,7 @@ def evaluate(
 
 
 def _passed_by(
-    running: "Sequence[tuple[int, _Watch]]", looked: Looked
+    running: "Sequence[tuple[int, _Watch]]", looked: CheckedRows
 ) -> Iterator[tuple[int, Result]]:
     """Let all rows pass by those who watch."""
     if not running:
@@ -141,7 +141,7 @@ class _Watch(Protocol):
     def result(self) -> Result: ...
 
 
-def _watch(check: RowCheck, looked: Looked, others: Others, now: Timestamp) -> _Watch:
+def _watch(check: RowCheck, looked: CheckedRows, others: ViewOf, now: Timestamp) -> _Watch:
     """Return who makes a check.  Raises ProjectErrors if its names or values do not fit."""
     view = looked.view
     other = others(check.rule.to) if isinstance(check.rule, Relationship) else None
@@ -286,8 +286,8 @@ class _Failing(_Some):
         rows = self.kept(rows)
         bad = rows.filter(self.fails(rows))
         self.failing += len(bad)
-        if len(self.rows) < SHOWN:
-            self.rows += _shown(bad.slice(0, SHOWN - len(self.rows)), self.names, self.offset)
+        if len(self.rows) < SHOWN_ROWS:
+            self.rows += _shown(bad.slice(0, SHOWN_ROWS - len(self.rows)), self.names, self.offset)
 
     def result(self) -> Result:
         return Result(
@@ -319,7 +319,7 @@ class _Twice(_Some):
         lists = groups.column("i_list").combine_chunks()
         twice = lists.filter(pc.greater(pc.list_value_length(lists), 1))
         places = pc.list_flatten(twice)
-        first = rows.take(places.slice(0, SHOWN))
+        first = rows.take(places.slice(0, SHOWN_ROWS))
         shown = tuple(_shown(first, self.names, self.offset))
         return Result(check=self.check, looked=self.looked, failing=len(places), rows=shown)
 
@@ -371,7 +371,7 @@ def _shown(rows: pa.Table, names: Sequence[str], offset: str) -> Iterator[BadRow
         yield BadRow(row[offset], values)
 
 
-def asking(engine: Querier, dataset: DatasetAlias, others: Others, staging: Path) -> Ask:
+def asking(engine: Querier, dataset: DatasetAlias, others: ViewOf, staging: Path) -> Ask:
     """Return who puts the queries of checks on a dataset to an engine.
 
     By its name a query reads the dataset's rows that stand or, of a check on new rows, the records
@@ -383,7 +383,7 @@ def asking(engine: Querier, dataset: DatasetAlias, others: Others, staging: Path
         views = dict(_views(text, dataset, own, others))
         request = QueryRequest(text=text, views=views, staging=staging, limit=None)
         found = engine.query(request)
-        first = (row for batch in found.slice(0, SHOWN).batches() for row in batch.to_pylist())
+        first = (row for batch in found.slice(0, SHOWN_ROWS).batches() for row in batch.to_pylist())
         return found.rows, [_row(each, view.vocab.offset_column) for each in first]
 
     return ask
@@ -397,7 +397,7 @@ def _row(values: Mapping[str, object], offset: str) -> BadRow:
 
 
 def _views(
-    text: str, dataset: DatasetAlias, own: DatasetView, others: Others
+    text: str, dataset: DatasetAlias, own: DatasetView, others: ViewOf
 ) -> Iterator[tuple[str, DatasetView]]:
     """Yield what a query reads, by the names that it uses; others are left for the engine."""
     try:
@@ -419,7 +419,7 @@ def _views(
         yield table.text, found
 
 
-def workspace_views(workspace: Workspace) -> Others:
+def workspace_views(workspace: Workspace) -> ViewOf:
     """Return the rows of the datasets of a workspace, as they stand now."""
 
     def view(alias: DatasetAlias) -> DatasetView | None:

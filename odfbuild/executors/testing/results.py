@@ -30,7 +30,7 @@ def cell(value: Any) -> str:
             return str(value)
 
 
-SHOWN: Final = 5
+SHOWN_ROWS: Final = 5
 """How many failing rows of a check are shown."""
 
 

@@ -37,7 +37,7 @@ def check_earlier_rows(
     That is looked up only where another query ruled before.  `state` is that before the step.
     Raises EarlierRowError.
     """
-    from odfbuild.executors.data.changelog import standing
+    from odfbuild.executors.data.changelog import current_rows
 
     new = [each.path for each in sealed.slices]
     if only_appends(new, state.vocab.operation_type_column):
@@ -49,7 +49,7 @@ def check_earlier_rows(
         return
     earlier = all_files(output, state.head)
     try:
-        for _ in standing([*earlier, *new], sealed.schema, state.vocab):
+        for _ in current_rows([*earlier, *new], sealed.schema, state.vocab):
             pass
     except InvalidChangelogError:
         raise EarlierRowError(

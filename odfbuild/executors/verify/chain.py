@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.data.checks.rows import RowRules, Tail
 
 
-Wanted = Callable[[MetadataBlock], bool]
+BlockFilter = Callable[[MetadataBlock], bool]
 Inputs = Callable[[ExecuteTransform, Timestamp | None], tuple[str, ...]]
 """Say what does not hold of what a step recorded of its inputs, after the watermark before it."""
 
@@ -77,7 +77,7 @@ def verify(
     dataset: Dataset,
     looked: Callable[[], None] = lambda: None,
     *,
-    wanted: Wanted | None = None,
+    wanted: BlockFilter | None = None,
     inputs: Inputs = lambda *_: (),
 ) -> Verified:
     """Recheck one dataset whole; `looked` is called after each block.
@@ -107,7 +107,7 @@ class _ChainView:
         self,
         dataset: Dataset,
         looked: Callable[[], None],
-        wanted: Wanted | None,
+        wanted: BlockFilter | None,
         inputs: Inputs,
     ) -> None:
         self.seen: set[Multihash] = set()

@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, Final, TypeVar, overload
 
 from odfbuild.odf.events import DatasetSnapshot, MetadataBlock, MetadataEvent, SetDataSchema
-from odfbuild.odf.manifest.errors import ManifestErrors, Path, Problem, near
+from odfbuild.odf.manifest.errors import ManifestErrors, Path, Problem, name_advice
 from odfbuild.odf.manifest.reader import ManifestPath, read_value
 from odfbuild.odf.manifest.writer import to_mapping
 
@@ -106,7 +106,7 @@ def _unknown(key: object) -> Problem:
         code="unknown-field",
         what=f"a manifest has no field {str(key)!r}",
         why="it consists of kind, version and content; the rest belongs into content",
-        fix=near(key, ("kind", "version", "content")),
+        fix=name_advice(key, ("kind", "version", "content")),
     )
 
 
@@ -118,7 +118,7 @@ def _unknown_kind(kind: object) -> Problem:
         if kind is None
         else f"no manifest is a {kind!r}",
         why=f"the kinds are {', '.join(MANIFESTS)}",
-        fix="write `kind: DatasetSnapshot`" if kind is None else near(kind, MANIFESTS),
+        fix="write `kind: DatasetSnapshot`" if kind is None else name_advice(kind, MANIFESTS),
     )
 
 

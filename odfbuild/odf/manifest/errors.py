@@ -47,7 +47,7 @@ def path_text(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def near(wrong: object, known: Iterable[str]) -> str:
+def name_advice(wrong: object, known: Iterable[str]) -> str:
     """Return advice for a name that is not known: the one most like it, or all of them."""
     from difflib import get_close_matches
 

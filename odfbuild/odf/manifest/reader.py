@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.odf.manifest.errors import Path, Problem, near
+from odfbuild.odf.manifest.errors import Path, Problem, name_advice
 from odfbuild.odf.manifest.writer import KINDS
 from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias, parse_dataset_ref
@@ -297,7 +297,7 @@ class _Decoder:
             "unknown-field",
             f"{self.cls.__name__} has no field {str(key)!r}",
             "fields that are not in the specification are refused, as they are often misspelt",
-            near(key, self.names),
+            name_advice(key, self.names),
         )
 
     def check(self, values: Mapping[str, Any], at: ManifestPath) -> None:
@@ -352,7 +352,7 @@ def _union(name: str) -> Decode:
                 "unknown-kind",
                 f"{name} has no kind {kind!r}",
                 f"the kinds are {', '.join(union.kinds)}",
-                near(kind, union.kinds),
+                name_advice(kind, union.kinds),
             )
             return None
         return _TABLES[cls](value, at)
@@ -375,7 +375,7 @@ def _enum(cls: type[Enum]) -> Decode:
             "unknown-value",
             f"{value!r} is no {cls.__name__}",
             f"the values are {', '.join(names)}",
-            near(value, names),
+            name_advice(value, names),
         )
         return None
 

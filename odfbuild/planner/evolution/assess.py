@@ -41,7 +41,7 @@ from odfbuild.planner.evolution.rules.upstream import (
 )
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, ColumnChange, Hit, SchemaChange
 from odfbuild.planner.plan.policy import Policy
-from odfbuild.planner.plan.remote import NONE_REMOTE, RemoteStates
+from odfbuild.planner.plan.remote_inputs import NONE_REMOTE, RemoteStates
 from odfbuild.sql.query_class import QueryClass
 from odfbuild.values import dataclass
 

@@ -14,7 +14,7 @@ from odfbuild.planner.evolution.rules.policy import (
     UNKNOWN_RULE,
 )
 from odfbuild.planner.evolution.rules.rule import Rule
-from odfbuild.planner.plan.changes import Assessment, Hit, Judged, Verdict
+from odfbuild.planner.plan.changes import Assessment, Hit, Judgement, Verdict
 from odfbuild.planner.plan.policy import Acceptance, Policy, Severity
 from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
@@ -80,16 +80,16 @@ class PlanGate:
         accepted, expired = self._acceptance(given)
         waved = None if self.protect else self._allowance(given)
         if given.severity is Severity.OFF:
-            return replace(given, judged=Judged.PASSED)
+            return replace(given, judged=Judgement.PASSED)
         if accepted is not None or waved is not None:
             text = _told(accepted) if accepted is not None else f"--allow {waved}"
-            return replace(given, judged=Judged.ACCEPTED, accepted=text)
+            return replace(given, judged=Judgement.ACCEPTED, accepted=text)
         refuses = given.severity is Severity.ERROR or self.mode == STRICT
         if not refuses or (self.mode == OFF and not self.protect):
-            return replace(given, judged=Judged.WARNED)
+            return replace(given, judged=Judgement.WARNED)
         if expired is not None:
-            return replace(given, judged=Judged.EXPIRED, accepted=_told(expired))
-        return replace(given, judged=Judged.REFUSED)
+            return replace(given, judged=Judgement.EXPIRED, accepted=_told(expired))
+        return replace(given, judged=Judgement.REFUSED)
 
     def _acceptance(self, given: Hit) -> tuple[Acceptance | None, Acceptance | None]:
         """Return an acceptance of a hit, or one that ran out."""
@@ -115,7 +115,7 @@ class PlanGate:
 
     def _protected(self, judged: Hit) -> Iterator[Hit]:
         """Say that what the command line waved through does not pass."""
-        if not self.protect or judged.judged not in (Judged.REFUSED, Judged.EXPIRED):
+        if not self.protect or judged.judged not in (Judgement.REFUSED, Judgement.EXPIRED):
             return
         waved = self._allowance(judged)
         if waved is None and self.mode != OFF:
@@ -130,7 +130,7 @@ class PlanGate:
         )
         found = replace(found, severity=self.severity(found))
         refused = found.severity is Severity.ERROR
-        yield replace(found, judged=Judged.REFUSED if refused else Judged.WARNED)
+        yield replace(found, judged=Judgement.REFUSED if refused else Judgement.WARNED)
 
     def _unknown(self) -> Iterator[Diagnostic | None]:
         for code in sorted(set(self.policy.gates.rules) - set(catalogue())):
@@ -186,11 +186,11 @@ def verdict(
     levels = [each.level for each in notes if each.code in catalogue()]
     errors, warnings = levels.count(Level.ERROR), levels.count(Level.WARNING)
     strict, off = gate == STRICT, gate == OFF
-    refused = sum(each in (Judged.REFUSED, Judged.EXPIRED) for each in judged)
+    refused = sum(each in (Judgement.REFUSED, Judgement.EXPIRED) for each in judged)
     refused += 0 if off else errors + (warnings if strict else 0)
-    warned = judged.count(Judged.WARNED)
+    warned = judged.count(Judgement.WARNED)
     warned += (errors if off else 0) + (0 if strict else warnings)
-    return Verdict(gate, refused, warned, judged.count(Judged.ACCEPTED))
+    return Verdict(gate, refused, warned, judged.count(Judgement.ACCEPTED))
 
 
 def _is_about(accepted: Acceptance, given: Hit) -> bool:

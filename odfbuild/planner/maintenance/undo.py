@@ -15,7 +15,7 @@ from odfbuild.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Back:
+class HeadReturn:
     """One dataset: the head that it has to have, and the one that it gets; None is no dataset.
 
     `old_name` is what it is called afterwards, if that differs.  `blocks` and `records` count what
@@ -43,11 +43,13 @@ class Undo:
     project: str
     target: str
     workspace: str
-    steps: tuple[Back, ...]
+    steps: tuple[HeadReturn, ...]
     diverging: tuple[Stranded, ...]
 
 
-def in_order(steps: Sequence[Back], states: Mapping[DatasetAlias, ChainState]) -> tuple[Back, ...]:
+def in_order(
+    steps: Sequence[HeadReturn], states: Mapping[DatasetAlias, ChainState]
+) -> tuple[HeadReturn, ...]:
     """Put what reads others before what it reads, so that no reader is ever ahead of an input.
 
     What comes into being again goes the other way round.
@@ -59,7 +61,7 @@ def in_order(steps: Sequence[Back], states: Mapping[DatasetAlias, ChainState]) -
 
 
 def diverging(
-    steps: Sequence[Back],
+    steps: Sequence[HeadReturn],
     vanishing: Mapping[DatasetId, Collection[Multihash]],
     after: Mapping[DatasetAlias, ChainState],
 ) -> tuple[Stranded, ...]:
@@ -76,7 +78,7 @@ def diverging(
 
 
 def _left_behind(
-    step: Back, last: Multihash, after: Mapping[DatasetAlias, ChainState]
+    step: HeadReturn, last: Multihash, after: Mapping[DatasetAlias, ChainState]
 ) -> Sequence[Stranded]:
     """Return the datasets whose definition names one that is not there any more."""
     named = (

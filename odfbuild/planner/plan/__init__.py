@@ -90,7 +90,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Based:
+class BaseHead:
     """Where a dataset stood when the plan was made."""
 
     id: DatasetId
@@ -117,7 +117,7 @@ class Planned:
 
     kind: DatasetKind
     place: SourceSpan | None
-    based_on: Based | None
+    based_on: BaseHead | None
     assessment: Assessment | None = None
     moved_from: DatasetAlias | None = None
     foreseen: Foreseen | None = None

@@ -29,7 +29,7 @@ class ChangeClass(Enum):
         return list(ChangeClass).index(self)
 
 
-class Judged(Enum):
+class Judgement(Enum):
     """What the gate makes of one hit."""
 
     REFUSED = "refused"
@@ -100,7 +100,7 @@ class Hit:
     column: str | None
     change: ChangeClass
     severity: Severity
-    judged: Judged
+    judged: Judgement
     message: str
     why: str
     ways: tuple[str, ...]

@@ -12,8 +12,8 @@ from odfbuild.errors import Diagnostic, PlanError
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Based, Move, Plan, Planned, Pull, Step, Transform
-from odfbuild.planner.plan.changes import Hit, Judged, Verdict
+from odfbuild.planner.plan import Append, BaseHead, Move, Plan, Planned, Pull, Step, Transform
+from odfbuild.planner.plan.changes import Hit, Judgement, Verdict
 from odfbuild.planner.plan.reasons import InputMayAdvance, Reason
 
 
@@ -26,7 +26,7 @@ def touched(plan: Plan) -> Plan:
     return _only(plan, wanted)
 
 
-def remaining(plan: Plan, done: Collection[str], now: Mapping[DatasetAlias, Based]) -> Plan:
+def remaining(plan: Plan, done: Collection[str], now: Mapping[DatasetAlias, BaseHead]) -> Plan:
     """Return the plan without the steps that are done, made against where datasets are now.
 
     `now` has every dataset that there is, by the name that it has now.
@@ -214,11 +214,11 @@ def _verdict(whole: Verdict, datasets: Mapping[DatasetAlias, Planned]) -> Verdic
     ]
     return Verdict(
         whole.gate,
-        refused=_count(hits, Judged.REFUSED, Judged.EXPIRED),
-        warned=_count(hits, Judged.WARNED),
-        accepted=_count(hits, Judged.ACCEPTED),
+        refused=_count(hits, Judgement.REFUSED, Judgement.EXPIRED),
+        warned=_count(hits, Judgement.WARNED),
+        accepted=_count(hits, Judgement.ACCEPTED),
     )
 
 
-def _count(hits: Sequence[Hit], *judged: Judged) -> int:
+def _count(hits: Sequence[Hit], *judged: Judgement) -> int:
     return sum(hit.judged in judged for hit in hits)

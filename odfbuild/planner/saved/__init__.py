@@ -27,9 +27,9 @@ from odfbuild.planner.saved.codec import (
     NotAPlanError,
     PlanVersionError,
     UnfitValueError,
-    each,
     read_at,
     require,
+    tuple_of,
 )
 from odfbuild.planner.saved.forms import published
 from odfbuild.values import dataclass
@@ -192,7 +192,7 @@ class _Entry:
 
 @cache
 def _entries() -> Form:
-    return each(published().record(_Entry, planned=Member(None)))
+    return tuple_of(published().record(_Entry, planned=Member(None)))
 
 
 def _written_plan(plan: Plan) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def _written_housekeeping(plan: HousekeepingPlan) -> dict[str, Any]:
         "project": plan.project,
         "target": {"name": plan.target, "workspace": plan.workspace},
         "steps": [{**step, "plan_hash": document_hash(step)} for step in steps],
-        "stranded": each(published().of(Stranded)).write(plan.stranded),
+        "stranded": tuple_of(published().of(Stranded)).write(plan.stranded),
     }
 
 
@@ -301,12 +301,12 @@ def _read_housekeeping(document: object) -> HousekeepingPlan:
     top = require(document, "work")
     if top["work"] != _SEVERAL:
         return HousekeepingPlan((_possible(of.read(top)),), alone=True)
-    steps = read_at(top, "steps", each(Form(of.write, lambda step: _possible(of.read(step)))))
+    steps = read_at(top, "steps", tuple_of(Form(of.write, lambda step: _possible(of.read(step)))))
     if not steps:
         raise UnfitValueError("there are none", "steps")
     require(top, "project", "target", "stranded")  # which say of all steps what each step says
     require(top["target"], "name", "workspace")
-    read_at(top, "stranded", each(published().of(Stranded)))
+    read_at(top, "stranded", tuple_of(published().of(Stranded)))
     return HousekeepingPlan(steps)
 
 

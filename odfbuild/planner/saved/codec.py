@@ -98,7 +98,7 @@ NUMBER = _plain(int, "a whole number")
 FLAG = _plain(bool, "true or false")
 
 
-def made(write: Callable[[Any], Any], make: Callable[[Any], Any]) -> Form:
+def converted(write: Callable[[Any], Any], make: Callable[[Any], Any]) -> Form:
     """Return the form of a value that `make` makes of another form, whatever errors it raises."""
 
     def read(value: Any) -> Any:
@@ -116,7 +116,7 @@ def made(write: Callable[[Any], Any], make: Callable[[Any], Any]) -> Form:
 
 def parsed(parse: Callable[[str], Any], write: Callable[[Any], str] = str) -> Form:
     """Return the form of a value that is read from a text."""
-    return made(write, lambda value: parse(TEXT.read(value)))
+    return converted(write, lambda value: parse(TEXT.read(value)))
 
 
 def nullable(form: Form) -> Form:
@@ -143,7 +143,7 @@ def blank(form: Form, of: Mapping[str, Any]) -> Form:
     return Form(lambda value: dict(of) if value is None else form.write(value), read)
 
 
-def each(form: Form) -> Form:
+def tuple_of(form: Form) -> Form:
     """Return the form of a tuple of values, a list."""
 
     def read(value: Any) -> Any:
@@ -166,7 +166,7 @@ def pair(keys: tuple[str, str], form: Form) -> Form:
     )
 
 
-def named(form: Form) -> Form:
+def mapping_of(form: Form) -> Form:
     """Return the form of a mapping from texts, an object."""
 
     def read(value: Any) -> Any:
@@ -232,9 +232,9 @@ class Codec:
             (left,) = (each for each in arguments if each is not type(None))
             return nullable(self.of(left))
         if get_origin(declared) is tuple and arguments[1:] == (...,):
-            return each(self.of(arguments[0]))
+            return tuple_of(self.of(arguments[0]))
         if isinstance(get_origin(declared), type) and issubclass(get_origin(declared), Mapping):
-            return named(self.of(arguments[1]))
+            return mapping_of(self.of(arguments[1]))
         if is_dataclass(declared) and isinstance(declared, type):
             return self.record(declared)
         if isinstance(declared, type) and issubclass(declared, Enum):

@@ -19,10 +19,10 @@ from odfbuild.odf.schema.types import type_name
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import Limits
 from odfbuild.planner.maintenance.rewrite import MODES, REBUILD, Extent, Housekeeping
-from odfbuild.planner.maintenance.undo import Back, Undo
+from odfbuild.planner.maintenance.undo import HeadReturn, Undo
 from odfbuild.planner.plan import (
     Append,
-    Based,
+    BaseHead,
     Ingest,
     Move,
     Plan,
@@ -43,13 +43,13 @@ from odfbuild.planner.saved.codec import (
     Member,
     UnfitValueError,
     blank,
-    each,
-    made,
+    converted,
     nullable,
     pair,
     parsed,
     read_at,
     tagged,
+    tuple_of,
 )
 from odfbuild.texts.redaction import redacted
 
@@ -77,7 +77,7 @@ def published() -> Codec:
             DatasetAlias | DatasetId: parsed(parse_dataset_ref),
             Multihash: parsed(Multihash.parse),
             Timestamp: parsed(Timestamp.parse),
-            MetadataEvent: made(to_mapping, lambda value: from_mapping(MetadataEvent, value)),
+            MetadataEvent: converted(to_mapping, lambda value: from_mapping(MetadataEvent, value)),
             DataSchema: Form(_written_schema, _read_schema),
         }
     )
@@ -117,7 +117,7 @@ def _add_plan(to: Codec) -> None:
     to.record(
         Planned,
         place="source",
-        based_on=Member(None, blank(to.record(Based, id="did", head="base_head"), _NO_BASE)),
+        based_on=Member(None, blank(to.record(BaseHead, id="did", head="base_head"), _NO_BASE)),
         assessment=Member(None, blank(judged, _NOT_JUDGED)),
         foreseen="work.foreseen",
         origin=Member("origin", omitted=lambda planned: planned.origin is None),
@@ -147,7 +147,7 @@ def _add_plan(to: Codec) -> None:
     to.record(
         Step,
         work=Member(None, tagged("work", "work", works, str.lower)),
-        reasons=Member("reasons", each(tagged("kind", "reason", reasons))),
+        reasons=Member("reasons", tuple_of(tagged("kind", "reason", reasons))),
     )
     to.record(
         Plan,
@@ -169,7 +169,7 @@ def _add_plan(to: Codec) -> None:
 def _add_maintenance(to: Codec) -> None:
     to.record(Limits, size="bytes")
     to.record(Extent, size="bytes")
-    to.record(Back, alias="dataset", id="did", expected="base_head", to="new_head")
+    to.record(HeadReturn, alias="dataset", id="did", expected="base_head", to="new_head")
     to.record(Undo, run="run", project="project", **_TARGET)
     to.record(
         Housekeeping,
@@ -212,7 +212,7 @@ def _written_schema(schema: DataSchema) -> dict[str, Any]:
 
 
 def _read_schema(value: Any) -> DataSchema:
-    form = made(to_mapping, lambda item: from_mapping(DataSchema, item))
+    form = converted(to_mapping, lambda item: from_mapping(DataSchema, item))
     schema: DataSchema = read_at(value, "odf", form)
     return schema
 

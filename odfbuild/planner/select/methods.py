@@ -89,7 +89,7 @@ def like(text: str, *, ignore_case: bool = False) -> Pattern[str]:
     return pattern(translate(text), IGNORECASE if ignore_case else 0)
 
 
-def near(atom: By, datasets: Mapping[DatasetAlias, Selectable]) -> str:
+def value_advice(atom: By, datasets: Mapping[DatasetAlias, Selectable]) -> str:
     """Return the value that a mistyped one may have meant."""
     values: set[str] = set()
     for each in datasets.values():

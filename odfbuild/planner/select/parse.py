@@ -20,7 +20,6 @@ from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.select.tree import (
     AllOf,
     AnyOf,
-    Around,
     Atom,
     By,
     Expression,
@@ -28,9 +27,10 @@ from odfbuild.planner.select.tree import (
     Method,
     NameSelector,
     Reach,
+    Relatives,
     Selector,
     StateFlag,
-    Without,
+    Subtraction,
     atoms,
 )
 from odfbuild.planner.select.url_schemes import SourceKind
@@ -121,7 +121,7 @@ class _SelectorReader:
             return self.union(words, whole)
         base = self.union(words[:at], whole) if at else Glob("*", whole.span())
         excluded = self.union([w for w in words[at:] if w.text != _EXCLUDE], words[at])
-        return None if base is None or excluded is None else Without(base, excluded)
+        return None if base is None or excluded is None else Subtraction(base, excluded)
 
     def union(self, words: list[_SelectorPiece], around: _SelectorPiece) -> Expression | None:
         if not words:
@@ -171,7 +171,7 @@ class _SelectorReader:
                 "leave one of the two out",
             )
             return None
-        return Around(atom)
+        return Relatives(atom)
 
     def atom(self, piece: _SelectorPiece) -> Atom | None:
         method = _METHOD.fullmatch(piece.text)

@@ -13,20 +13,20 @@ from typing import TypeAlias, assert_never
 
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.select.methods import TESTS, Selectable, like, near
+from odfbuild.planner.select.methods import TESTS, Selectable, like, value_advice
 from odfbuild.planner.select.parse import SelectorError
 from odfbuild.planner.select.tree import (
     AllOf,
     AnyOf,
-    Around,
     By,
     Expression,
     Glob,
     Method,
     NameSelector,
     Reach,
+    Relatives,
     Selector,
-    Without,
+    Subtraction,
     atoms,
 )
 from odfbuild.texts.suggest import Suggestions
@@ -114,11 +114,11 @@ def _needs(expression: Expression) -> set[Fact]:
 
 def _reaches(expression: Expression) -> bool:
     match expression:
-        case Reach() | Around():
+        case Reach() | Relatives():
             return True
         case AllOf() | AnyOf():
             return any(map(_reaches, expression.parts))
-        case Without():
+        case Subtraction():
             return _reaches(expression.base) or _reaches(expression.excluded)
         case _:
             return False
@@ -141,13 +141,13 @@ class _GraphSearch:
                 return self.atom(expression)
             case Reach(base, up, down):
                 return self.reach(base, up, down)
-            case Around(base):
+            case Relatives(base):
                 return self.upstream(self.downstream(self.atom(base), None), None)
             case AllOf():
                 return self.all_of(expression)
             case AnyOf(parts):
                 return _NONE.union(*map(self.find, parts))
-            case Without(base, excluded):
+            case Subtraction(base, excluded):
                 return self.find(base) - self.find(excluded)
             case _:
                 assert_never(expression)
@@ -187,7 +187,9 @@ class _GraphSearch:
                 found = [alias for alias, each in datasets.items() if test(each)]
                 if method in (Method.STATE, Method.CHANGE):
                     return frozenset(found)  # that nothing is so is no slip
-                return self.checked(found, span, f"{method.value}:{value}", near(atom, datasets))
+                return self.checked(
+                    found, span, f"{method.value}:{value}", value_advice(atom, datasets)
+                )
             case _:
                 assert_never(atom)
 

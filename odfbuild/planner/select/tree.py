@@ -82,7 +82,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Relatives:
     """What an atom means, all that it feeds, and all that feeds any of these."""
 
     base: Atom
@@ -104,14 +104,14 @@ class AnyOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class Subtraction:
     """What is in the first and not in the second."""
 
     base: "Expression"
     excluded: "Expression"
 
 
-Expression: TypeAlias = NameSelector | Glob | By | Reach | Around | AllOf | AnyOf | Without
+Expression: TypeAlias = NameSelector | Glob | By | Reach | Relatives | AllOf | AnyOf | Subtraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,11 @@ def atoms(expression: Expression) -> Iterator[Atom]:
     match expression:
         case NameSelector() | Glob() | By():
             yield expression
-        case Reach() | Around():
+        case Reach() | Relatives():
             yield expression.base
         case AllOf() | AnyOf():
             for part in expression.parts:
                 yield from atoms(part)
-        case Without():
+        case Subtraction():
             yield from atoms(expression.base)
             yield from atoms(expression.excluded)

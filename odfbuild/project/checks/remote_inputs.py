@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetUrl
-from odfbuild.planner.plan.remote import (
+from odfbuild.planner.plan.remote_inputs import (
     RemoteInput,
     RemoteRef,
     local_alias,

@@ -35,14 +35,14 @@ from odfbuild.planner.plan.policy import (
 from odfbuild.planner.select.tree import (
     AllOf,
     AnyOf,
-    Around,
     By,
     Expression,
     Glob,
     Method,
     NameSelector,
     Reach,
-    Without,
+    Relatives,
+    Subtraction,
     atoms,
 )
 from odfbuild.project.config.quantities import Most, read_age, read_lag, read_most
@@ -75,9 +75,9 @@ def parts_of(
         case AnyOf(parts):
             for part in parts:
                 yield from parts_of(part, named, known, seen)
-        case Without(base, excluded):
+        case Subtraction(base, excluded):
             for part in parts_of(base, named, known, seen):
-                yield Without(part, excluded)
+                yield Subtraction(part, excluded)
         case NameSelector() | By(Method.SELECTOR):
             name = _selector(expression, named, known)
             if name is None or name in seen:
@@ -102,7 +102,7 @@ def weight_of(expression: Expression, named: Mapping[str, Expression]) -> Weight
         case By(method, value):
             rank = _BY.get(method, _FACT)
             return (rank, len(value) if rank == _PLACE else 0, 1)
-        case Reach(base) | Around(base) | Without(base):
+        case Reach(base) | Relatives(base) | Subtraction(base):
             return weight_of(base, named)
         case AllOf(parts) | AnyOf(parts):
             kind, length, _ = max(weight_of(part, named) for part in parts)

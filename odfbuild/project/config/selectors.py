@@ -84,17 +84,17 @@ def _is_here(found: Diagnostic) -> bool:
 
 
 def _beyond_definitions(root: "Expression") -> "Iterator[_Problem]":
-    from odfbuild.planner.select.tree import AllOf, AnyOf, Around, By, Method, Reach, Without
+    from odfbuild.planner.select.tree import AllOf, AnyOf, By, Method, Reach, Relatives, Subtraction
 
     match root:
-        case Reach() | Around():
+        case Reach() | Relatives():
             what = "'+' and '@' cannot be used in 'defaults'"
             why = "what holds for a dataset would depend on its neighbours"
             yield what, why, "name the datasets, a folder, or a tag", root.base.span
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
                 yield from _beyond_definitions(part)
-        case Without(base, excluded):
+        case Subtraction(base, excluded):
             yield from _beyond_definitions(base)
             yield from _beyond_definitions(excluded)
         case By(Method.STATE | Method.CHANGE | Method.COLUMN as method, _, span):

@@ -248,7 +248,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class SetValue:
     """Give a place a value: a scalar is changed where it stands, a key that is missing is added."""
 
     path: Steps
@@ -273,7 +273,7 @@ class Remove:
     document: int = 0
 
 
-Change: TypeAlias = Put | Add | Remove
+Change: TypeAlias = SetValue | Add | Remove
 
 
 class UneditableError(ProjectError):
@@ -369,7 +369,7 @@ def _from_the_back(path: Steps) -> list[tuple[int, str]]:
     return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
 
 
-def _put(values: Any, path: Steps, change: Put | Add) -> None:
+def _put(values: Any, path: Steps, change: SetValue | Add) -> None:
     inside = values
     for at, step in enumerate(path[:-1]):
         if isinstance(inside, dict) and inside.get(str(step)) is None:
@@ -378,7 +378,7 @@ def _put(values: Any, path: Steps, change: Put | Add) -> None:
         if not isinstance(inside, dict | list):
             raise KeyError(path[: at + 1])
     last: Any = path[-1]
-    if isinstance(change, Put):
+    if isinstance(change, SetValue):
         inside[last] = _copied(change.value)
     elif isinstance(inside, dict) and inside.get(last) is None:
         inside[last] = [_copied(change.value)]

@@ -26,7 +26,7 @@ from odfbuild.state.chain.heads import HEAD
 from odfbuild.values import dataclass
 
 
-class Standing(Enum):
+class SignerRole(Enum):
     """What a key is to the dataset whose head it signed."""
 
     OWNER = "owner"
@@ -38,13 +38,13 @@ class Standing(Enum):
 class Voucher:
     """A key that signed a head, and what it is to the dataset."""
 
-    standing: Standing
+    standing: SignerRole
     key: PublicKey
 
     @property
     def may_lead(self) -> bool:
         """Say whether it speaks for the dataset, and does not only watch it."""
-        return self.standing is not Standing.WITNESS
+        return self.standing is not SignerRole.WITNESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ class Attestation:
         """Return who signed it for the dataset: its key, else a working key; None if nobody did."""
         keys = {each.key for each in self.envelope.signatures}
         if (own := PublicKey.of(self.statement.dataset)) in keys:
-            return Voucher(Standing.OWNER, own)
+            return Voucher(SignerRole.OWNER, own)
         delegation = self.delegation
         if delegation is None or self.objection(withdrawn) is not None:
             return None
-        return Voucher(Standing.DELEGATE, delegation.to)
+        return Voucher(SignerRole.DELEGATE, delegation.to)
 
     def witness(self, trusted: Collection[PublicKey]) -> Voucher | None:
         """Return the first of some keys that signed it, as a witness."""
         found = (each.key for each in self.envelope.signatures if each.key in trusted)
         key = next(found, None)
-        return None if key is None else Voucher(Standing.WITNESS, key)
+        return None if key is None else Voucher(SignerRole.WITNESS, key)
 
     def objection(self, withdrawn: Withdrawals) -> str | None:
         """Say why the delegation does not let any of its signers speak for the dataset."""

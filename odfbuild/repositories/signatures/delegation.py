@@ -29,8 +29,8 @@ from odfbuild.repositories.signatures.envelope import (
     parse_envelope,
     signed,
 )
+from odfbuild.repositories.signatures.json_object import Members
 from odfbuild.repositories.signatures.keys import PublicKey
-from odfbuild.repositories.signatures.members import Members
 from odfbuild.repositories.signatures.statement import DELEGATION_TYPE
 from odfbuild.values import dataclass
 

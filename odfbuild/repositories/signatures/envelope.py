@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from odfbuild.errors import ProtocolError
+from odfbuild.repositories.signatures.json_object import Members
 from odfbuild.repositories.signatures.keys import PublicKey
-from odfbuild.repositories.signatures.members import Members
 from odfbuild.values import dataclass
 
 MOST_BYTES = 1 << 18

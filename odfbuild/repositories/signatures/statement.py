@@ -15,7 +15,7 @@ from typing import Any
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.repositories.signatures.envelope import Envelope, envelope_of
-from odfbuild.repositories.signatures.members import Members
+from odfbuild.repositories.signatures.json_object import Members
 from odfbuild.state.chain.heads import HEAD
 from odfbuild.values import dataclass
 

@@ -73,7 +73,7 @@ from odfbuild.repositories.smart.server_files import (
 )
 from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
 from odfbuild.state.chain.heads import HEAD, HeadMovedError
-from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.errors import (
     BrokenSourceError,
     TransferError,
@@ -233,7 +233,7 @@ class SmartDataset:
 
     # writing
 
-    def push(self, update: ChainUpdate, moved: Moved) -> None:
+    def push(self, update: ChainUpdate, moved: CountBytes) -> None:
         """Send blocks, files and attestation; the server swaps its head.
 
         Where it has the head already, only what signs it is sent.  Raises HeadMovedError,
@@ -305,7 +305,7 @@ class SmartDataset:
         self._agreed(talk.answer(PushBlocksAccepted, message), update)
 
     def _asked_uploads(
-        self, talk: "_Conversation", update: ChainUpdate, moved: Moved
+        self, talk: "_Conversation", update: ChainUpdate, moved: CountBytes
     ) -> list[tuple[ObjectFile, TransferUrl]]:
         """Return the files that the server lacks, and where it wants them; at least once it is
         asked, as it says only there whether a name is taken.
@@ -337,7 +337,7 @@ class SmartDataset:
         talk: "_Conversation",
         uploads: Sequence[tuple[ObjectFile, TransferUrl]],
         update: ChainUpdate,
-        moved: Moved,
+        moved: CountBytes,
     ) -> None:
         """Send files, and say how far they are whenever the server asks."""
 

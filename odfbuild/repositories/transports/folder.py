@@ -23,7 +23,7 @@ from odfbuild.state.chain.heads import HEAD, LocalHeads
 from odfbuild.state.files.disk import Disk, pending
 from odfbuild.state.files.links import check_dataset_links
 from odfbuild.state.gc import Leftover, find_unfinished, parts_of, remove_unfinished
-from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.errors import BrokenSourceError, UnreachableRepositoryError, missing_file
 
 _CHUNK = 1 << 20
@@ -71,7 +71,7 @@ class FolderFiles:
         finally:
             os.close(opened)
 
-    def create(self, path: str, source: bytes | Path, moved: Moved) -> None:
+    def create(self, path: str, source: bytes | Path, moved: CountBytes) -> None:
         place = self._folder / path
         self._disk.make_folder(place.parent)
         near = pending(place.parent)
@@ -181,7 +181,7 @@ def _long_ago() -> float:
     return time_ns() / 1e9 - _DEAD_AFTER
 
 
-def _copy(source: Path, target: Path, moved: Moved) -> None:
+def _copy(source: Path, target: Path, moved: CountBytes) -> None:
     with open_regular(source) as given, target.open("xb") as copy:
         while piece := given.read(_CHUNK):
             copy.write(piece)

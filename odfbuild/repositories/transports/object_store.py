@@ -26,15 +26,15 @@ from odfbuild.repositories.protocol import ChainUpdate
 from odfbuild.repositories.transports.simple import SimpleTarget
 from odfbuild.state.chain.heads import HEAD, HeadMovedError
 from odfbuild.state.chain.objects import LARGEST_BLOCK
-from odfbuild.state.remote.bucket import (
+from odfbuild.state.remote.client import CountBytes
+from odfbuild.state.remote.heads import swap_head
+from odfbuild.state.remote.s3 import (
     Abilities,
     Bucket,
     known_abilities,
     probed,
     refuse_unsafe,
 )
-from odfbuild.state.remote.client import Moved
-from odfbuild.state.remote.heads import swap_head
 
 PARALLEL: Final = 16
 _SEQUENTIAL: Final = 64  # blocks that are read one after the other before all are read at once
@@ -62,7 +62,7 @@ class ObjectFiles:
     def size(self, path: str) -> int | None:
         return self._bucket.size(self._prefix + path)
 
-    def create(self, path: str, source: bytes | Path, moved: Moved) -> None:
+    def create(self, path: str, source: bytes | Path, moved: CountBytes) -> None:
         key = self._prefix + path
         if isinstance(source, Path):
             self._bucket.put_file(key, source, moved)
@@ -121,7 +121,7 @@ class ObjectDataset(SimpleTarget):
         known = self._objects.get(f"blocks/{after}", LARGEST_BLOCK)
         return count if known is None else count - 1 - decode_block(known).sequence_number
 
-    def push(self, update: ChainUpdate, moved: Moved) -> None:
+    def push(self, update: ChainUpdate, moved: CountBytes) -> None:
         refuse_unsafe(self._abilities(), self.place)
         super().push(update, moved)
 

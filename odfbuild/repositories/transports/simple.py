@@ -24,7 +24,7 @@ from odfbuild.repositories.signatures.delegation import is_newer_list
 from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, parse_head
 from odfbuild.state.chain.objects import LARGEST_BLOCK, CorruptObjectError, check_bytes, hash_file
-from odfbuild.state.remote.client import Moved
+from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.errors import BrokenSourceError, missing_file
 
 
@@ -48,7 +48,7 @@ class FileWriter(FileReader, Protocol):
     def size(self, path: str) -> int | None:
         """Return how many bytes a file has, None if there is none."""
 
-    def create(self, path: str, source: bytes | Path, moved: Moved) -> None:
+    def create(self, path: str, source: bytes | Path, moved: CountBytes) -> None:
         """Have a file there, to stay, that is named by its hash: one that is there is left
         alone."""
 
@@ -110,7 +110,7 @@ class SimpleTarget(SimpleSource):
         self._writer = files
         self._parallel = parallel
 
-    def push(self, update: ChainUpdate, moved: Moved) -> None:
+    def push(self, update: ChainUpdate, moved: CountBytes) -> None:
         writer = self._writer
         if (actual := self.head()) != update.expected:
             raise HeadMovedError(update.expected, actual)
@@ -132,7 +132,7 @@ class SimpleTarget(SimpleSource):
             writer.replace(f"attestations/{DELEGATIONS}", update.delegations)
         writer.swap_head(update.expected, update.head)
 
-    def _store(self, file: ObjectFile, source: Path, moved: Moved) -> None:
+    def _store(self, file: ObjectFile, source: Path, moved: CountBytes) -> None:
         path = f"{file.kind}/{file.hash}"
         known = self._writer.size(path)
         if known == file.size:

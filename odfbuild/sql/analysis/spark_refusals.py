@@ -41,7 +41,7 @@ from odfbuild.sql.text.shape import (
 from odfbuild.sql.text.statement import SqlTextError, Statement, Token
 from odfbuild.sql.text.steps import QueryStep
 
-Found: TypeAlias = tuple[Reason, str, TextPlace]
+FormRefusal: TypeAlias = tuple[Reason, str, TextPlace]
 
 _BEFORE_PATHS = {"VAR", "IDENTIFIER", "R_PAREN", "R_BRACKET", "STRING"}  # value:path
 _WINDOWED = re.compile(r"\b(?:over|filter|qualify)\b", re.IGNORECASE)
@@ -62,7 +62,7 @@ def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
                 yield QueryFinding(Reason.ARGUMENTS, text, number, place, hint)
 
 
-def _of_query(statement: Statement) -> Iterator[Found]:
+def _of_query(statement: Statement) -> Iterator[FormRefusal]:
     if any(sign in statement.text for sign in "{:?"):
         for name in _unfilled(statement.tokens):
             yield Reason.UNFILLED, name.text, name.place
@@ -122,7 +122,7 @@ def _of_source(source: Source | None) -> Iterator[Select | SetQuery]:
 # Aggregates
 
 
-def _of_select(select: Select) -> Iterator[Found]:
+def _of_select(select: Select) -> Iterator[FormRefusal]:
     joins = () if select.source is None else select.source.joins
     clauses = [("WHERE", each) for each in some(select.where)]
     clauses += [("ON", each) for join in joins for each in some(join.on)]
@@ -136,7 +136,7 @@ def _of_select(select: Select) -> Iterator[Found]:
     yield from _ungrouped(select)
 
 
-def _nested(select: Select) -> Iterator[Found]:
+def _nested(select: Select) -> Iterator[FormRefusal]:
     """Yield aggregates, and calls over windows, inside of aggregates: of groups not made yet."""
     for expr in _values(select):
         for outer in walk(expr):
@@ -154,7 +154,7 @@ def _values(select: Select) -> tuple[Expr, ...]:
     return (*outputs, *some(select.having), *some(select.qualify), *select.order)
 
 
-def _ungrouped(select: Select) -> Iterator[Found]:
+def _ungrouped(select: Select) -> Iterator[FormRefusal]:
     """Yield columns of the SELECT list that have many values in a group."""
     values = [output.value for output in select.outputs]
     group = select.group
@@ -228,7 +228,7 @@ def _wrong_number(call: Expr) -> Iterator[tuple[str, TextPlace, str]]:
 # Subqueries and names
 
 
-def _of_subqueries(select: Select) -> Iterator[Found]:
+def _of_subqueries(select: Select) -> Iterator[FormRefusal]:
     exprs = (output.value for output in select.outputs)
     for expr in (*exprs, *some(select.where), *some(select.having), *some(select.qualify)):
         for each in walk(expr):
@@ -241,7 +241,7 @@ def _of_subqueries(select: Select) -> Iterator[Found]:
                 yield from _of_subqueries(each.query)
 
 
-def _of_names(query: Select | SetQuery) -> Iterator[Found]:
+def _of_names(query: Select | SetQuery) -> Iterator[FormRefusal]:
     seen: set[str] = set()
     for table in query.with_:
         if table.name.lower() in seen and table.place is not None:
@@ -252,7 +252,7 @@ def _of_names(query: Select | SetQuery) -> Iterator[Found]:
 # Set operations
 
 
-def _of_set(query: SetQuery) -> Iterator[Found]:
+def _of_set(query: SetQuery) -> Iterator[FormRefusal]:
     left, right = _width(query.left), _width(query.right)
     place = _first_place(query.right)
     if not query.by_name and left and right and left != right and place is not None:

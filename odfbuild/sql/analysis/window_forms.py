@@ -27,7 +27,7 @@ from odfbuild.sql.text.shape import (
 )
 from odfbuild.sql.text.types import BIGINT, BYTE, SHORT
 
-Found: TypeAlias = tuple[str, TextPlace, str]
+WindowRefusal: TypeAlias = tuple[str, TextPlace, str]
 """What is wrong, where, and the way on."""
 
 _OFFSETS = {"lag", "lead"}
@@ -44,14 +44,14 @@ _REFUSED_COUNTS = {
 """The types of such numbers that are not taken: an offset is an INT as it is written."""
 
 
-def window_forms(query: QueryShape) -> Iterator[Found]:
+def window_forms(query: QueryShape) -> Iterator[WindowRefusal]:
     """Yield what is wrong with the window functions of a query, and with FILTER."""
     if isinstance(query, Select):
         yield from _windows_of(query)
         yield from _misplaced(query)
 
 
-def _misplaced(select: Select) -> Iterator[Found]:
+def _misplaced(select: Select) -> Iterator[WindowRefusal]:
     """Yield window functions where no rows are there yet to make windows of, and filters."""
     group = () if select.group is None or select.group.all else select.group.keys
     clauses = [("WHERE", each) for each in some(select.where)]
@@ -76,7 +76,7 @@ def _misplaced(select: Select) -> Iterator[Found]:
             yield f"{call.name}() with an aggregate or a window in FILTER", call.place, hint
 
 
-def _wrong_qualify(expr: Expr, outputs: Sequence[Expr]) -> Iterator[Found]:
+def _wrong_qualify(expr: Expr, outputs: Sequence[Expr]) -> Iterator[WindowRefusal]:
     within = {id(e) for call in walk(expr) if _over(call) for e in walk(call) if e is not call}
     for call in walk(expr):
         if is_aggregate(call) and id(call) not in within:

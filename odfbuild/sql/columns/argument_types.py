@@ -15,7 +15,7 @@ from odfbuild.odf.events import (
     DataTypeMap,
     DataTypeStruct,
 )
-from odfbuild.sql.argument_types import NAMES, refused, taken
+from odfbuild.sql.argument_types import NAMES, accepted_types, first_misfit
 from odfbuild.sql.columns.constants import ConstantFailure
 from odfbuild.sql.columns.types import Value
 from odfbuild.sql.text import types
@@ -76,14 +76,14 @@ def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> Const
         what = f"{_sentence(name)} cannot be of {NAMES[letters[0] or 'q']}"
         return ConstantFailure(what, f"give it {kinds}", typed=True)
     if name in _ALIKE and len(letters) > 2:
-        found = (pair for pair in combinations(letters, 2) if refused(name, pair) is not None)
+        found = (pair for pair in combinations(letters, 2) if first_misfit(name, pair) is not None)
         letters = list(next(found, (None, None)))
     like = _LIKE.get(name, name)
-    at = refused(like, letters)
+    at = first_misfit(like, letters)
     if at is None:
         return None
     given = " and ".join(NAMES[each] for each in letters if each is not None)
-    fitting = " or ".join(taken(like, letters, at))
+    fitting = " or ".join(accepted_types(like, letters, at))
     beside = f" beside {NAMES[before]}" if at and (before := letters[at - 1]) is not None else ""
     return ConstantFailure(
         f"{_sentence(name)} cannot be of {given}",

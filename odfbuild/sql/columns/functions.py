@@ -78,7 +78,7 @@ def first(args: Sequence[Value]) -> Value:
     return args[0].or_null() if args else UNKNOWN
 
 
-def same(args: Sequence[Value]) -> Value:
+def same_type(args: Sequence[Value]) -> Value:
     return args[0] if args else UNKNOWN
 
 
@@ -144,7 +144,7 @@ def by_count(*rules: Rule) -> Rule:
     return lambda args: rules[min(max(len(args), 1), len(rules)) - 1](args)
 
 
-def moved(args: Sequence[Value]) -> Value:
+def moved_date(args: Sequence[Value]) -> Value:
     """Give a date moved by days, or a time moved by a unit: `dateadd(day, 1, t)`."""
     if len(args) != 3:
         return gives(types.DATE, "di")(args)
@@ -152,7 +152,7 @@ def moved(args: Sequence[Value]) -> Value:
     return UNKNOWN if args[2].kind is None else Value(kind, not _sure("id", args[1:]))
 
 
-def apart(args: Sequence[Value]) -> Value:
+def date_distance(args: Sequence[Value]) -> Value:
     if len(args) == 3:
         return Value(types.BIGINT, not _sure("dd", args[1:]))
     return gives(types.INT, "dd")(args)
@@ -175,7 +175,7 @@ def window_part(args: Sequence[Value]) -> Value:
 # Numbers
 
 
-def whole(args: Sequence[Value]) -> Value:
+def rounded_to_integer(args: Sequence[Value]) -> Value:
     """Give the type of floor and ceil."""
     kind = args[0].kind if len(args) == 1 else None
     if isinstance(kind, DataTypeDecimal):
@@ -433,9 +433,9 @@ _TIMED: dict[str, Rule] = {
     "try_to_date": gives(types.DATE),
     "date_trunc": gives(types.TIMESTAMP),
     "trunc": gives(types.DATE),
-    **_all(moved, "date_add dateadd timestampadd"),
+    **_all(moved_date, "date_add dateadd timestampadd"),
     "date_sub": gives(types.DATE, "di"),
-    **_all(apart, "datediff date_diff timestampdiff"),
+    **_all(date_distance, "datediff date_diff timestampdiff"),
     "add_months": gives(types.DATE, "di"),
     "months_between": gives(types.DOUBLE, "ddb"),
     "last_day": gives(types.DATE, "d"),
@@ -468,7 +468,7 @@ _NUMBERS: dict[str, Rule] = {
     **_all(gives(types.DOUBLE, "nn"), "pow power atan2 hypot"),
     **_all(never(types.DOUBLE), "pi e"),
     **_all(lambda args: negative(args[0]) if args else UNKNOWN, "abs negative positive"),
-    **_all(whole, "floor ceil ceiling"),
+    **_all(rounded_to_integer, "floor ceil ceiling"),
     **_all(operator("%"), "mod pmod"),
     "try_add": operator("+"),
     "try_subtract": operator("-"),
@@ -494,7 +494,7 @@ _NESTED: dict[str, Rule] = {
     "map_keys": part_of_map("key"),
     "map_values": part_of_map("value"),
     "map_entries": entries,
-    "map_filter": same,
+    "map_filter": same_type,
     "map_from_arrays": from_arrays,
 }
 _OTHERS = """

@@ -55,7 +55,7 @@ def _part(of: DataType, nullable: bool) -> Value:
     return Value(kind, null or nullable)
 
 
-Given: TypeAlias = list[tuple[str, Value]]
+GeneratedColumns: TypeAlias = list[tuple[str, Value]]
 
 GENERATORS = frozenset(
     [
@@ -74,7 +74,9 @@ GENERATORS = frozenset(
 )
 
 
-def generated(call: Call, args: Sequence[Value], names: Sequence[str], *, outer: bool) -> Given:
+def generated(
+    call: Call, args: Sequence[Value], names: Sequence[str], *, outer: bool
+) -> GeneratedColumns:
     """Return the columns that a generator gives, under `names` if these are as many.
 
     Empty if they cannot be told; where only the types cannot, the names make the columns.
@@ -92,7 +94,7 @@ def generated(call: Call, args: Sequence[Value], names: Sequence[str], *, outer:
     return [(name, value) for name, (_, value) in zip(names, given, strict=True)]
 
 
-def _given(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> Given:
+def _given(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
     match name:
         case "explode" if args:
             return _exploded(args[0])
@@ -109,7 +111,7 @@ def _given(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> Given:
     return []
 
 
-def _exploded(value: Value) -> Given:
+def _exploded(value: Value) -> GeneratedColumns:
     match value.kind:
         case DataTypeList(item_type=item):
             return [("col", Value(*unwrapped(item)))]
@@ -118,7 +120,7 @@ def _exploded(value: Value) -> Given:
     return []
 
 
-def _inlined(value: Value) -> Given:
+def _inlined(value: Value) -> GeneratedColumns:
     if not isinstance(value.kind, DataTypeList):
         return []
     item, missing = unwrapped(value.kind.item_type)
@@ -128,7 +130,7 @@ def _inlined(value: Value) -> Given:
     return [(name, Value(kind, null or missing)) for name, (kind, null) in parts]
 
 
-def _stacked(exprs: Sequence[Expr], args: Sequence[Value]) -> Given:
+def _stacked(exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
     count = exprs[0]
     if not isinstance(count, Literal) or count.kind != "integer" or int(count.text) < 1:
         return []

@@ -37,7 +37,7 @@ from odfbuild.state.chain.seen_heads import DamagedSeenHeadError, SeenHeads
 from odfbuild.state.chain.stores import Stores, check_files, check_present, sizes_of
 
 _KEPT_BYTES = 64 << 20
-Noting = Callable[[ChainState], None]
+NoteState = Callable[[ChainState], None]
 """Writes down what is true of a chain in a state, before that becomes the head."""
 
 
@@ -226,7 +226,7 @@ class Dataset:
         on: ChainState | None,
         *,
         profile: ChainProfile = ChainProfile.SPEC,
-        noting: Noting | None = None,
+        noting: NoteState | None = None,
     ) -> ChainState:
         """Append the prepared events to the state that they were made from; return the new one.
 
@@ -247,7 +247,7 @@ class Dataset:
         on: ChainState,
         *,
         profile: ChainProfile = ChainProfile.SPEC,
-        noting: Noting | None = None,
+        noting: NoteState | None = None,
     ) -> ChainState:
         """Put the prepared events after `base`, in the place of what leads from there to `on`.
 
@@ -302,7 +302,7 @@ class Dataset:
         prepared: CommitRequest,
         expected: Multihash | None,
         profile: ChainProfile,
-        noting: Noting | None,
+        noting: NoteState | None,
         *,
         rewrites: bool = False,
     ) -> ChainState:
@@ -345,7 +345,7 @@ class Dataset:
         files: Sequence[StagedFile],
         state: ChainState,
         expected: Multihash | None,
-        noting: Noting | None = None,
+        noting: NoteState | None = None,
         *,
         rewrites: bool = False,
     ) -> ChainState:
@@ -386,7 +386,7 @@ class Dataset:
         blocks: Mapping[Multihash, bytes] | Mapping[Multihash, Path],
         state: ChainState | None,
         expected: Multihash | None,
-        noting: Noting | None,
+        noting: NoteState | None,
         *,
         rewrites: bool = False,
     ) -> ChainState:

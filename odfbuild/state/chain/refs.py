@@ -75,7 +75,9 @@ class RefPosition:
     problem: str | None = None
 
 
-def back(dataset: Dataset, block: Multihash | None) -> Iterator[tuple[Multihash, MetadataBlock]]:
+def ancestry(
+    dataset: Dataset, block: Multihash | None
+) -> Iterator[tuple[Multihash, MetadataBlock]]:
     """Yield a block and all that come before it, newest first."""
     while block is not None:
         found = dataset.block(block)
@@ -129,7 +131,7 @@ def positions(dataset: Dataset) -> tuple[RefPosition, ...]:
     known = refs(dataset)
     wanted = set(known.values())
     chain: dict[Multihash, int] = {}
-    for hash, block in back(dataset, dataset.head()):
+    for hash, block in ancestry(dataset, dataset.head()):
         chain[hash] = block.sequence_number
         wanted.discard(hash)
         if not wanted:
@@ -151,7 +153,7 @@ def advance(dataset: Dataset, name: str, block: Multihash) -> Multihash | None:
         dataset.block(block)
         if current == block:
             return current
-        if current is not None and not any(hash == current for hash, _ in back(dataset, block)):
+        if current is not None and not any(hash == current for hash, _ in ancestry(dataset, block)):
             raise NotFastForwardError(name, current, block)
         heads.swap(name, expected=current, new=block)
     return current
@@ -172,7 +174,7 @@ def _numbered(dataset: Dataset, text: str) -> Multihash | None:
     number = int(text) if len(text) < 20 else None
     if number is None:
         return None
-    for hash, block in back(dataset, dataset.head()):
+    for hash, block in ancestry(dataset, dataset.head()):
         if block.sequence_number <= number:
             return hash if block.sequence_number == number else None
     return None
@@ -184,7 +186,7 @@ def _reached(
     """Yield every block that some reference reaches, once."""
     seen: set[Multihash] = set()
     for target in known.values():
-        for hash, block in back(dataset, target):
+        for hash, block in ancestry(dataset, target):
             if hash in seen:
                 break
             seen.add(hash)
@@ -213,7 +215,7 @@ def _beside(
 ) -> RefPosition:
     """Place a reference that the head does not reach, from where its chain leaves the head's."""
     ahead, fork = 0, -1
-    for hash, _ in back(dataset, target):
+    for hash, _ in ancestry(dataset, target):
         if hash in chain:
             fork = chain[hash]
             break

@@ -12,7 +12,7 @@ _FEW: Final = 2
 
 T = TypeVar("T")
 R = TypeVar("R")
-Moved: TypeAlias = Callable[[int], None]
+CountBytes: TypeAlias = Callable[[int], None]
 """Is called with the number of bytes that were moved since it was called last."""
 
 
@@ -67,7 +67,7 @@ class ObjectClient(Protocol):
         """
 
     def put_file(
-        self, key: str, path: Path, moved: Moved = lambda _: None, *, anew: bool = False
+        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, anew: bool = False
     ) -> bool:
         """Have an object that is named by its hash; tell whether it was written now.
 

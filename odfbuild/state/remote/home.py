@@ -25,14 +25,14 @@ from odfbuild.state.chain.objects import as_hash
 from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.lock import Holder
 from odfbuild.state.homes import FOLDER, NameStore, brought_meanwhile
-from odfbuild.state.remote.bucket import UnsafeStoreError, known_abilities
 from odfbuild.state.remote.cache import ObjectCache
 from odfbuild.state.remote.client import ObjectClient, side_by_side
 from odfbuild.state.remote.heads import BucketHeads, HeadTags, read_head
 from odfbuild.state.remote.memory import StoreMemory, keep_memory, read_memory, touch_memory
 from odfbuild.state.remote.names import BucketNames
-from odfbuild.state.remote.objects import BucketAttestations, BucketObjects, Sent
+from odfbuild.state.remote.objects import BucketAttestations, BucketObjects, UploadedObjects
 from odfbuild.state.remote.reach import DatasetObjects, Reach
+from odfbuild.state.remote.s3 import UnsafeStoreError, known_abilities
 
 DATASETS: Final = "datasets/"
 FORMAT_KEY: Final = "format"
@@ -111,7 +111,7 @@ class BucketHome:
             return known
 
     def _new_stores(self, id: DatasetId) -> Stores:
-        prefix, sent = f"{DATASETS}{id.multibase}/", Sent()
+        prefix, sent = f"{DATASETS}{id.multibase}/", UploadedObjects()
 
         def objects(part: str) -> BucketObjects:
             return BucketObjects(

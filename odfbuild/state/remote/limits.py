@@ -10,7 +10,7 @@ from odfbuild.state.chain.objects import as_hash
 from odfbuild.state.remote.cache import ObjectCache
 from odfbuild.state.remote.client import (
     UNCHANGED,
-    Moved,
+    CountBytes,
     ObjectClient,
     StoredObject,
     TaggedBytes,
@@ -54,7 +54,7 @@ class ReadOnlyClient(ObjectClient):
         self,
         key: str,
         path: Path,  # noqa: ARG002
-        moved: Moved = lambda _: None,  # noqa: ARG002
+        moved: CountBytes = lambda _: None,  # noqa: ARG002
         *,
         anew: bool = False,  # noqa: ARG002
     ) -> NoReturn:

@@ -33,7 +33,7 @@ _LARGEST_ATTESTATION: Final = 1 << 20  # bytes
 _SINGLE: Final = 3  # blocks that are read one after the other before all are read at once
 
 
-class Sent:
+class UploadedObjects:
     """What this process wrote of one dataset: which of it was there before, and when.
 
     Objects are known by their keys.
@@ -75,7 +75,7 @@ class BucketObjects:
         client: ObjectClient,
         prefix: str,
         cache: ObjectCache,
-        sent: Sent,
+        sent: UploadedObjects,
         *,
         keeps_blocks: bool,
         trusts: Callable[[], bool] = lambda: True,

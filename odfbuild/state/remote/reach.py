@@ -7,7 +7,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.state.chain.objects import MissingObjectError
 from odfbuild.state.remote.client import side_by_side
-from odfbuild.state.remote.objects import FILES_AT_ONCE, BucketObjects, Sent
+from odfbuild.state.remote.objects import FILES_AT_ONCE, BucketObjects, UploadedObjects
 from odfbuild.values import dataclass
 
 
@@ -18,7 +18,7 @@ class DatasetObjects:
     blocks: BucketObjects
     data: BucketObjects
     checkpoints: BucketObjects
-    sent: Sent
+    sent: UploadedObjects
 
 
 class Reach:

@@ -25,7 +25,6 @@ from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.chain.index import Index
 from odfbuild.state.chain.seen_heads import state_folder
 from odfbuild.state.disabled import mark_text
-from odfbuild.state.remote.bucket import Bucket
 from odfbuild.state.remote.cache import ObjectCache, user_cache
 from odfbuild.state.remote.client import ObjectClient
 from odfbuild.state.remote.home import BucketHome
@@ -33,6 +32,7 @@ from odfbuild.state.remote.leases import BucketLeases, now_of
 from odfbuild.state.remote.limits import OfflineClient, OfflineError, ReadOnlyClient
 from odfbuild.state.remote.memory import read_memory
 from odfbuild.state.remote.runs import BucketRuns
+from odfbuild.state.remote.s3 import Bucket
 from odfbuild.state.workspace import Workspace
 
 _DISABLED: Final = "disabled/"

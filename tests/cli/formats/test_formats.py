@@ -16,7 +16,7 @@ from odfbuild.cli.formats import github, junit, markdown, ndjson, sarif
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.planner.evolution.rules.catalogue import find_rule
 from odfbuild.planner.plan import Plan
-from odfbuild.planner.plan.changes import Judged
+from odfbuild.planner.plan.changes import Judgement
 from odfbuild.planner.saved import to_json
 from tests.support.projects import REPOSITORY
 from tests.support.values.plans import EVERYTHING, alias, empty_plan, hit_of, plans, with_hits
@@ -210,13 +210,13 @@ def test_everything_and_problems_are_sarif() -> None:
 
 
 def test_an_accepted_finding_is_suppressed_and_a_passed_one_passes() -> None:
-    hits = [hit_of("x", judged=judged, accepted="odfbuild.yaml:1:1") for judged in Judged]
+    hits = [hit_of("x", judged=judged, accepted="odfbuild.yaml:1:1") for judged in Judgement]
     results = json.loads(_sarif(with_hits(*hits)))["runs"][0]["results"]
-    said = dict(zip(Judged, results, strict=True))
-    assert said[Judged.REFUSED]["level"] == said[Judged.EXPIRED]["level"] == "error"
-    assert said[Judged.WARNED]["level"] == "warning"
-    assert said[Judged.ACCEPTED]["suppressions"][0]["justification"] == "odfbuild.yaml:1:1"
-    assert (said[Judged.PASSED]["kind"], said[Judged.PASSED]["level"]) == ("pass", "none")
+    said = dict(zip(Judgement, results, strict=True))
+    assert said[Judgement.REFUSED]["level"] == said[Judgement.EXPIRED]["level"] == "error"
+    assert said[Judgement.WARNED]["level"] == "warning"
+    assert said[Judgement.ACCEPTED]["suppressions"][0]["justification"] == "odfbuild.yaml:1:1"
+    assert (said[Judgement.PASSED]["kind"], said[Judgement.PASSED]["level"]) == ("pass", "none")
 
 
 def test_a_finding_is_the_same_wherever_its_lines_move() -> None:
@@ -250,7 +250,7 @@ def test_values_of_an_annotation_are_escaped() -> None:
 
 
 def test_what_is_passed_is_no_annotation() -> None:
-    assert github.render(with_hits(hit_of("x", judged=Judged.PASSED))) == ""
+    assert github.render(with_hits(hit_of("x", judged=Judgement.PASSED))) == ""
 
 
 @given(plans())

@@ -4,7 +4,7 @@ import random
 
 from hypothesis import strategies as st
 
-from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Whole
+from odfbuild.cli.page.graph import Box, DatasetOrigin, Edge, Graph, GraphColumn
 
 __all__ = ["Arcs", "acyclic", "made_up"]
 
@@ -42,5 +42,5 @@ def made_up(count: int, depth: int, columns: int, seed: int = 1) -> Graph:
             for k in range(columns)
         )
         rows = tuple((names[each], "column_0") for each in inputs[:1])
-        boxes.append(Box(name=names[n], made=Whole(own, rows), asked_for=n == count // 2))
+        boxes.append(Box(name=names[n], made=DatasetOrigin(own, rows), asked_for=n == count // 2))
     return Graph(title="Made up", about="as made up", boxes=boxes, edges=edges)

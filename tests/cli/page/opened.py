@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 
 from odfbuild.cli.page.document import document
-from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Whole
+from odfbuild.cli.page.graph import Box, DatasetOrigin, Edge, Graph, GraphColumn
 from tests.cli.page.graphs import made_up
 from tests.support.process.chromium import Browser
 
@@ -20,7 +20,7 @@ SMALL = Graph(
     title="Lineage of b",
     about="as made up",
     boxes=[
-        Box(name="a", kind="root", made=Whole((GraphColumn("k"), GraphColumn("v")), ())),
+        Box(name="a", kind="root", made=DatasetOrigin((GraphColumn("k"), GraphColumn("v")), ())),
         Box(
             name="b",
             kind="derivative",
@@ -28,12 +28,12 @@ SMALL = Graph(
             query="select k, v from a\nwhere v > 0",
             clauses=("filter",),
             asked_for=True,
-            made=Whole(
+            made=DatasetOrigin(
                 (GraphColumn("k", (("a", "k"),)), GraphColumn("w", (("a", "v"),))), (("a", "v"),)
             ),
         ),
-        Box(name="c", made=Whole((GraphColumn("n", (("b", "w"),)),), ())),
-        Box(name="d", made=Whole(None, None)),
+        Box(name="c", made=DatasetOrigin((GraphColumn("n", (("b", "w"),)),), ())),
+        Box(name="d", made=DatasetOrigin(None, None)),
     ],
     edges=[Edge(0, 1, "source"), Edge(1, 2, "reads"), Edge(1, 3, "other")],
 )

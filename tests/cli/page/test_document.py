@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.cli.page.document import document, page_data, size_of
-from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Whole
+from odfbuild.cli.page.graph import Box, DatasetOrigin, Edge, Graph, GraphColumn
 from tests.cli.page.graphs import made_up
 from tests.cli.page.parsed import parse
 
@@ -23,7 +23,7 @@ PLAIN = Graph(
             asked_for=True,
             query="select k\nfrom a",
             clauses=("filter",),
-            made=Whole((GraphColumn("x", (("a", "k"),)),), (("a", "k"),)),
+            made=DatasetOrigin((GraphColumn("x", (("a", "k"),)),), (("a", "k"),)),
         ),
     ],
     edges=[Edge(0, 1, "src")],
@@ -38,7 +38,7 @@ def hostile(name: str) -> Graph:
         facts=((name, name),),
         query=name,
         clauses=(name,),
-        made=Whole((GraphColumn(name, ((name, name),)),), ((name, name),)),
+        made=DatasetOrigin((GraphColumn(name, ((name, name),)),), ((name, name),)),
         asked_for=True,
     )
     return Graph(title=name, about=name, boxes=[box, Box(name="b")], edges=[Edge(0, 1, name)])
@@ -118,7 +118,7 @@ def test_what_steers_a_text_is_shown_as_an_escape() -> None:
 
 def test_boxes_are_as_high_as_they_have_columns_and_not_too_wide() -> None:
     columns = tuple(GraphColumn(f"c{n}") for n in range(10))
-    none, ten = Box(name="a"), Box(name="a", made=Whole(columns, ()))
+    none, ten = Box(name="a"), Box(name="a", made=DatasetOrigin(columns, ()))
     assert size_of(ten).height - size_of(none).height >= 200
     assert size_of(Box(name="n" * 2000)).width < 400
     assert size_of(Box(name="漢" * 20)).width > size_of(Box(name="n" * 20)).width

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.page.layout import Arrangement, BoxSize, laid_out, rising
+from odfbuild.cli.page.layout import Arrangement, BoxSize, laid_out, nearest_rising
 from tests.cli.page.graphs import Arcs, acyclic
 
 sizes = st.builds(BoxSize, st.integers(100, 300), st.integers(40, 400))
@@ -64,7 +64,7 @@ def test_one_box_takes_its_own_room() -> None:
 def test_the_nearest_sequence_that_never_falls_is_that_of_the_formula(
     wishes: list[tuple[int, int]],
 ) -> None:
-    found = rising([float(at) for at, _ in wishes], [float(heavy) for _, heavy in wishes])
+    found = nearest_rising([float(at) for at, _ in wishes], [float(heavy) for _, heavy in wishes])
     assert all(a <= b + 1e-9 for a, b in pairwise(found))
 
     def mean(first: int, last: int) -> float:

@@ -1,7 +1,7 @@
 """Links between columns, by numbers."""
 
-from odfbuild.cli.page.graph import Box, Edge, Graph, GraphColumn, Ref, Whole
-from odfbuild.cli.page.layout import ROWS, UNKNOWN, VALUE, WHOLE, Link, links
+from odfbuild.cli.page.graph import Box, DatasetOrigin, Edge, Graph, GraphColumn, Ref
+from odfbuild.cli.page.layout import ALL_COLUMNS, ROWS, UNKNOWN, VALUE, Link, links
 
 
 def graph(*boxes: Box, edges: tuple[tuple[int, int], ...] = ()) -> Graph:
@@ -9,7 +9,7 @@ def graph(*boxes: Box, edges: tuple[tuple[int, int], ...] = ()) -> Graph:
 
 
 def box(name: str, *columns: GraphColumn, rows: tuple[Ref, ...] = ()) -> Box:
-    return Box(name=name, made=Whole(columns, rows))
+    return Box(name=name, made=DatasetOrigin(columns, rows))
 
 
 SOURCE = box("a", GraphColumn("K"), GraphColumn("v"))
@@ -20,7 +20,7 @@ def test_values_and_rows_lead_from_column_to_column() -> None:
     assert links(graph(SOURCE, out, edges=((0, 1),))) == [
         Link(0, 0, 1, 0, VALUE),
         Link(0, 1, 1, 0, VALUE),
-        Link(0, 1, 1, WHOLE, ROWS),
+        Link(0, 1, 1, ALL_COLUMNS, ROWS),
     ]
 
 
@@ -34,15 +34,15 @@ def test_what_is_not_on_the_page_leads_nowhere() -> None:
 
 
 def test_a_source_without_known_columns_leads_as_a_whole() -> None:
-    unknown = Box(name="a", made=Whole(None, ()))
+    unknown = Box(name="a", made=DatasetOrigin(None, ()))
     out = box("b", GraphColumn("x", (("a", "k"),)))
-    assert links(graph(unknown, out, edges=((0, 1),))) == [Link(0, WHOLE, 1, 0, VALUE)]
-    assert links(graph(Box(name="a"), out, edges=((0, 1),))) == [Link(0, WHOLE, 1, 0, VALUE)]
+    assert links(graph(unknown, out, edges=((0, 1),))) == [Link(0, ALL_COLUMNS, 1, 0, VALUE)]
+    assert links(graph(Box(name="a"), out, edges=((0, 1),))) == [Link(0, ALL_COLUMNS, 1, 0, VALUE)]
 
 
 def test_what_cannot_be_told_may_come_from_all_inputs() -> None:
-    unknown = Box(name="b", made=Whole(None, None))
+    unknown = Box(name="b", made=DatasetOrigin(None, None))
     assert links(graph(SOURCE, unknown, box("c"), edges=((0, 1), (2, 1)))) == [
-        Link(0, WHOLE, 1, WHOLE, UNKNOWN),
-        Link(2, WHOLE, 1, WHOLE, UNKNOWN),
+        Link(0, ALL_COLUMNS, 1, ALL_COLUMNS, UNKNOWN),
+        Link(2, ALL_COLUMNS, 1, ALL_COLUMNS, UNKNOWN),
     ]

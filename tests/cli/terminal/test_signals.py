@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.cli.terminal.signals import ended_by, heeding
+from odfbuild.cli.terminal.signals import ended_by, ending_signals
 from odfbuild.state.files.lock import is_locked
 from tests.support.process.inside import command, heads, lay_out
 from tests.support.projects import await_said
@@ -73,7 +73,7 @@ def test_a_download_that_hangs_is_given_up_and_its_program_ended(
 def test_what_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with heeding():
+        with ending_signals():
             os.kill(os.getpid(), signal.SIGHUP)
             assert ended_by() is signal.SIGINT
     finally:
@@ -83,7 +83,7 @@ def test_what_is_ignored_stays_so() -> None:
 def test_a_script_whose_children_ignore_interrupts_can_end_them() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with heeding(), pytest.raises(KeyboardInterrupt):
+        with ending_signals(), pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
         assert ended_by() is signal.SIGTERM
     finally:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild.executors.data import changelog as module
-from odfbuild.executors.data.changelog import InvalidChangelogError, standing
+from odfbuild.executors.data.changelog import InvalidChangelogError, current_rows
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
@@ -30,7 +30,7 @@ from tests.support.effort import examples
 
 
 def found(paths: Sequence[Path], until: Timestamp | None = None) -> list[Row]:
-    batches = standing(paths, SCHEMA, VOCAB, until)
+    batches = current_rows(paths, SCHEMA, VOCAB, until)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -57,7 +57,7 @@ def small(*keys: str) -> list[Row]:
 
 def keys(paths: Sequence[Path], until: str | None = None) -> list[str]:
     limit = None if until is None else Timestamp.parse(until)
-    batches = standing(paths, FEW, VOCAB, limit)
+    batches = current_rows(paths, FEW, VOCAB, limit)
     return [row["s"] for batch in batches for row in batch.to_pylist()]
 
 
@@ -96,5 +96,5 @@ def test_columns_that_came_later_are_null_in_older_rows(tmp_path: Path) -> None:
     grown = DataSchema((*FEW.fields, *parse_ddl(("n BIGINT",)).fields))
     (tmp_path / "new").mkdir()
     new = written(tmp_path / "new", [[(1, a), (0, {**a, "n": 1})]], grown)
-    batches = standing((*old, *new), grown, VOCAB)
+    batches = current_rows((*old, *new), grown, VOCAB)
     assert [row["n"] for batch in batches for row in batch.to_pylist()] == [None, 1]

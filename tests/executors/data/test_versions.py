@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild.executors.data import versions as module
-from odfbuild.executors.data.changelog import InvalidChangelogError, standing
+from odfbuild.executors.data.changelog import InvalidChangelogError, current_rows
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
 from tests.support.data.changelogs import NOON, SYSTEM, VOCAB, Change, Row, values, written
@@ -85,7 +85,7 @@ def test_after_all_times_a_key_has_the_greatest_of_its_rows_that_stand(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = written(Path(folder), history, SCHEMA)
-        stand = [row for each in standing(paths, SCHEMA, VOCAB) for row in each.to_pylist()]
+        stand = [row for each in current_rows(paths, SCHEMA, VOCAB) for row in each.to_pylist()]
         rows = found(paths, key, NOON + timedelta(hours=HOURS + 1))
     best: dict[Any, Row] = {}
     for row in stand:

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from odfbuild.executors.runs.record import Asking, Events
+from odfbuild.executors.runs.record import Events, RunRequest
 from odfbuild.odf.timestamp import Timestamp
 
 
@@ -29,7 +29,7 @@ def test_an_event_waits_for_its_turn_before_it_reads_the_clock() -> None:
 
     heard: list[Mapping[str, Any]] = []
     project: Any = SimpleNamespace(config=SimpleNamespace(name="p"), target="local")
-    events = Events(project, Asking(clock=clock, heard=heard.append), steps=2)
+    events = Events(project, RunRequest(clock=clock, heard=heard.append), steps=2)
     threads = [
         threading.Thread(target=events.add, args=("first",), name="first"),
         threading.Thread(target=second),

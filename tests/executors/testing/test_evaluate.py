@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import SourceSpan
 from odfbuild.executors.data.views import DatasetView
-from odfbuild.executors.testing.evaluate import Looked, evaluate
+from odfbuild.executors.testing.evaluate import CheckedRows, evaluate
 from odfbuild.executors.testing.files import load_tests
 from odfbuild.executors.testing.model import On, RowCheck
 from odfbuild.executors.testing.results import Result
@@ -101,7 +101,7 @@ def looked(
 ) -> tuple[Result, ...]:
     return evaluate(
         checks,
-        Looked(view=view(paths), on=on),
+        CheckedRows(view=view(paths), on=on),
         others=others,
         now=Timestamp.parse(now),
         ask=nobody,

@@ -21,7 +21,7 @@ from odfbuild.planner.evolution.gate import (
 )
 from odfbuild.planner.evolution.rules.catalogue import catalogue
 from odfbuild.planner.evolution.rules.hits import class_of, hit
-from odfbuild.planner.plan.changes import ChangeClass, Hit, Judged, Verdict
+from odfbuild.planner.plan.changes import ChangeClass, Hit, Judgement, Verdict
 from odfbuild.planner.plan.policy import Gates, OnQueryChange, Policy, Severity, Traits
 from tests.planner.evolution.assessing import (
     TODAY,
@@ -40,7 +40,7 @@ REREADS = Versions([root("src")], [root("src", source(null_value="-"))])  # a wa
 YESTERDAY = TODAY - timedelta(days=1)
 
 
-def judged(versions: Versions, *accepted: object, **options: object) -> dict[str, Judged]:
+def judged(versions: Versions, *accepted: object, **options: object) -> dict[str, Judgement]:
     hits = versions.hits("src", *accepted, **options)  # type: ignore[arg-type]
     return {each.code: each.judged for each in hits}
 
@@ -51,26 +51,26 @@ def asked(versions: Versions, *accepted: object, gate: str = DEFAULT, **options:
 
 
 def test_a_breaking_change_is_refused_and_a_warning_only_told() -> None:
-    assert judged(DROPS_FEE) == {"ODF201": Judged.REFUSED}
+    assert judged(DROPS_FEE) == {"ODF201": Judgement.REFUSED}
     assert asked(DROPS_FEE) == Verdict("default", refused=1, warned=0, accepted=0)
-    assert judged(REREADS) == {"ODF108": Judged.WARNED}
+    assert judged(REREADS) == {"ODF108": Judgement.WARNED}
     assert asked(REREADS).passed
 
 
 def test_the_class_is_judged_as_the_policy_says_and_a_rule_before_its_class() -> None:
     lenient = Gates(breaking=Severity.WARN)
-    assert judged(DROPS_FEE, gates=lenient) == {"ODF201": Judged.WARNED}
+    assert judged(DROPS_FEE, gates=lenient) == {"ODF201": Judgement.WARNED}
     own = Gates(breaking=Severity.WARN, rules={"ODF201": Severity.ERROR, "ODF108": Severity.ERROR})
-    assert judged(DROPS_FEE, gates=own) == {"ODF201": Judged.REFUSED}
-    assert judged(REREADS, gates=own) == {"ODF108": Judged.REFUSED}
+    assert judged(DROPS_FEE, gates=own) == {"ODF201": Judgement.REFUSED}
+    assert judged(REREADS, gates=own) == {"ODF108": Judgement.REFUSED}
     off = Gates(rules={"ODF201": Severity.OFF})
-    assert judged(DROPS_FEE, gates=off) == {"ODF201": Judged.PASSED}
+    assert judged(DROPS_FEE, gates=off) == {"ODF201": Judgement.PASSED}
 
 
 def test_an_acceptance_counts_to_the_end_of_its_day() -> None:
     accepted = acceptance("ODF201", "src", "fee", until=TODAY)
     (found,) = DROPS_FEE.hits("src", accepted)
-    assert found.judged is Judged.ACCEPTED
+    assert found.judged is Judgement.ACCEPTED
     assert found.accepted == "odfbuild.yaml:9:1, until 2026-06-01: agreed"
     assert asked(DROPS_FEE, accepted) == Verdict("default", refused=0, warned=0, accepted=1)
 
@@ -78,7 +78,7 @@ def test_an_acceptance_counts_to_the_end_of_its_day() -> None:
 def test_an_expired_acceptance_refuses_in_words_of_its_own() -> None:
     expired = acceptance("ODF201", "src", "fee", until=YESTERDAY)
     (found,) = DROPS_FEE.hits("src", expired)
-    assert found.judged is Judged.EXPIRED
+    assert found.judged is Judgement.EXPIRED
     assert found.accepted == "odfbuild.yaml:9:1, until 2026-05-31: agreed"
     (note,) = DROPS_FEE.assess(expired).notes
     assert (note.code, note.level) == ("ODF401", Level.WARNING)
@@ -89,7 +89,7 @@ def test_an_expired_acceptance_refuses_in_words_of_its_own() -> None:
 
 def test_of_two_acceptances_the_one_that_still_counts_wins() -> None:
     both = acceptance("ODF201", "src", "fee", until=YESTERDAY), acceptance("ODF201", "src", "fee")
-    assert judged(DROPS_FEE, *both) == {"ODF201": Judged.ACCEPTED}
+    assert judged(DROPS_FEE, *both) == {"ODF201": Judgement.ACCEPTED}
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_of_two_acceptances_the_one_that_still_counts_wins() -> None:
     ids=["rule", "dataset", "column", "no column"],
 )
 def test_an_acceptance_is_about_one_rule_dataset_and_column(other: object) -> None:
-    assert judged(DROPS_FEE, other) == {"ODF201": Judged.REFUSED}
+    assert judged(DROPS_FEE, other) == {"ODF201": Judgement.REFUSED}
     (note,) = DROPS_FEE.assess(other).notes  # type: ignore[arg-type]
     assert (note.code, note.level) == ("ODF402", Level.WARNING)
     assert "matches nothing" in note.what
 
 
 def test_names_of_accepted_datasets_are_compared_as_names_are() -> None:
-    assert judged(DROPS_FEE, acceptance("ODF201", "SRC", "fee")) == {"ODF201": Judged.ACCEPTED}
+    assert judged(DROPS_FEE, acceptance("ODF201", "SRC", "fee")) == {"ODF201": Judgement.ACCEPTED}
 
 
 def test_an_acceptance_of_what_was_not_looked_at_may_be_of_use() -> None:
@@ -123,17 +123,17 @@ def test_an_acceptance_of_what_was_not_looked_at_may_be_of_use() -> None:
 
 
 def test_a_strict_gate_refuses_warnings_and_acceptances_without_a_reason() -> None:
-    assert judged(REREADS, gate=STRICT) == {"ODF108": Judged.REFUSED}
+    assert judged(REREADS, gate=STRICT) == {"ODF108": Judgement.REFUSED}
     silent = acceptance("ODF108", "src", reason=None)
-    assert judged(REREADS, silent) == {"ODF108": Judged.ACCEPTED}
-    assert judged(REREADS, silent, gate=STRICT) == {"ODF108": Judged.REFUSED}
+    assert judged(REREADS, silent) == {"ODF108": Judgement.ACCEPTED}
+    assert judged(REREADS, silent, gate=STRICT) == {"ODF108": Judgement.REFUSED}
     spoken = acceptance("ODF108", "src", reason="the files changed")
-    assert judged(REREADS, spoken, gate=STRICT) == {"ODF108": Judged.ACCEPTED}
+    assert judged(REREADS, spoken, gate=STRICT) == {"ODF108": Judgement.ACCEPTED}
     assert asked(REREADS, acceptance("ODF201", "src"), gate=STRICT).refused == 2
 
 
 def test_a_gate_that_is_off_refuses_nothing_and_shows_everything() -> None:
-    assert judged(DROPS_FEE, gate=OFF) == {"ODF201": Judged.WARNED}
+    assert judged(DROPS_FEE, gate=OFF) == {"ODF201": Judgement.WARNED}
     expired = acceptance("ODF201", "src", "fee", until=YESTERDAY)
     hard = Gates(rules={"ODF401": Severity.ERROR})
     assert asked(DROPS_FEE, expired, gate=OFF, gates=hard) == Verdict("off", 0, 2, 0)
@@ -142,24 +142,26 @@ def test_a_gate_that_is_off_refuses_nothing_and_shows_everything() -> None:
 def test_one_run_can_let_a_finding_through() -> None:
     some = Allowance("ODF201", frozenset({alias("src")}), "ODF201:src")
     (found,) = DROPS_FEE.hits("src", allowed=[some])
-    assert (found.judged, found.accepted) == (Judged.ACCEPTED, "--allow ODF201:src")
+    assert (found.judged, found.accepted) == (Judgement.ACCEPTED, "--allow ODF201:src")
     other = Allowance("ODF201", frozenset({alias("b")}), "ODF201:b")
-    assert judged(DROPS_FEE, allowed=[other]) == {"ODF201": Judged.REFUSED}
+    assert judged(DROPS_FEE, allowed=[other]) == {"ODF201": Judgement.REFUSED}
     everywhere = Allowance("ODF201", None, "ODF201")
-    assert judged(DROPS_FEE, allowed=[everywhere]) == {"ODF201": Judged.ACCEPTED}
+    assert judged(DROPS_FEE, allowed=[everywhere]) == {"ODF201": Judgement.ACCEPTED}
 
 
 def test_a_protected_target_is_accepted_for_in_the_project_file_only() -> None:
     some = Allowance("ODF201", None, "ODF201")
     for options in ({"allowed": [some]}, {"gate": OFF}):
         found = judged(DROPS_FEE, protect=True, **options)
-        assert found == {"ODF201": Judged.REFUSED, "ODF404": Judged.REFUSED}
+        assert found == {"ODF201": Judgement.REFUSED, "ODF404": Judgement.REFUSED}
     accepted = acceptance("ODF201", "src", "fee")
-    assert judged(DROPS_FEE, accepted, allowed=[some], protect=True) == {"ODF201": Judged.ACCEPTED}
-    assert judged(DROPS_FEE, protect=True) == {"ODF201": Judged.REFUSED}
+    assert judged(DROPS_FEE, accepted, allowed=[some], protect=True) == {
+        "ODF201": Judgement.ACCEPTED
+    }
+    assert judged(DROPS_FEE, protect=True) == {"ODF201": Judgement.REFUSED}
     told = Gates(rules={"ODF404": Severity.WARN})
     found = judged(DROPS_FEE, protect=True, gate=OFF, gates=told)
-    assert found["ODF404"] is Judged.WARNED
+    assert found["ODF404"] is Judgement.WARNED
 
 
 def test_rules_that_do_not_exist_are_told_with_the_nearest() -> None:
@@ -201,7 +203,7 @@ def test_the_rows_of_all_restated_datasets_count_together() -> None:
     assert codes(found[alias("a")].hits) == ["ODF301"]
     (over,) = [each for each in found[alias("b")].hits if each.code == "ODF403"]
     assert over.message == "130 rows are restated, with 1 more: 100 are allowed"
-    assert over.judged is Judged.REFUSED
+    assert over.judged is Judgement.REFUSED
 
 
 def test_a_hit_offers_the_command_that_accepts_it() -> None:
@@ -241,7 +243,7 @@ def test_a_stricter_policy_refuses_no_less(
     for make in made:
         refused = [
             {each.code for each in PlanGate(Policy(today=TODAY, gates=make(s)), mode).judge(hits)
-             if each.judged is Judged.REFUSED}
+             if each.judged is Judgement.REFUSED}
             for s in (mild, hard)
         ]  # fmt: skip
         assert refused[0] <= refused[1]
@@ -251,7 +253,7 @@ def test_a_stricter_policy_refuses_no_less(
 def test_a_stricter_mode_refuses_no_less(hits: list[Hit]) -> None:
     refused = [
         sum(
-            each.judged is Judged.REFUSED
+            each.judged is Judgement.REFUSED
             for each in PlanGate(Policy(today=TODAY), mode).judge(hits)
         )
         for mode in (OFF, DEFAULT, STRICT)
@@ -270,7 +272,7 @@ def test_an_acceptance_changes_nothing_but_its_own(
     for before, after in zip(plain, changed, strict=True):
         if before.judged is not after.judged:
             assert (after.code, str(after.dataset), after.column) == (code, dataset, column)
-            assert after.judged is Judged.ACCEPTED
+            assert after.judged is Judgement.ACCEPTED
 
 
 def test_a_changed_merge_is_breaking_and_carries_the_class_of_all() -> None:

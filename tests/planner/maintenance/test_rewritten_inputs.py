@@ -7,7 +7,7 @@ from odfbuild.odf.events import DatasetKind, ExecuteTransform, ExecuteTransformI
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.maintenance.rewrite import Stranded, stranded
-from odfbuild.planner.make_plan import Wanted, make_plan, project_hash
+from odfbuild.planner.make_plan import PlanTerms, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.reasons import InputRewritten
 from odfbuild.planner.saved import from_json, to_json
@@ -71,7 +71,7 @@ def plan(made: dict[str, Chain], rewritten: dict[str, str]) -> Plan:
         sources={},
         engines={"spark": "4.3.0+odfbuild.1"},
         project_hash=project_hash(DECLARED),
-        wanted=Wanted(
+        wanted=PlanTerms(
             rewritten={alias(k): frozenset({dataset_id(v)}) for k, v in rewritten.items()}
         ),
     )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, DatasetAliasRemote, DatasetUrl
-from odfbuild.planner.plan.remote import (
+from odfbuild.planner.plan.remote_inputs import (
     RemoteInput,
     local_alias,
     names_in_workspace,

@@ -23,7 +23,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make_plan import make_plan
 from odfbuild.planner.plan import Append, Ingest, Plan, Step
-from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit, Judged, Verdict
+from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit, Judgement, Verdict
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.planner.plan.reasons import InputAdvanced, InputMayAdvance
 from odfbuild.planner.plan.subset import UnchosenInputError, restrict
@@ -169,7 +169,7 @@ def test_with_what_feeds_it_a_new_dataset_can_be_created_alone() -> None:
 
 
 def test_the_gate_counts_the_chosen_datasets_only() -> None:
-    def hit(name: str, judged: Judged) -> Hit:
+    def hit(name: str, judged: Judgement) -> Hit:
         return Hit(
             code="ODF201", name="column-removed", dataset=alias(name), column="a",
             change=ChangeClass.BREAKING, severity=Severity.ERROR, judged=judged, message="", why="",
@@ -177,7 +177,12 @@ def test_the_gate_counts_the_chosen_datasets_only() -> None:
         )  # fmt: skip
 
     whole = plan_of(DIAMOND)
-    hits = {"k": Judged.REFUSED, "l": Judged.EXPIRED, "m": Judged.WARNED, "n": Judged.ACCEPTED}
+    hits = {
+        "k": Judgement.REFUSED,
+        "l": Judgement.EXPIRED,
+        "m": Judgement.WARNED,
+        "n": Judgement.ACCEPTED,
+    }
     judged = replace(
         whole,
         datasets={

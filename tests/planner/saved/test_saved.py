@@ -13,7 +13,7 @@ from odfbuild.odf.events import DatasetKind
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.compaction import Limits
 from odfbuild.planner.maintenance.rewrite import MODES, REBUILD, Extent, Housekeeping, Stranded
-from odfbuild.planner.maintenance.undo import Back, Undo
+from odfbuild.planner.maintenance.undo import HeadReturn, Undo
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.saved import (
     SavedPlan,
@@ -44,7 +44,7 @@ _stranded = st.lists(
 ).map(tuple)
 _place = {"project": _words, "target": _words, "workspace": _words}
 _backs = st.builds(
-    Back,
+    HeadReturn,
     alias=aliases,
     id=dataset_ids,
     kind=_kinds,

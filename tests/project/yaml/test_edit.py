@@ -12,8 +12,8 @@ from odfbuild.project.yaml import Value, read_documents
 from odfbuild.project.yaml.edit import (
     Add,
     Change,
-    Put,
     Remove,
+    SetValue,
     UneditableError,
     edited,
     edited_bytes,
@@ -53,19 +53,19 @@ def value_of(text: str) -> Any:
 
 
 def test_a_scalar_changes_where_it_stands() -> None:
-    assert edit(BLOCK, Put(("accept", 0, "until"), "2032-01-31")) == BLOCK.replace(
+    assert edit(BLOCK, SetValue(("accept", 0, "until"), "2032-01-31")) == BLOCK.replace(
         "2031-05-01", "2032-01-31"
     )
 
 
 def test_a_scalar_keeps_its_quotes() -> None:
-    assert edit(BLOCK, Put(("name",), "it's")) == BLOCK.replace("'shop'", "'it''s'")
-    assert edit('a: "x"\n', Put(("a",), "1")) == 'a: "1"\n'
+    assert edit(BLOCK, SetValue(("name",), "it's")) == BLOCK.replace("'shop'", "'it''s'")
+    assert edit('a: "x"\n', SetValue(("a",), "1")) == 'a: "1"\n'
 
 
 def test_a_bare_text_is_quoted_where_it_would_be_read_as_something_else() -> None:
-    assert edit("a: x\n", Put(("a",), "null")) == "a: 'null'\n"
-    assert edit("a: [x, y]\n", Put(("a", 0), "1, 2")) == "a: ['1, 2', y]\n"
+    assert edit("a: x\n", SetValue(("a",), "null")) == "a: 'null'\n"
+    assert edit("a: [x, y]\n", SetValue(("a", 0), "1, 2")) == "a: ['1, 2', y]\n"
 
 
 def test_an_item_goes_behind_the_last_one() -> None:
@@ -88,7 +88,7 @@ def test_a_list_that_is_missing_is_made_at_the_end() -> None:
 
 
 def test_a_file_without_a_last_line_end_gets_one() -> None:
-    assert edit("a: 1", Put(("b",), 2)) == "a: 1\nb: 2"
+    assert edit("a: 1", SetValue(("b",), 2)) == "a: 1\nb: 2"
 
 
 def test_line_ends_stay_as_they_are() -> None:
@@ -96,7 +96,7 @@ def test_line_ends_stay_as_they_are() -> None:
 
 
 def test_a_byte_order_mark_stays() -> None:
-    done = edited_bytes(b"\xef\xbb\xbfa: 1\n", "odfbuild.yaml", [Put(("a",), 2)])
+    done = edited_bytes(b"\xef\xbb\xbfa: 1\n", "odfbuild.yaml", [SetValue(("a",), 2)])
     assert done == b"\xef\xbb\xbfa: 2\n"
 
 
@@ -123,11 +123,11 @@ def test_lists_in_brackets_stay_in_brackets(before: str, after: str) -> None:
 
 def test_a_key_goes_to_the_end_of_its_mapping() -> None:
     text = "- a: 1  # one\n  b:\n    c: 2\n- d: 3\n"
-    assert edit(text, Put((0, "e"), 4)) == "- a: 1  # one\n  b:\n    c: 2\n  e: 4\n- d: 3\n"
+    assert edit(text, SetValue((0, "e"), 4)) == "- a: 1  # one\n  b:\n    c: 2\n  e: 4\n- d: 3\n"
 
 
 def test_mappings_on_the_way_are_made() -> None:
-    assert edit("a: 1\n", Put(("b", "c", "d"), 2)) == "a: 1\nb:\n  c:\n    d: 2\n"
+    assert edit("a: 1\n", SetValue(("b", "c", "d"), 2)) == "a: 1\nb:\n  c:\n    d: 2\n"
 
 
 def test_an_entry_goes_with_the_comments_beside_it() -> None:
@@ -150,23 +150,23 @@ def test_items_in_brackets_go_with_one_comma() -> None:
 
 def test_documents_are_told_apart() -> None:
     text = "a: 1\n---\na: 1\n"
-    assert edit(text, Put(("a",), 2, document=1)) == "a: 1\n---\na: 2\n"
+    assert edit(text, SetValue(("a",), 2, document=1)) == "a: 1\n---\na: 2\n"
 
 
 def test_several_changes_are_made_together() -> None:
-    done = edit("a: 1\nb: 2\nc: 3\n", Remove(("a",)), Put(("b",), 4), Put(("d",), 5))
+    done = edit("a: 1\nb: 2\nc: 3\n", Remove(("a",)), SetValue(("b",), 4), SetValue(("d",), 5))
     assert done == "b: 4\nc: 3\nd: 5\n"
 
 
 @pytest.mark.parametrize(
     ("text", "change"),
     [
-        ("a: &x 1\nb: *x\n", Put(("b",), 2)),
-        ("a: &x 1\nb: *x\n", Put(("a",), 2)),
+        ("a: &x 1\nb: *x\n", SetValue(("b",), 2)),
+        ("a: &x 1\nb: *x\n", SetValue(("a",), 2)),
         ("a: &x [1]\nb: *x\n", Add(("a",), 2)),
-        ("a: |\n  text\n", Put(("a",), "other")),
+        ("a: |\n  text\n", SetValue(("a",), "other")),
         ("- a: 1\n  b: 2\n", Remove((0, "a"))),
-        ("a: {b: 1}\n", Put(("a",), 2)),
+        ("a: {b: 1}\n", SetValue(("a",), 2)),
         ("? a\n: 1\n", Remove(("a",))),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_value_can_always_be_added_at_the_top(
     if key in content or any("\n" in each for each in strings_in(content)):
         return
     text = commented(yaml_text(content), notes)
-    assert value_of(edit(text, Put((key,), value))) == {**content, key: value}
+    assert value_of(edit(text, SetValue((key,), value))) == {**content, key: value}
 
 
 @given(st.dictionaries(KEYS, LISTS, min_size=1), VALUES, st.data())

@@ -10,7 +10,7 @@ import pytest
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.repositories.signatures.acceptance import AttestationSource, HeadAcceptance
-from odfbuild.repositories.signatures.attestation import Attestation, Standing
+from odfbuild.repositories.signatures.attestation import Attestation, SignerRole
 from odfbuild.repositories.signatures.delegation import Withdrawals
 from odfbuild.repositories.signatures.envelope import BadSignatureError
 from odfbuild.repositories.signatures.keys import PublicKey
@@ -222,7 +222,7 @@ def test_a_witness_signs_what_the_owner_signed_or_the_head_alone(
     assert len(both.envelope.signatures) == 2
     author = both.author(Withdrawals())
     assert author is not None
-    assert author.standing is Standing.OWNER
+    assert author.standing is SignerRole.OWNER
 
 
 # delegations
@@ -265,7 +265,7 @@ def test_a_withdrawn_key_signs_no_more_and_what_it_signed_the_owner_signs(
     after = signed(dataset)
     author = after.author(made.withdrawn)
     assert author is not None
-    assert author.standing is Standing.OWNER
+    assert author.standing is SignerRole.OWNER
     assert replace(before, delegation=None, signed_at=day(2)) == after.statement
     again = delegate(dataset, owner, PublicKey.of(id), 90, day(3))
     assert not made.withdrawn.include(again)

@@ -22,12 +22,12 @@ from odfbuild.repositories.transports.object_store import (
 from odfbuild.repositories.transports.simple import SimpleTarget
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.chain.objects import hash_file
-from odfbuild.state.remote.bucket import Abilities, Bucket, UnsafeStoreError, bucket_of, probe
 from odfbuild.state.remote.errors import (
     BrokenSourceError,
     RefusedByRepositoryError,
     UnreachableRepositoryError,
 )
+from odfbuild.state.remote.s3 import Abilities, Bucket, UnsafeStoreError, bucket_of, probe
 from odfbuild.state.workspace import Workspace
 from tests.repositories.places import Believing, files_of_dataset
 from tests.repositories.transports.races import race

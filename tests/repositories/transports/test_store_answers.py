@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from odfbuild.state.remote.bucket import Bucket
 from odfbuild.state.remote.errors import (
     RefusedByRepositoryError,
     TransferError,
     UnreachableRepositoryError,
 )
+from odfbuild.state.remote.s3 import Bucket
 
 XML = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{0}</Code><Message>'

@@ -18,8 +18,8 @@ from tests.rule.grammar.queries import Composed, composed
 from tests.rule.grammar.tables import Table, drawn_history, drawn_tables
 from tests.rule.histories import History
 from tests.rule.inputs import Row
-from tests.rule.played import played
 from tests.rule.rows import standing
+from tests.rule.steps import played
 
 __all__ = ["Outcome", "Pair", "Record", "columns_of", "drawn_pair", "outcome"]
 

@@ -19,7 +19,7 @@ from odfbuild.state.chain.objects import (
 )
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.remote.cache import ObjectCache
-from odfbuild.state.remote.objects import BucketObjects, Sent
+from odfbuild.state.remote.objects import BucketObjects, UploadedObjects
 from tests.support.servers.memory_store import MemoryClient
 
 Make = Callable[[Path], ObjectStore]
@@ -32,7 +32,9 @@ def local(folder: Path) -> ObjectStore:
 def in_bucket(folder: Path, *, keeps_blocks: bool = False) -> ObjectStore:
     cache = ObjectCache(folder / "cache", 1 << 30)
     client = MemoryClient(clock=time.time)
-    return BucketObjects(client, "dataset/data/", cache, Sent(), keeps_blocks=keeps_blocks)
+    return BucketObjects(
+        client, "dataset/data/", cache, UploadedObjects(), keeps_blocks=keeps_blocks
+    )
 
 
 MAKERS: list[Make] = [local, MemoryObjects, in_bucket]

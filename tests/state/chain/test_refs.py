@@ -21,7 +21,7 @@ from odfbuild.state.chain.refs import (
     UnknownBlockError,
     UnknownRefError,
     advance,
-    back,
+    ancestry,
     find_block,
     find_ref,
     positions,
@@ -103,7 +103,9 @@ def test_a_branch_shares_every_block_with_the_head(dataset: Dataset) -> None:
     before = set(dataset.stores.blocks.list())
     advance(dataset, "branch", chain(dataset)[3])
     assert set(dataset.stores.blocks.list()) == before
-    assert [hash for hash, _ in back(dataset, find_ref(dataset, "branch"))] == chain(dataset)[3::-1]
+    assert [hash for hash, _ in ancestry(dataset, find_ref(dataset, "branch"))] == chain(dataset)[
+        3::-1
+    ]
 
 
 def test_another_branch_is_not_forward(dataset: Dataset) -> None:

@@ -15,7 +15,7 @@ import pytest
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.files.lock import LockedError, locked
 from odfbuild.state.files.lock_holder import lock_process
-from odfbuild.state.lease import BusyError, Worker, take_lease, who
+from odfbuild.state.lease import BusyError, Worker, holder_text, take_lease
 
 SRC = DatasetAlias.parse("src")
 ME = Worker(user="u", host="h", pid=1, since="s", command="apply")
@@ -77,7 +77,7 @@ def test_a_lease_without_a_note_says_who_has_it(tmp_path: Path) -> None:
     with held(folder / "src", "/usr/bin/odfbuild", "run") as pid:
         lease, busy = take_lease(tmp_path, ME, written=[SRC], waits=False)
         lease.release()
-    assert "odfbuild run of " in who(busy[SRC])
+    assert "odfbuild run of " in holder_text(busy[SRC])
     assert f"(process {pid})" in BusyError(busy).what
 
 

@@ -123,7 +123,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "summary": _as("runs/r1/summary.json", lambda at: list_runs(at).runs or None),
     "lock": read_note,
     "resident": _kept,
-    "condensed": _as("1/note.json", lambda at: list(condensed.found(at)) or None),
+    "condensed": _as("1/note.json", lambda at: list(condensed.stored_histories(at)) or None),
     "checkpoint": _mark,
     "protocol": lambda path: read_state(path, path.parent),
     "state": lambda path: from_bytes(path.read_bytes()),

@@ -8,8 +8,8 @@ from odfbuild.odf.events import SetLicense
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.remote.bucket import Bucket
 from odfbuild.state.remote.client import ObjectClient
+from odfbuild.state.remote.s3 import Bucket
 from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.state.remote.machines import machine
 from tests.support.data.histories import START, Added, History

@@ -10,8 +10,8 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.gc import collect
-from odfbuild.state.remote.bucket import Bucket
 from odfbuild.state.remote.client import ObjectClient
+from odfbuild.state.remote.s3 import Bucket
 from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.state.remote.machines import machine
 from tests.support.data.histories import Added, History

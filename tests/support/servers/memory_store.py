@@ -12,7 +12,7 @@ from typing import Any
 from odfbuild.errors import StateError
 from odfbuild.state.remote.client import (
     UNCHANGED,
-    Moved,
+    CountBytes,
     ObjectClient,
     StoredObject,
     TaggedBytes,
@@ -76,7 +76,7 @@ class MemoryClient(ObjectClient):
         return _tag(data)
 
     def put_file(
-        self, key: str, path: Path, moved: Moved = lambda _: None, *, anew: bool = False
+        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, anew: bool = False
     ) -> bool:
         data = path.read_bytes()
         try:

@@ -21,7 +21,7 @@ from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import (
     Append,
-    Based,
+    BaseHead,
     Foreseen,
     GitState,
     Ingest,
@@ -37,7 +37,7 @@ from odfbuild.planner.plan.changes import (
     ChangeClass,
     ColumnChange,
     Hit,
-    Judged,
+    Judgement,
     SchemaChange,
     Usage,
     Verdict,
@@ -78,8 +78,8 @@ def _at(file: str, line: int, column: int = 9, **more: Any) -> SourceSpan:
     return SourceSpan(file=f"datasets/{file}", line=line, column=column, **more)
 
 
-def _based(name: str) -> Based:
-    return Based(dataset_id(name), sha3_256(f"head of {name}".encode()))
+def _based(name: str) -> BaseHead:
+    return BaseHead(dataset_id(name), sha3_256(f"head of {name}".encode()))
 
 
 def _schema(*columns: str) -> DataSchema:
@@ -117,7 +117,7 @@ _TRADES = Planned(
                 column="fee",
                 change=ChangeClass.BREAKING,
                 severity=Severity.ERROR,
-                judged=Judged.REFUSED,
+                judged=Judgement.REFUSED,
                 message="the column fee is gone",
                 why="rows written so far have it, and whoever reads it finds nothing",
                 ways=("keep the column", "publish org.example.trades.v2"),
@@ -156,7 +156,7 @@ _VALUE = Planned(
                 column=None,
                 change=ChangeClass.RESTATING,
                 severity=Severity.WARN,
-                judged=Judged.WARNED,
+                judged=Judgement.WARNED,
                 message="another query under the same schema",
                 why="rows before and after it mean different things",
                 ways=("set on_query_change: restate",),
@@ -175,7 +175,7 @@ _VALUE = Planned(
                 column="n",
                 change=ChangeClass.BREAKING,
                 severity=Severity.ERROR,
-                judged=Judged.ACCEPTED,
+                judged=Judgement.ACCEPTED,
                 message="n may not be null any more",
                 why="rows written so far may hold null",
                 ways=(),
@@ -189,7 +189,7 @@ _VALUE = Planned(
                 column="n",
                 change=ChangeClass.BREAKING,
                 severity=Severity.ERROR,
-                judged=Judged.EXPIRED,
+                judged=Judgement.EXPIRED,
                 message="the columns are in another order",
                 why="who reads by position reads another column",
                 ways=("put it back",),
@@ -362,7 +362,7 @@ def with_hits(*hits: Hit) -> Plan:
     """Return a plan whose only dataset meets some rules."""
     found = Assessment(change=ChangeClass.BREAKING, hits=hits)
     planned = replace(_QUIET, assessment=found)
-    refused = sum(hit.judged in (Judged.REFUSED, Judged.EXPIRED) for hit in hits)
+    refused = sum(hit.judged in (Judgement.REFUSED, Judgement.EXPIRED) for hit in hits)
     verdict = Verdict("default", refused, 0, 0)
     return replace(empty_plan(), datasets={alias("quiet"): planned}, unchanged=(), verdict=verdict)
 
@@ -405,7 +405,7 @@ _hits = st.builds(
     column=st.none() | _texts,
     change=st.sampled_from(ChangeClass),
     severity=st.sampled_from(Severity),
-    judged=st.sampled_from(Judged),
+    judged=st.sampled_from(Judgement),
     message=_texts,
     why=_texts,
     ways=_tuples_of_texts,
@@ -431,7 +431,7 @@ _planned = st.builds(
     Planned,
     kind=st.sampled_from(DatasetKind),
     place=st.none() | _spans,
-    based_on=st.none() | st.builds(Based, dataset_ids, multihashes),
+    based_on=st.none() | st.builds(BaseHead, dataset_ids, multihashes),
     assessment=st.none() | _assessments,
     moved_from=st.none() | aliases,
     foreseen=st.none() | st.builds(Foreseen, _numbers, _numbers, _numbers),

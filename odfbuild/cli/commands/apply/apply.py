@@ -32,17 +32,17 @@ from odfbuild.cli.arguments.options import (
     Yes,
 )
 from odfbuild.cli.arguments.project import again_if_changed, open_given
-from odfbuild.cli.arguments.scope import PlanScope, scoped
+from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
 from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.files import Reports, parse_reports
 from odfbuild.cli.formats.outputs import wants_colour
-from odfbuild.cli.problems import whole
+from odfbuild.cli.problems import with_all_problems
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.render.run import failures_of, notes_of, report_json, report_text
 from odfbuild.cli.render.words import count
-from odfbuild.cli.reservation import names_of, reserved, reserved_for
+from odfbuild.cli.reservation import names_of, reservation, reserved_for
 from odfbuild.cli.saved import saved_file
 from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.terminal.events import say, say_event, tell_idle
@@ -291,19 +291,19 @@ def _apply_now(given: ProjectArguments, options: ApplyOptions) -> int:
     try:
         project = open_given(given, lock_timeout=options.lock_timeout)
         refuse_unplanned(project, given)
-        quick = app.known(project) if options.scope.is_plain else None
+        quick = app.unchanged_plan(project) if options.scope.is_plain else None
         if quick is not None and quick.idle:
             answer_idle(project, options, idle_text(quick.datasets))
             return exits.DONE
         return _apply_planned(project, options)
     except ProjectErrors as error:
-        raise whole(given, error) from None
+        raise with_all_problems(given, error) from None
 
 
 def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
     with reserved_for(
         project,
-        lambda: scoped(project, options.scope.looking),
+        lambda: scoped_plan(project, options.scope.looking),
         lambda made: made.plan,
         command="apply",
         on_busy=options.on_busy,
@@ -364,7 +364,7 @@ def _apply_saved_plan(project: app.Opened, plan: Plan, options: ApplyOptions) ->
     from odfbuild.cli.saved import stale_datasets
 
     written, read = names_of(plan)
-    with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
+    with reservation(project, written, read, command="apply", on_busy=options.on_busy) as mine:
         plan = fitting(plan, mine.busy)
         refuse_given_up(project, plan)
         moved = stale_datasets(plan, project)
@@ -384,7 +384,7 @@ def _apply_rest(given: ProjectArguments, run: str, options: ApplyOptions) -> int
     found = resume(project, run)
     refuse_unfit(found.plan, project)
     written, read = names_of(found.plan)
-    with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
+    with reservation(project, written, read, command="apply", on_busy=options.on_busy) as mine:
         found = resume(project, run) if mine.waited else found
         (sys.stdout if options.output == "text" else sys.stderr).write(resumed_text(found))
         stale = [each for each in found.stale if each not in mine.busy]
@@ -523,8 +523,8 @@ def _run(
 ) -> tuple[RunReport, str | None, bool]:
     """Return what became of the steps, the id of the run if it is recorded, and its interrupt."""
     from odfbuild.cli.arguments.scope import run_settings_of
-    from odfbuild.cli.render.progress import watching
-    from odfbuild.executors.runs.record import Asking
+    from odfbuild.cli.render.progress import run_progress
+    from odfbuild.executors.runs.record import RunRequest
     from odfbuild.executors.runs.scheduler import InterruptedRun
 
     begun: list[str] = []
@@ -533,7 +533,7 @@ def _run(
         begun.append(run)
         doing.begun(run)
 
-    asking = Asking(
+    asking = RunRequest(
         command=doing.command,
         follows=doing.follows,
         left_out=tuple(doing.unplanned),
@@ -550,7 +550,7 @@ def _run(
         declared=doing.declared,
     )
     try:
-        with watching(len(plan.steps), live=options.progress) as progress:
+        with run_progress(len(plan.steps), live=options.progress) as progress:
             report = app.apply(
                 project,
                 plan,

@@ -21,7 +21,7 @@ from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.run import diagnostics_of_notes, notes_json, notes_words
 from odfbuild.cli.render.words import count
-from odfbuild.cli.reservation import reserved
+from odfbuild.cli.reservation import reservation
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import OdfBuildError, UsageRefusedError
 from odfbuild.odf.refs import DatasetAlias
@@ -143,7 +143,7 @@ def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> 
     if not options.json:
         sys.stdout.write(_header(project, alias))
         sys.stdout.flush()
-    with reserved(project, [alias], command="ingest", on_busy=options.on_busy) as mine:
+    with reservation(project, [alias], command="ingest", on_busy=options.on_busy) as mine:
         if mine.busy:
             results = [_Result(file) for file in options.files]
         else:

@@ -34,7 +34,7 @@ from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
 from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.diagnostics import render_diagnostics
-from odfbuild.cli.reservation import Reserved, reserved
+from odfbuild.cli.reservation import Reservation, reservation
 from odfbuild.cli.saved import print_saved, save_plan
 from odfbuild.cli.terminal.console import hint
 from odfbuild.odf.events import DatasetKind
@@ -122,7 +122,7 @@ def _only_one(project: app.Opened, selectors: Sequence[str]) -> DatasetAlias | N
 
 
 @contextmanager
-def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Iterator[Reserved]:
+def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Iterator[Reservation]:
     """Have a dataset; a rebuild reads its inputs."""
     states = project.workspace.states()
     alias = app.find_name(project, name)
@@ -130,7 +130,7 @@ def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Itera
     read = set[DatasetAlias]()
     if state is not None and isinstance(wish, Rebuild):
         read = {other for other, each in states.items() if each.dataset in state.progress}
-    with reserved(project, {alias}, read, command=command_of(wish), on_busy=on_busy) as mine:
+    with reservation(project, {alias}, read, command=command_of(wish), on_busy=on_busy) as mine:
         yield mine
 
 
@@ -233,7 +233,7 @@ def housekeep_selected(
     if settings.is_dry or not prepared.steps:
         return _all_prepared(project, prepared, unfit, wish, settings)
     written, read = _names(project, prepared.steps)
-    with reserved(
+    with reservation(
         project, written, read, command=command_of(wish), on_busy=settings.on_busy
     ) as mine:
         if mine.busy and settings.on_busy == OnBusy.SKIP:
@@ -250,7 +250,7 @@ def _apply_saved_batch(project: app.Opened, saved: HousekeepingPlan, on_busy: st
     wishes = {step.alias: _wish_of(project, step) for step in saved.steps}
     inputs = {DatasetAlias.parse(name) for step in saved.steps for name in step.reads}
     read = inputs - wishes.keys()
-    with reserved(project, wishes.keys(), read, command="apply", on_busy=on_busy) as mine:
+    with reservation(project, wishes.keys(), read, command="apply", on_busy=on_busy) as mine:
         prepared = prepare_all(project, wishes, downstream=False)
         if mine.busy or _plan(prepared.steps) != saved:
             raise StalePlanError(

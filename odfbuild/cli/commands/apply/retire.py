@@ -22,7 +22,7 @@ from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
 from odfbuild.cli.commands.apply.undo import UndoOptions, take_back_or_tell
 from odfbuild.cli.consent import refuse_unplanned
-from odfbuild.cli.reservation import reserved
+from odfbuild.cli.reservation import reservation
 
 
 def retire(
@@ -60,7 +60,7 @@ def retire_selected(
     undo = prepare_retirement(project, names)
     if is_dry or not undo.steps:
         return take_back_or_tell(project, undo, options)
-    with reserved(project, names, command="retire", on_busy=options.on_busy) as mine:
+    with reservation(project, names, command="retire", on_busy=options.on_busy) as mine:
         names -= mine.busy
         if mine.waited or mine.busy:
             undo = prepare_retirement(project, names & project.workspace.names().keys())

@@ -39,7 +39,7 @@ from odfbuild.cli.commands.apply.apply import (
 )
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.formats.outputs import wants_colour
-from odfbuild.cli.problems import whole
+from odfbuild.cli.problems import with_all_problems
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.reservation import reserved_for
@@ -227,17 +227,19 @@ def _planned(
     try:
         data = data_plan(project, "offline" if options.offline else "look")
     except ProjectErrors as error:
-        raise whole(given, error) from None
+        raise with_all_problems(given, error) from None
     return data, _chosen(project, data, options)
 
 
 def _left_out(project: app.Opened, data: Data, options: RunOptions) -> LeftOut:
     if not data.left_out or not (options.select or options.exclude):
         return data.left_out
-    from odfbuild.cli.arguments.selection import chosen
+    from odfbuild.cli.arguments.selection import selected_datasets
 
     declared = app.load(project, partly=True).declared
-    found = chosen(project, declared, options.select, options.exclude, plan=lambda: data.plan)
+    found = selected_datasets(
+        project, declared, options.select, options.exclude, plan=lambda: data.plan
+    )
     return {a: why for a, why in data.left_out.items() if a is None or a in found}
 
 
@@ -255,9 +257,11 @@ def _pass(project: app.Opened, plan: Plan, options: RunOptions, doing: Running) 
 def _chosen(project: app.Opened, data: Data, options: RunOptions) -> Plan:
     if not options.select and not options.exclude:
         return data.plan
-    from odfbuild.cli.arguments.selection import chosen
+    from odfbuild.cli.arguments.selection import selected_datasets
 
-    found = chosen(project, data.declared, options.select, options.exclude, plan=lambda: data.plan)
+    found = selected_datasets(
+        project, data.declared, options.select, options.exclude, plan=lambda: data.plan
+    )
     return restrict(data.plan, found)
 
 

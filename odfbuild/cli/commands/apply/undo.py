@@ -15,9 +15,9 @@ from odfbuild.cli.arguments.options import Busy, DryRun, LockTimeout, OnBusy, Ou
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.words import count
-from odfbuild.cli.reservation import reserved
+from odfbuild.cli.reservation import reservation
 from odfbuild.cli.saved import print_saved, save_plan
-from odfbuild.executors.runs.record import Asking
+from odfbuild.executors.runs.record import RunRequest
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def undo_run(given: ProjectArguments, run: str, options: UndoOptions) -> int:
     undo = prepare_undo(project, run)
     if is_dry or not undo.steps:
         return take_back_or_tell(project, undo, options)
-    with reserved(project, _names(undo), command="undo", on_busy=options.on_busy) as mine:
+    with reservation(project, _names(undo), command="undo", on_busy=options.on_busy) as mine:
         if mine.busy:
             return exits.DONE
         again = prepare_undo(project, run) if mine.waited else undo
@@ -104,7 +104,9 @@ def apply_saved_undo(project: app.Opened, saved: Undo, on_busy: str) -> int:
 
     run, names = saved.run, {step.alias for step in saved.steps}
     undo = _prepare(project, run, names)
-    with reserved(project, names | _names(undo), command=_command(undo), on_busy=on_busy) as mine:
+    with reservation(
+        project, names | _names(undo), command=_command(undo), on_busy=on_busy
+    ) as mine:
         if mine.busy:
             return exits.DONE
         undo = _prepare(project, run, names) if mine.waited else undo
@@ -136,7 +138,7 @@ def _command(undo: Undo) -> str:
 
 def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:
     begun: list[str] = []
-    asking = Asking(command=_command(undo), follows=undo.run, began=begun.append)
+    asking = RunRequest(command=_command(undo), follows=undo.run, began=begun.append)
     take_back(project, undo, asking)
     out = sys.stderr if as_json else sys.stdout
     word, again = ("taken back", "restores it") if undo.run else ("retired", "brings them back")

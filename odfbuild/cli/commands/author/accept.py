@@ -25,7 +25,7 @@ from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.config.settings import parse_day
 from odfbuild.project.yaml import Value, decode
-from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
+from odfbuild.project.yaml.edit import Add, Change, SetValue, edited_bytes
 from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def _accept(
         _say(rule, dataset, column, f"is accepted already, until {known[at].until}")
     else:
         kept = known[at].until if until is None and known[at].until >= project.policy.today else day
-        changes: list[Change] = [Put(("accept", at, "until"), str(kept))]
+        changes: list[Change] = [SetValue(("accept", at, "until"), str(kept))]
         if reason is not None:
-            changes.append(Put(("accept", at, "reason"), reason))
+            changes.append(SetValue(("accept", at, "reason"), reason))
         _write(project, changes)
         _say(rule, dataset, column, f"accepted until {kept}")
 

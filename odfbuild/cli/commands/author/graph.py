@@ -11,7 +11,7 @@ import typer
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen, column_use
+from odfbuild.cli.arguments.selection import column_use, selected_datasets
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid, tree
 from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.planner.select.facts import selection_graph
@@ -36,7 +36,7 @@ def graph(
     """Draw which dataset reads which."""
     project = open_given(given)
     loaded = load_readable(project)
-    wanted = chosen(project, loaded.declared, selection or (), exclude or ())
+    wanted = selected_datasets(project, loaded.declared, selection or (), exclude or ())
     declared = loaded.sound
     graph = selection_graph(declared, project.workspace.names())
     use = column_use(project, declared) if columns else None

@@ -35,7 +35,7 @@ from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.files import AlreadyThereError
 from odfbuild.cli.render.outside_use import cut
 from odfbuild.cli.render.words import bytes_text, count, kind_word
-from odfbuild.cli.reservation import reserved
+from odfbuild.cli.reservation import reservation
 from odfbuild.cli.terminal.console import hint, printable
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, UsageRefusedError
 from odfbuild.odf.manifest import to_yaml
@@ -170,7 +170,7 @@ def _take(
         found = examine(folder, aside)
         source = found.state.polling
         uses = () if source is None else tuple(uses_of_source(source, project.root))
-        with reserved(project, [alias], command="import", on_busy=OnBusy.WAIT) as mine:
+        with reservation(project, [alias], command="import", on_busy=OnBusy.WAIT) as mine:
             if mine.waited and settings.definition:
                 _refuse_declared(load(open_given(given)), alias)
             refuse_other(project, found, alias)

@@ -12,7 +12,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, SafeCsv, Selection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen, chosen_readable, column_use
+from odfbuild.cli.arguments.selection import chosen_readable, column_use, selected_datasets
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.unreadable import is_damaged, load_readable, read_code
 from odfbuild.odf.events import SetTransform
@@ -55,7 +55,7 @@ def list_datasets(
     check_safe_csv(output, safe_csv=safe_csv)
     project = open_given(given)
     loaded = load_readable(project)
-    wanted = chosen(project, loaded.declared, selectors, exclude)
+    wanted = selected_datasets(project, loaded.declared, selectors, exclude)
     declared = loaded.sound
     names = project.workspace.names()
     by_id = {id: alias for alias, id in names.items()}

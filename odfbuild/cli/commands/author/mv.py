@@ -21,7 +21,7 @@ from odfbuild.cli.arguments.options import Busy, LockTimeout, OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.accept import UnknownFindingDatasetError
 from odfbuild.cli.files import editing, replace_files
-from odfbuild.cli.reservation import reserved
+from odfbuild.cli.reservation import reservation
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import read_regular
@@ -32,7 +32,7 @@ from odfbuild.project import PROJECT_FILE
 from odfbuild.project.files.places import places_of
 from odfbuild.project.opened import refuse_damaged
 from odfbuild.project.template.rendered import RenderedSource
-from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
+from odfbuild.project.yaml.edit import Add, Change, SetValue, edited_bytes
 from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 
@@ -65,7 +65,7 @@ def mv(
     """
     project = open_given(given)
     names = DatasetAlias.parse(old), DatasetAlias.parse(new)
-    with reserved(project, names, command="mv", on_busy=on_busy) as mine:
+    with reservation(project, names, command="mv", on_busy=on_busy) as mine:
         if not mine.busy:
             with editing(project.root, timeout=lock_timeout):
                 _move(given, old, new)
@@ -194,7 +194,7 @@ def _settings(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iter
     moves = project.config.moved
     for at, accepted in enumerate(project.config.accepted):
         if accepted.dataset == old:
-            change = Put(("accept", at, "dataset"), str(new))
+            change = SetValue(("accept", at, "dataset"), str(new))
             yield _FileStep(PROJECT_FILE, change, f"{accepted.span}: accepted for {new}")
     if _path(project, old, new):
         return
@@ -202,9 +202,9 @@ def _settings(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iter
     back = _path(project, new, old)
     for each in back:
         at = moves.index(each)
-        yield _FileStep(PROJECT_FILE, Put(("moved", at, "from"), str(each.new)), shown)
+        yield _FileStep(PROJECT_FILE, SetValue(("moved", at, "from"), str(each.new)), shown)
         where = f"{each.span}: in the place of the move of {each.old} to {each.new}"
-        yield _FileStep(PROJECT_FILE, Put(("moved", at, "to"), str(each.old)), where)
+        yield _FileStep(PROJECT_FILE, SetValue(("moved", at, "to"), str(each.old)), where)
     if not back:
         yield _FileStep(PROJECT_FILE, Add(("moved",), {"from": str(old), "to": str(new)}), shown)
 
@@ -231,7 +231,7 @@ def _is_written(each: Declared) -> bool:
 
 
 def _step(each: Declared, path: tuple[str | int, ...], value: str, shown: str) -> _FileStep:
-    change = Put(path, value, document=each.document)
+    change = SetValue(path, value, document=each.document)
     return _FileStep(each.file, change, f"{each.span(path[1:])}: {shown}")
 
 

@@ -11,7 +11,7 @@ import typer
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen
+from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.project import PROJECT_FILE
@@ -51,7 +51,7 @@ def render(
 def _wanted(
     opened: app.Opened, project: Project, selectors: Sequence[str], exclude: Sequence[str]
 ) -> Iterator[Declared]:
-    names = chosen(opened, project.declared, selectors, exclude)
+    names = selected_datasets(opened, project.declared, selectors, exclude)
     return (each for each in project.declared if each.alias in names)
 
 

@@ -24,7 +24,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import CheckSelection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen
+from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.formats.check import CheckOutput, CheckReport, report_text
 from odfbuild.cli.problems import all_problems
 from odfbuild.cli.terminal.streams import as_it_is
@@ -151,7 +151,7 @@ def _checked(
     locked: bool,
     engine: bool,
 ) -> CheckReport:
-    wanted = chosen(project, loaded.declared, selectors)
+    wanted = selected_datasets(project, loaded.declared, selectors)
     everything = not (selectors or loaded.wrong or loaded.unread)
     selected = [each for each in loaded.declared if each.alias in wanted]
     facts = examine_all(loaded.declared if engine else selected)

@@ -15,7 +15,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Check, CheckSelection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen
+from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.commands.check.deps import pins_text
 from odfbuild.cli.formats.check import datasets_text, outdated_text, schemas_text
 from odfbuild.cli.terminal.console import printable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
-    from odfbuild.planner.plan.remote import RemoteInput
+    from odfbuild.planner.plan.remote_inputs import RemoteInput
     from odfbuild.project.load import Project
 
 
@@ -104,7 +104,7 @@ def _inputs(
     given = [each for declared in loaded.declared for each in declared.remote]
     if not given and not lock.inputs and not repin:
         return lock.inputs, False
-    from odfbuild.planner.plan.remote import reference_key
+    from odfbuild.planner.plan.remote_inputs import reference_key
 
     wanted = {reference_key(each.ref) for each in given}
     anew = {each.lower() if "://" not in each else each for each in repin}
@@ -161,7 +161,7 @@ def _schemas(
     project: app.Opened, declared: Sequence[Declared], lock: Lock, selectors: Sequence[str]
 ) -> Mapping[str, LockedSchema]:
     """Return the schemas to be locked; what is not selected stays as it was."""
-    wanted = chosen(project, declared, selectors)
+    wanted = selected_datasets(project, declared, selectors)
     texts = query_findings(declared, examine_all(declared))
     found = [problem for each in texts.values() for problem in each]
     states = project.workspace.states()

@@ -85,9 +85,9 @@ def _choosing(
 ) -> Callable[[Sequence[Declared]], Collection[DatasetAlias]] | None:
     if not selectors and not exclude:
         return None
-    from odfbuild.cli.arguments.selection import chosen
+    from odfbuild.cli.arguments.selection import selected_datasets
 
-    return lambda declared: chosen(project, declared, selectors, exclude)
+    return lambda declared: selected_datasets(project, declared, selectors, exclude)
 
 
 def _tests(testing: Testing, *, merged: bool, jobs: int) -> Iterator[Tested]:

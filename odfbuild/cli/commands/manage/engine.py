@@ -28,7 +28,7 @@ from odfbuild.cli.arguments.options import (
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unnamed
 from odfbuild.cli.formats.replay import json_text, replayed_json, replayed_lines
-from odfbuild.cli.reservation import reserved
+from odfbuild.cli.reservation import reservation
 from odfbuild.errors import UsageRefusedError
 from odfbuild.values import dataclass
 
@@ -190,7 +190,7 @@ def upgrade_engine(
     if options.dry_run or not wanted:
         return _upgraded(project, wanted, len(chosen), options)
     names = [each.alias for each in wanted]
-    with reserved(project, names, command=_COMMAND, on_busy=options.on_busy) as mine:
+    with reservation(project, names, command=_COMMAND, on_busy=options.on_busy) as mine:
         left = [each for each in chosen if each not in mine.busy]
         if mine.waited or mine.busy:
             wanted = engine.outdated(project, left)

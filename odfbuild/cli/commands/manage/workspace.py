@@ -30,7 +30,7 @@ def move(
     Nothing is taken from the old place, and odfbuild.yaml still names it: that is for you to
     change.  Cut off, it goes on when it is run again.
     """
-    from odfbuild.cli.reservation import reserved
+    from odfbuild.cli.reservation import reservation
     from odfbuild.project.config.targets import is_store
     from odfbuild.state.relocation import FolderTree, StoreTree, Tree, relocate
     from odfbuild.state.remote.workspace import BucketWorkspace
@@ -56,7 +56,7 @@ def move(
         target = FolderTree(project.root / place)
     names = set(here.names())
     with (
-        reserved(project, names, command="workspace move", on_busy=on_busy),
+        reservation(project, names, command="workspace move", on_busy=on_busy),
         here.staging() as staging,
     ):
         found = relocate(source, target, staging)

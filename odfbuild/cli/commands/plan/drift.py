@@ -18,7 +18,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection, TextFormat
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen
+from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.commands.plan.ignored import is_ignored, read_ignored
 from odfbuild.cli.render.diff import event_difference
 from odfbuild.cli.terminal.console import printable, printable_json
@@ -57,7 +57,8 @@ def drift(
     only = None
     if selection or exclude:
         only = (
-            chosen(project, loaded.declared, selection or (), exclude or ()) - loaded.wrong.keys()
+            selected_datasets(project, loaded.declared, selection or (), exclude or ())
+            - loaded.wrong.keys()
         )
     moved = project.policy.moved
     untold = {*loaded.wrong, *unsure_of(loaded, project.workspace.names(), last_names(moved))}

@@ -31,7 +31,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.diff import in_force
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Pull, Step, Transform
-from odfbuild.planner.plan.changes import Assessment, ChangeClass, Judged
+from odfbuild.planner.plan.changes import Assessment, ChangeClass, Judgement
 from odfbuild.planner.plan.policy import Reread
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
@@ -201,7 +201,7 @@ def _change(found: Assessment) -> Iterator[str]:
     for hit in found.hits:
         place = "" if hit.span is None else f" ({hit.span})"
         yield printable(f"{hit.code} {hit.name}: {hit.message}{place}: {judged_word(hit.judged)}")
-        if hit.judged is not Judged.PASSED:
+        if hit.judged is not Judgement.PASSED:
             yield from (f"  option: {printable(way)}" for way in hit.ways)
     if found.affected:
         yield f"used by {', '.join(map(affected_text, found.affected))}"

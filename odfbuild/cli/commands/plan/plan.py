@@ -27,7 +27,7 @@ from odfbuild.cli.arguments.options import (
     Verbose,
 )
 from odfbuild.cli.arguments.project import again_if_changed, open_given
-from odfbuild.cli.arguments.scope import PlanScope, scoped
+from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
 from odfbuild.cli.formats.outputs import (
     MAX_BYTES,
     PlanFormat,
@@ -38,7 +38,7 @@ from odfbuild.cli.formats.outputs import (
     wants_colour,
     write_reports,
 )
-from odfbuild.cli.problems import whole
+from odfbuild.cli.problems import with_all_problems
 from odfbuild.cli.terminal.console import columns, printable
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import OdfBuildError, ProjectErrors, UsageRefusedError
@@ -48,7 +48,7 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     from odfbuild.app.inspection.trial import RowsTried
     from odfbuild.planner.plan import Plan
-    from odfbuild.planner.plan.remote import Looking
+    from odfbuild.planner.plan.remote_inputs import LookMode
     from odfbuild.state.memory.plans import CommandOutput
 
 
@@ -224,7 +224,7 @@ def plan(
     return show_plan(given, options)
 
 
-def _looking(refresh: str, out: Path | None, *, offline: bool) -> Looking | None:
+def _looking(refresh: str, out: Path | None, *, offline: bool) -> LookMode | None:
     """Say whether repositories are asked: for a plan that is to be carried out, they are."""
     if offline:
         return "offline"
@@ -249,10 +249,10 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
         project = open_given(given, offline=options.scope.repositories == "offline")
         settings = replace(settings, root=project.root)
         found = app.looked_again(project) if options.is_repeatable else None
-        part = found.part if isinstance(found, app.Known) else found
-        said = _repeated(found, options, settings) if isinstance(found, app.Known) else None
+        part = found.part if isinstance(found, app.UnchangedPlan) else found
+        said = _repeated(found, options, settings) if isinstance(found, app.UnchangedPlan) else None
         made = app.made_in_part(project, part) if said is None and part is not None else said
-        return project, scoped(project, options.scope) if made is None else made
+        return project, scoped_plan(project, options.scope) if made is None else made
 
     try:
         project, made = again_if_changed(looked)
@@ -263,7 +263,7 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
             raise _HalfAPlanErrors(reasons(made.left_out))
         plan = _saved(made.plan, project, options)
     except OdfBuildError as error:
-        wrong = whole(given, error, options.scope.against)
+        wrong = with_all_problems(given, error, options.scope.against)
         found = wrong.diagnostics()
         write_reports(reports, lambda output: problems_output(found, output, settings))
         with as_it_is(options.output is PlanFormat.GITHUB):
@@ -311,7 +311,7 @@ def idle_text(datasets: int) -> str:
 
 
 def _repeated(
-    known: app.Known, options: PlanOptions, settings: PlanFormatOptions
+    known: app.UnchangedPlan, options: PlanOptions, settings: PlanFormatOptions
 ) -> CommandOutput | None:
     """Return what was said of the same plan before, if that is known."""
     if known.idle and options.is_brief:

@@ -138,7 +138,7 @@ def _remote_inputs(project: app.Opened, loaded: Project) -> Collection[DatasetAl
     inputs = [given for each in loaded.declared for given in each.remote]
     if not inputs:
         return ()
-    from odfbuild.planner.plan.remote import names_in_workspace
+    from odfbuild.planner.plan.remote_inputs import names_in_workspace
 
     return names_in_workspace(inputs, project.workspace.names()).values()
 

@@ -20,7 +20,7 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import SafeCsv
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diagnostics import render_diagnostics
-from odfbuild.cli.render.lineage import Shown, dot, mermaid, record, relation_rows, tree
+from odfbuild.cli.render.lineage import LineageView, dot, mermaid, record, relation_rows, tree
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import load_readable, read_code
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from odfbuild.project.load import Project
 
 _AT = "--as-at takes a block of the dataset, or the time up to which blocks count"
-_WRITERS: Mapping[str, Callable[[Shown], str]] = {
+_WRITERS: Mapping[str, Callable[[LineageView], str]] = {
     "tree": tree, "json": record, "dot": dot, "mermaid": mermaid,
 }  # fmt: skip
 
@@ -126,7 +126,7 @@ def show(
             trees = _trees(store, root, depth, up=up, down=down)
     if not any(each.children for each in trees) and root not in known and root not in homes:
         raise _unknown(name) if as_at is None else _timeless(name)
-    shown = Shown(root, trees, known, homes)
+    shown = LineageView(root, trees, known, homes)
     if output == "csv":
         write_rows(relation_rows(shown), "csv", sys.stdout, safe_csv=safe_csv)
     elif output == "html":
@@ -138,7 +138,7 @@ def show(
     return exits.DONE
 
 
-def _page(project: app.Opened, shown: Shown, as_at: str | None) -> tuple[str, Project | None]:
+def _page(project: app.Opened, shown: LineageView, as_at: str | None) -> tuple[str, Project | None]:
     """Return relations as a page; with the columns that definitions tell, but not as of a time.
 
     The definitions are returned if they were read.

@@ -30,13 +30,13 @@ def log(
 ) -> int:
     """Show the metadata chain of a dataset, newest block first."""
     from odfbuild.cli.render.dataset import block_text
-    from odfbuild.state.chain.refs import back, find_ref
+    from odfbuild.state.chain.refs import ancestry, find_ref
 
     project = open_given(given, offline=offline)
     dataset = app.find_dataset(project, name)
     target = find_ref(dataset, ref)
     _refuse_foreign(dataset, target)
-    blocks = back(dataset, target)
+    blocks = ancestry(dataset, target)
     for number, (block_hash, block) in enumerate(blocks):
         if limit is not None and number >= limit:
             break

@@ -29,7 +29,7 @@ from odfbuild.cli.commands.share.transfers import (
     transfer_all,
 )
 from odfbuild.cli.consent import refuse_unnamed
-from odfbuild.cli.reservation import reserved
+from odfbuild.cli.reservation import reservation
 from odfbuild.errors import StateError, UsageRefusedError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _pull_all(
     if options.mode.dry_run:
         wanted = [_named(project, each, verify) for each in requests]
         return transfer_all(project, wanted, options)
-    with reserved(project, names, command=options.command, on_busy=on_busy) as mine:
+    with reservation(project, names, command=options.command, on_busy=on_busy) as mine:
         left = [each for each in requests if each.alias not in mine.busy]
         code = transfer_all(project, [_named(project, each, verify) for each in left], options)
         _warn_of_readers(project, [each.alias for each in left])

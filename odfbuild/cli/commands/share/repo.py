@@ -129,7 +129,7 @@ def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
     from odfbuild.repositories.remotes import open_repository
     from odfbuild.repositories.transports.folder import FolderRepository
     from odfbuild.repositories.transports.object_store import ObjectRepository
-    from odfbuild.state.remote.bucket import refuse_unsafe
+    from odfbuild.state.remote.s3 import refuse_unsafe
 
     scheme = settings.url.partition(":")[0]
     is_bucket = scheme.startswith("s3")  # which is tried out before it is pushed to
@@ -217,15 +217,15 @@ def _write(path: Any, file: str, name: str, entry: dict[str, Any], *, is_project
     from odfbuild.project.config.project_file import parse_config
     from odfbuild.project.config.targets import ProfilesFile
     from odfbuild.project.yaml import decode, read_documents
-    from odfbuild.project.yaml.edit import Put, edited_bytes
+    from odfbuild.project.yaml.edit import SetValue, edited_bytes
 
     old = read_regular(path) if path.is_file() else b""
     documents = read_documents(decode(old, file), file) if old else ()
     value = documents[0].value if documents else None
     if isinstance(value, dict) and value.get("repositories"):
-        data = edited_bytes(old, file, [Put(("repositories", name), entry)])
+        data = edited_bytes(old, file, [SetValue(("repositories", name), entry)])
     elif value:
-        data = edited_bytes(old, file, [Put(("repositories",), {name: entry})])
+        data = edited_bytes(old, file, [SetValue(("repositories",), {name: entry})])
     else:
         from odfbuild.odf.manifest.yaml import yaml_text
 

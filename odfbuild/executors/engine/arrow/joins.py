@@ -18,8 +18,8 @@ from odfbuild.executors.data.lookup import KeyTable
 from odfbuild.executors.data.rows import net, with_one_zero
 from odfbuild.executors.engine.arrow.keyed import (
     MOST_KEYS,
-    Sides,
     TooMuchError,
+    TouchedStates,
     all_rows,
     rows_of,
     seen_types,
@@ -30,7 +30,7 @@ from odfbuild.sql.analysis.keys.joins import Products
 from odfbuild.values import dataclass
 
 
-def weighted(work: TransformWork, *, most: int) -> Sides | None:
+def weighted(work: TransformWork, *, most: int) -> TouchedStates | None:
     """Return what to run the query over; None if its result is no sum of that.
 
     None also where the dataset holds what another query made, where nothing is old yet, and for
@@ -62,7 +62,7 @@ class _Weighing:
     products: Products
     most: int
 
-    def sides(self) -> Sides:
+    def sides(self) -> TouchedStates:
         after: list[Inputs] = []
         before: list[Inputs] = []
         read, done = ReadAmount(), set[str]()
@@ -78,7 +78,7 @@ class _Weighing:
             done.add(alias)
         if not (after or before):
             after.append(self._nothing())
-        return Sides(after=tuple(after), before=tuple(before), read=read)
+        return TouchedStates(after=tuple(after), before=tuple(before), read=read)
 
     def _nothing(self) -> Inputs:
         return {alias: seen_types(each).empty_table() for alias, each in self.sources.items()}

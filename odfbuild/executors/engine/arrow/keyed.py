@@ -39,7 +39,7 @@ class TooMuchError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class TouchedStates:
     """Two states of a result, in part: `after` are inputs of the query that give the one.
 
     The other is `held`, rows of the dataset, and what the query gives of the inputs `before`.  What
@@ -52,7 +52,7 @@ class Sides:
     read: ReadAmount
 
 
-def sides(work: TransformWork, *, most: int) -> Sides | None:
+def touched_states(work: TransformWork, *, most: int) -> TouchedStates | None:
     """Return what a step compares; None if it does not fit into so many bytes.
 
     None also for a query that sees the event log itself, or versions of a table.
@@ -109,11 +109,11 @@ class _KeyedRead:
     work: TransformWork
     most: int
 
-    def whole(self) -> Sides:
+    def whole(self) -> TouchedStates:
         """Return all rows."""
         return self._sides(None, {}, ReadAmount())
 
-    def by_key(self) -> Sides | None:
+    def by_key(self) -> TouchedStates | None:
         """Return the rows of the touched keys; None if the query has to run over everything."""
         key = None if self.work.in_full else self.work.query.key
         if key is None or key.outputs is None:
@@ -128,7 +128,7 @@ class _KeyedRead:
         holding = None if held is None else KeyTable.of(held)
         return None if holding is None else self._sides(holding, conditions, read)
 
-    def by_window(self) -> Sides | None:
+    def by_window(self) -> TouchedStates | None:
         """Return the rows in the time that touched windows span, as they were and as they are.
 
         Windows that lie only partly in it are the same in both.  None if the query does not work
@@ -154,7 +154,7 @@ class _KeyedRead:
                     paths, each.schema, each.vocab, condition, most=self.most
                 )
                 read += more
-        return Sides(after=(after,), before=(before,), read=read)
+        return TouchedStates(after=(after,), before=(before,), read=read)
 
     def _span(self, columns: Mapping[str, str], wait: int) -> tuple[int, int]:
         """Return from when, and up to when, windows lie that have new rows or close."""
@@ -178,7 +178,7 @@ class _KeyedRead:
 
     def _sides(
         self, held: KeyTable | None, conditions: Mapping[str, KeyTable | None], read: ReadAmount
-    ) -> Sides:
+    ) -> TouchedStates:
         inputs = {}
         for each in self._sources:
             condition = conditions.get(each.alias)
@@ -187,7 +187,7 @@ class _KeyedRead:
             )
             read += more
         before, more = self._held(held)
-        return Sides(after=(inputs,), held=before, read=read + more)
+        return TouchedStates(after=(inputs,), held=before, read=read + more)
 
     def _as_held(self, keys: pa.Table) -> pa.Table | None:
         """Return keys in the types of the dataset's columns; None if it has none for them."""

@@ -9,7 +9,9 @@ import pyarrow.compute as pc
 _APPEND, _RETRACT, _CORRECT_FROM, _CORRECT_TO = range(4)
 
 
-def mended(batches: Iterator[pa.RecordBatch], op: str, position: str) -> Iterator[pa.RecordBatch]:
+def correction_pairs(
+    batches: Iterator[pa.RecordBatch], op: str, position: str
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows with their final operations and order.
 
     Holds back the rows of the last pair of each batch, until it is known that no more follow.

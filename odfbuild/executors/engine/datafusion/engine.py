@@ -82,7 +82,7 @@ class DataFusionEngine:
         _admit(work)
         with self._running():
             if not work.query.facts.is_linear:
-                return transform.whole(work)
+                return transform.recomputed_changes(work)
             if not work.in_full:
                 return transform.linear(work)
             if work.query.facts.names_op:
@@ -91,7 +91,7 @@ class DataFusionEngine:
                     why="what it gives is a changelog, which this engine does not make anew",
                     fix="odfbuild rebuild NAME makes the dataset anew by the new query",
                 )
-            return transform.whole(work)
+            return transform.recomputed_changes(work)
 
     def positions(self, work: TransformWork) -> Frame:
         """Return the rows of a row-by-row step, with their positions; see `ReplayEngine`."""

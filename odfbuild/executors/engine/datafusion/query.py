@@ -17,7 +17,7 @@ from odfbuild.executors.engine.datafusion.session import (
     columns,
     too_large,
 )
-from odfbuild.executors.engine.datafusion.spool import HELD, spooled
+from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, spooled
 from odfbuild.executors.engine.querier import QueryRequest, check_names
 from odfbuild.sql.text.statement import DataFusionStatement
 from odfbuild.sql.text.steps import DATAFUSION, QueryStep
@@ -35,7 +35,7 @@ def answer(request: QueryRequest) -> Frame:
     for name, view in request.views.items():
         context.add(name, _rows(view, _named(statement, view.columns().names)))
     frame = context.query(statement.sent)
-    schema, held = columns(frame), HELD
+    schema, held = columns(frame), BYTES_IN_MEMORY
     check_names(schema.names)
     if request.limit is not None:
         frame, held = frame.limit(request.limit), sys.maxsize

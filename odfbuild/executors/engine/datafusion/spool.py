@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
 
-HELD: Final = 64 << 20
+BYTES_IN_MEMORY: Final = 64 << 20
 """Bytes of rows that are held in memory; more of them are kept in files."""
 
 _GROUP_ROWS: Final = 1 << 17
 
 
 def spooled(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, staging: Path, held: int = HELD
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, staging: Path, held: int = BYTES_IN_MEMORY
 ) -> Frame:
     """Return rows as a frame; of more than `held` bytes it is a file of the folder `staging`."""
     few, rest = first_of(batches, held)
@@ -47,7 +47,7 @@ def _tables(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
     for batch in batches:
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _GROUP_ROWS or size >= HELD // 2:
+        if rows >= _GROUP_ROWS or size >= BYTES_IN_MEMORY // 2:
             yield pa.Table.from_batches(held, schema)
             held, rows, size = [], 0, 0
     if rows:

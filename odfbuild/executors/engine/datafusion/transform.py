@@ -21,8 +21,8 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.rows import difference, is_orderly, row_keys
-from odfbuild.executors.engine.arrow.keyed import sides
-from odfbuild.executors.engine.arrow.pairs import mended
+from odfbuild.executors.engine.arrow.keyed import touched_states
+from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from odfbuild.executors.engine.arrow.requirements import (
     check_event_time,
     check_names,
@@ -78,7 +78,7 @@ def linear(work: TransformWork, also: Sequence[str] = ()) -> Frame:
     raw, op = work.query.facts.names_op, work.vocab.operation_type_column
     noted = FineTimes()
     with noting(noted):
-        batches = mended(_arranged(work), op, POSITION) if not raw else _arranged(work)
+        batches = correction_pairs(_arranged(work), op, POSITION) if not raw else _arranged(work)
         names, first = _names_of(work), next(batches)
         kept = first.schema.empty_table().select([*names, *also]).schema
         rows = (each.select(kept.names) for each in chain([first], batches))
@@ -180,14 +180,14 @@ def visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[p
 # The whole result
 
 
-def whole(work: TransformWork) -> Frame:
+def recomputed_changes(work: TransformWork) -> Frame:
     """Return the changes of a step that compares its whole result with what the dataset holds.
 
     Raises InvalidQueryError, InvalidChangelogError, and EngineFailedError where there are too many
     rows for the memory.
     """
     step_schema(work)
-    found = sides(work, most=MEMORY)
+    found = touched_states(work, most=MEMORY)
     if found is None:
         raise EngineFailedError(
             what="the rows of the inputs do not fit into memory",

@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 
 from odfbuild.values import dataclass
 
-Things: TypeAlias = tuple[int, ...]
+Candidates: TypeAlias = tuple[int, ...]
 """Numbers of things, in order."""
 
-Holds: TypeAlias = Callable[[Sequence[Things]], Sequence[bool]]
+Holds: TypeAlias = Callable[[Sequence[Candidates]], Sequence[bool]]
 """Tells of each of some selections whether it brings about what is asked for."""
 
 _FEW: Final = 64  # things up to which each is tried at once, and not first in bundles
@@ -22,7 +22,7 @@ _FEW: Final = 64  # things up to which each is tried at once, and not first in b
 class Least:
     """Things that bring something about; `sure` says that none of them could be left out."""
 
-    things: Things
+    things: Candidates
     sure: bool
 
 
@@ -46,11 +46,11 @@ class _SpentError(Exception):
 class _MinimalSearch:
     """The things that are left so far, and what was tried."""
 
-    def __init__(self, things: Things, holds: Holds, most: int) -> None:
+    def __init__(self, things: Candidates, holds: Holds, most: int) -> None:
         self.kept = things
         self._holds = holds
         self._left = most
-        self._known: dict[Things, bool] = {}
+        self._known: dict[Candidates, bool] = {}
 
     def run(self) -> None:
         size = len(self.kept) // 2 if len(self.kept) > _FEW else 1
@@ -69,7 +69,7 @@ class _MinimalSearch:
         loose = [each for each, holds in zip(bundles, answers, strict=True) if holds]
         self._drop(loose[::-1])
 
-    def _drop(self, bundles: Sequence[Things]) -> None:
+    def _drop(self, bundles: Sequence[Candidates]) -> None:
         """Leave out as many of some bundles as can be, the first of them first."""
         if not bundles:
             return
@@ -81,7 +81,7 @@ class _MinimalSearch:
             self._drop(bundles[:half])
             self._drop(bundles[half:])
 
-    def _ask(self, selections: Sequence[Things]) -> list[bool]:
+    def _ask(self, selections: Sequence[Candidates]) -> list[bool]:
         new = list(dict.fromkeys(each for each in selections if each not in self._known))
         if len(new) > self._left:
             raise _SpentError
@@ -91,10 +91,10 @@ class _MinimalSearch:
         return [self._known[each] for each in selections]
 
 
-def _bundles(things: Things, size: int) -> Iterator[Things]:
+def _bundles(things: Candidates, size: int) -> Iterator[Candidates]:
     return (things[at : at + size] for at in range(0, len(things), size))
 
 
-def _without(things: Things, *bundles: Things) -> Things:
+def _without(things: Candidates, *bundles: Candidates) -> Candidates:
     gone = frozenset().union(*bundles)
     return tuple(each for each in things if each not in gone)

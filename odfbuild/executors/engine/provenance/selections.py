@@ -38,7 +38,7 @@ def selections(
     for part in opaque_keys(work.query.steps, key, inputs, row.column_names):
         if _can_be_made_up(row.column(key.outputs[part])):
             names = {alias: columns[part] for alias, columns in key.inputs.items()}
-            return Together(again, row, key.outputs[part], names)
+            return BatchedRuns(again, row, key.outputs[part], names)
     return Alone(again, row)
 
 
@@ -59,7 +59,7 @@ class Alone:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class BatchedRuns:
     """Runs the query for many selections at once: `output` and `names` hold the part of the key."""
 
     again: ReplayEngine
@@ -89,7 +89,7 @@ class Together:
         return [counts[number] for number in range(len(many))]
 
 
-Selections = Alone | Together
+Selections = Alone | BatchedRuns
 
 
 def _parts(many: Sequence[Inputs]) -> Iterator[list[Inputs]]:

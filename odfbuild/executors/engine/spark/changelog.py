@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-GONE: Final = "odf-gone:"
+NO_ROW_TO_RETRACT: Final = "odf-gone:"
 """What the message begins with of the error for a retraction that meets no row, then its offset."""
 
 
@@ -96,7 +96,7 @@ def in_vain() -> Iterator[None]:
     try:
         yield
     except SparkQueryError as error:
-        _, found, offset = (error.message or error.what).partition(GONE)
+        _, found, offset = (error.message or error.what).partition(NO_ROW_TO_RETRACT)
         if not found:
             raise
         raise taken_back_in_vain("".join(filter(str.isdigit, offset))) from None
@@ -105,11 +105,11 @@ def in_vain() -> Iterator[None]:
 def standing_text(view: str, columns: Sequence[str], *, op: str, offset: str) -> str:
     """Return the query of the rows that are left of a changelog, each as often as it is there.
 
-    It fails with `GONE` for a row that is taken back and is not there.
+    It fails with `NO_ROW_TO_RETRACT` for a row that is taken back and is not there.
     """
     names = ", ".join(map(quoted, columns))
     op, offset = quoted(op), quoted(offset)
-    missing = f"CAST(raise_error(concat('{GONE}', __odf_gone)) AS BIGINT)"
+    missing = f"CAST(raise_error(concat('{NO_ROW_TO_RETRACT}', __odf_gone)) AS BIGINT)"
     return f"""
 SELECT {names} FROM (
   SELECT {names}, sum(IF({op} IN (0, 3), 1L, -1L)) AS __odf_n,

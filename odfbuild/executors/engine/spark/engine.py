@@ -95,7 +95,11 @@ class SparkEngine:
         return parted(frame, len(sources))
 
     def _ingest(self, request: IngestRequest, *, by_piece: bool = False) -> Frame:
-        from odfbuild.executors.engine.arrow.merging.past import looks_up, near, past_cost
+        from odfbuild.executors.engine.arrow.merging.history import (
+            history_cost,
+            looks_up,
+            narrowed_history,
+        )
         from odfbuild.executors.engine.spark.frames import cost
         from odfbuild.executors.engine.spark.ingest import ingested
 
@@ -103,12 +107,12 @@ class SparkEngine:
         if request.preprocess is not None:
             facts = _facts(request.preprocess, [PREPROCESS_INPUT], [], _OF_INGEST)
         history = request.history if looks_back(request) else ()
-        planned, cut = cost(request.source) + past_cost(history), None
+        planned, cut = cost(request.source) + history_cost(history), None
         if facts is None and size_of(planned, self._limit) is StepSize.BIG and looks_up(request):
             self._sessions.start(planned)
-            cut = near(request, request.source)
+            cut = narrowed_history(request, request.source)
         if cut is not None:
-            request, planned = cut, cost(request.source) + past_cost(cut.history)
+            request, planned = cut, cost(request.source) + history_cost(cut.history)
         size = size_of(planned, self._limit)
         with self._views("merge the source rows", size, planned) as (session, views):
             return ingested(
@@ -117,10 +121,10 @@ class SparkEngine:
             )  # fmt: skip
 
     def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
-        from odfbuild.executors.engine.arrow.merging.past import past_cost
+        from odfbuild.executors.engine.arrow.merging.history import history_cost
         from odfbuild.executors.engine.spark.ingest.history import condensed
 
-        planned = past_cost(request.history)
+        planned = history_cost(request.history)
         size = size_of(planned, self._limit)
         with self._views("condense the history", size, planned) as (session, views):
             return condensed(session, views, request, size, self._sessions.log)

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import FilePart, Frame, opened_file
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
-from odfbuild.executors.engine.arrow.merging.plain import plain_schema
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.session import in_all_digits
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -225,13 +225,13 @@ def gather(
     check_storable(frame)
     if size is StepSize.BIG:
         return _through_files(frame, staging, columns, edit)
-    found = told(frame)
+    found = planned_rows(frame)
     table = _utc(frame.toArrow()) if found is None else found
     edited = edit(iter(table.to_batches() or [_empty(table.schema)]))
     return Frame.of(_nullable(pa.Table.from_batches(edited).select(list(columns))))
 
 
-def told(frame: "DataFrame") -> pa.Table | None:
+def planned_rows(frame: "DataFrame") -> pa.Table | None:
     """Return the rows of a DataFrame over few rows; None if it takes a job to know them."""
     found = local_table(frame)
     return None if found is None else _utc(found)

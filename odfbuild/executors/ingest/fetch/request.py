@@ -7,7 +7,7 @@ variables are blanked in whatever a server or a library says.
 from pathlib import Path
 
 from odfbuild.errors import EngineError
-from odfbuild.texts.redaction import redacted, secret_parts, without
+from odfbuild.texts.redaction import redacted, secret_parts, without_secrets
 from odfbuild.values import dataclass
 
 
@@ -100,7 +100,7 @@ def redact(text: str, request: Request) -> str:
     """
     hidden = {value for _, value in request.headers} | set(request.secrets)
     hidden |= {value.partition(" ")[2] for _, value in request.headers}
-    return without(text, hidden | url_secrets(request.url))
+    return without_secrets(text, hidden | url_secrets(request.url))
 
 
 def unreachable(request: Request, why: str) -> UnreachableError:

@@ -20,9 +20,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.context import Drifted, InputNotes
+from odfbuild.executors.engine.context import ColumnDrift, InputNotes
 from odfbuild.executors.engine.cut_times import times_cut
-from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, SchemaDrift
+from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes, SchemaDrift
 from odfbuild.odf.events import AddPushSource, ReadStep, SetPollingSource
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
@@ -45,7 +45,7 @@ def reader_notes(options: IngestOptions, name: str, staging: Path) -> ReadNotes:
     """Return what to give a reader of one input; its bad rows go into the staging folder."""
     if options.bad_rows is BadRows.REFUSE:
         return ReadNotes()
-    return ReadNotes(Aside(staging / f"aside-{secrets.token_hex(8)}", name, options))
+    return ReadNotes(BadRowFile(staging / f"aside-{secrets.token_hex(8)}", name, options))
 
 
 @contextmanager
@@ -120,16 +120,16 @@ def _signs(drift: SchemaDrift) -> frozenset[str]:
     )
 
 
-def _drifted(drift: SchemaDrift, read: ReadStep, known: frozenset[str]) -> Drifted | None:
+def _drifted(drift: SchemaDrift, read: ReadStep, known: frozenset[str]) -> ColumnDrift | None:
     """Return what is new of a drift, as the schema of the source would have it."""
     line = _odf_line if read.schema is not None else _ddl_line
-    found = Drifted(
+    found = ColumnDrift(
         added=tuple(redacted(line(e)) for e in drift.added if f"+{e.name}" not in known),
         grown=tuple(redacted(line(f)) for f in drift.grown if f"~{f.name} {f.type}" not in known),
         missing=tuple(name for name in drift.missing if f"-{name}" not in known),
         renamed=tuple((redacted(e[0]), e[1]) for e in drift.renamed if ">".join(e) not in known),
     )
-    return found if found != Drifted() else None
+    return found if found != ColumnDrift() else None
 
 
 def _ddl_line(field: pa.Field) -> str:

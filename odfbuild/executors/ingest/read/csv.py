@@ -24,7 +24,7 @@ import pyarrow.csv as arrow_csv
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.read.csv_bad_rows import Diversion
-from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, SchemaDrift, Spool
+from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes, SchemaDrift, Spool
 from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
 from odfbuild.executors.ingest.read.problems import (
     InvalidSourceError,
@@ -310,7 +310,7 @@ def read_csv(
         raise job.explained(error) from None
 
 
-def _diverted(job: "_Job", aside: Aside, staging: Path) -> Frame:
+def _diverted(job: "_Job", aside: BadRowFile, staging: Path) -> Frame:
     """Read the rows that are good, and put the others aside."""
     with closing(Spool(staging)) as spool:
         diversion = Diversion(

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from odfbuild.executors.ingest.read.notes import Aside, Spool
+from odfbuild.executors.ingest.read.notes import BadRowFile, Spool
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, counted
 from odfbuild.executors.ingest.read.text import CsvText, TextRecord, problem_of, records, spans
 from odfbuild.executors.ingest.read.values import without_rows
@@ -51,7 +51,7 @@ class Diversion:
         if held is not None:
             yield self._table(held.without_end(self.end))
 
-    def put(self, aside: Aside) -> None:
+    def put(self, aside: BadRowFile) -> None:
         """Put aside what was left out."""
         groups = self.source.lines()
         first, held = 1, list[bytes]()

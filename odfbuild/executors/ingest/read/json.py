@@ -22,7 +22,7 @@ from odfbuild.executors.ingest.read.json_records import (
     not_an_object,
     sieve,
 )
-from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, drift_of
+from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes, drift_of
 from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
 from odfbuild.executors.ingest.read.problems import (
     TWICE,
@@ -102,7 +102,7 @@ class _DocumentReader:
     document: "_Document"
     schema: pa.Schema
     formats: Formats
-    aside: Aside | None
+    aside: BadRowFile | None
 
     def tables(self, keys: list[str]) -> Iterator[pa.Table]:
         """Yield the rows, some thousand at a time."""
@@ -117,7 +117,7 @@ class _DocumentReader:
             document = self.document
             raise rejected.at_lines(document.name, lambda r: document.line(items[r][0])) from None
 
-    def _sifted(self, items: Sequence[_Item], aside: Aside) -> pa.Table:
+    def _sifted(self, items: Sequence[_Item], aside: BadRowFile) -> pa.Table:
         bad = {
             row: [not_an_object(value)]
             for row, (_, value) in enumerate(items)

@@ -22,7 +22,7 @@ from odfbuild.executors.ingest.read.json_records import (
     not_an_object,
     sieve,
 )
-from odfbuild.executors.ingest.read.notes import Aside, ReadNotes, drift_of
+from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes, drift_of
 from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, Rejected, refusal
 from odfbuild.executors.ingest.read.text import BLOCK, check_encoding, utf8_blocks
@@ -109,7 +109,7 @@ class _NdJsonReader:
     """Reads the pieces of one file in turn."""
 
     def __init__(
-        self, source: _LineSource, schema: pa.Schema, formats: Formats, aside: Aside | None
+        self, source: _LineSource, schema: pa.Schema, formats: Formats, aside: BadRowFile | None
     ) -> None:
         self._source = source
         self._aside = aside

@@ -29,7 +29,7 @@ _WHY: Final = "bad rows are put aside, up to the limits of `max_bad_rows`"
 _FIX: Final = "correct the file or `read`, or raise `max_bad_rows` in the defaults of odfbuild.yaml"
 
 
-class Aside:
+class BadRowFile:
     """The rows of one file that cannot be read, on their way into a side file.
 
     Rows come in the order of the file.  `rows` counts them.
@@ -151,13 +151,13 @@ class ReadNotes:
     With `by_name`, columns bind by their names alone, whichever are on one side only.
     """
 
-    aside: Aside | None = None
+    aside: BadRowFile | None = None
     by_name: bool = False
     drift: SchemaDrift = field(default_factory=SchemaDrift)
     fine_times: FineTimes = field(default_factory=FineTimes)
 
 
-class Drifting:
+class DriftCollector:
     """Collects from records what the schema has no place for, but for the names to leave."""
 
     def __init__(self, schema: pa.Schema, leave: Collection[str] = ()) -> None:
@@ -193,7 +193,7 @@ class Drifting:
 
 def drift_of(records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> SchemaDrift:
     """Return what some records have that the schema lacks."""
-    drifting = Drifting(schema)
+    drifting = DriftCollector(schema)
     drifting.see(records)
     return drifting.drift
 

@@ -16,7 +16,7 @@ from odfbuild.executors.runs.openlineage.model import (
     Job,
     LineageDataset,
     Moment,
-    Named,
+    NamespacedName,
     Run,
     run_event,
 )
@@ -25,7 +25,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Ingest, Move, Pull, Step, Transform
 from odfbuild.project.config.openlineage import endpoint_of
 from odfbuild.project.opened import Opened
-from odfbuild.texts.redaction import without
+from odfbuild.texts.redaction import without_secrets
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -88,12 +88,12 @@ class LineageListener:
         self._guard = threading.Lock()
         self._started: dict[str, tuple[Step, _Started]] = {}
         self._failed = False
-        self._job = Job(named=Named(namespace, "apply"), kind="APPLY")
+        self._job = Job(named=NamespacedName(namespace, "apply"), kind="APPLY")
         self._run = Run(new_id(), self._job.named)
         self._send(run_event(self._moment(EventType.START), self._run, self._job))
 
     def started(self, step: Step) -> None:
-        job = Job(named=Named(self._namespace, step.id), kind=_KINDS[type(step.work)])
+        job = Job(named=NamespacedName(self._namespace, step.id), kind=_KINDS[type(step.work)])
         before = None
         with suppress(OdfBuildError, OSError):
             before = self._subjects.head(step)
@@ -145,7 +145,7 @@ class LineageListener:
             secrets = self._subjects.secrets(step, self._env)
         except (OdfBuildError, OSError):
             return type(error).__name__
-        return without(said, secrets)
+        return without_secrets(said, secrets)
 
     def _tell(self, moment: Moment, step: Step, begun: _Started) -> None:
         """Send an event of a step with all that is known of it."""

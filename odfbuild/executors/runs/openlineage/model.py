@@ -44,7 +44,7 @@ class EventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamespacedName:
     """What jobs and datasets go by: a name in a namespace."""
 
     namespace: str
@@ -55,7 +55,7 @@ class Named:
 class Job:
     """A job: `kind` is a word for what it does, `query` the SQL that it runs."""
 
-    named: Named
+    named: NamespacedName
     kind: str
     query: str | None = None
 
@@ -65,14 +65,14 @@ class Run:
     """A run by its id, of a job."""
 
     id: UUID
-    job: Named
+    job: NamespacedName
 
 
 @dataclass(frozen=True, slots=True)
 class LineageColumn:
     """A column of a dataset."""
 
-    dataset: Named
+    dataset: NamespacedName
     column: str
 
 
@@ -101,7 +101,7 @@ class LineageDataset:
     `columns` those of the data, `made` what they are made of, `written` what the run added.
     """
 
-    named: Named
+    named: NamespacedName
     source: str | None = None
     block: Multihash | None = None
     columns: tuple[DataField, ...] | None = None
@@ -140,7 +140,7 @@ def run_event(
     }
 
 
-def _named(of: Named) -> Json:
+def _named(of: NamespacedName) -> Json:
     return {"namespace": of.namespace, "name": of.name}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol
 from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.project.config.openlineage import Endpoint
 from odfbuild.project.files.checkout import refuse_links
-from odfbuild.texts.redaction import without
+from odfbuild.texts.redaction import without_secrets
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ServerSink:
         where = printable(self._endpoint.url).partition("?")[0]
         what = f"{posted.lost:,} of {posted.documents:,} events were not taken by {where}"
         secrets = [self._endpoint.token or "", *user_of(self._endpoint.url).split(":")]
-        return _lost(what, without(posted.why or "", secrets))
+        return _lost(what, without_secrets(posted.why or "", secrets))
 
 
 def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:

@@ -10,7 +10,7 @@ from odfbuild.executors.runs.openlineage.model import (
     LineageColumn,
     LineageDataset,
     LineageField,
-    Named,
+    NamespacedName,
     WrittenAmount,
 )
 from odfbuild.lineage.ids import node_id
@@ -36,7 +36,7 @@ from odfbuild.planner.evolution.columns.derive import data_schema
 from odfbuild.planner.plan import Append, Ingest, Step, Transform
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.workspace import Workspace
-from odfbuild.texts.redaction import without
+from odfbuild.texts.redaction import without_secrets
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns.output import ColumnRef as Used
@@ -86,7 +86,7 @@ class Subjects:
         dataset = self._workspace.open(step.target)
         state = None if dataset is None else dataset.state()
         if dataset is None or state is None:
-            return LineageDataset(named=Named(self._namespace, str(step.target)))
+            return LineageDataset(named=NamespacedName(self._namespace, str(step.target)))
         works = ended and isinstance(step.work, Ingest | Transform)
         return LineageDataset(
             named=self._named(dataset.id, step.target),
@@ -113,7 +113,7 @@ class Subjects:
             events += (state.polling, *state.push.values())
         secrets = secrets_of(events, env)
         queries = [text.partition("?")[2] for _, text in texts_of(events) if "://" in text]
-        return (*secrets, *queries, *(without(each, secrets) for each in queries))
+        return (*secrets, *queries, *(without_secrets(each, secrets) for each in queries))
 
     def _state(self, alias: DatasetAlias) -> ChainState | None:
         dataset = self._workspace.open(alias)
@@ -134,9 +134,9 @@ class Subjects:
         refs = ((input_name(each), each.dataset_ref) for each in transform.inputs)
         return {name: ref for name, ref in refs if isinstance(ref, DatasetId)}
 
-    def _named(self, id: DatasetId, known: DatasetAlias | None = None) -> Named:
+    def _named(self, id: DatasetId, known: DatasetAlias | None = None) -> NamespacedName:
         alias = known or self._alias(id)
-        return Named(self._homes.get(node_id(id), self._namespace), str(alias or id))
+        return NamespacedName(self._homes.get(node_id(id), self._namespace), str(alias or id))
 
     def _alias(self, id: DatasetId) -> DatasetAlias | None:
         if id not in self._names:
@@ -174,26 +174,30 @@ def source_of(fetch: FetchStep, namespace: str) -> LineageDataset:
     from odfbuild.executors.ingest.fetch.request import printable
 
     if is_opaque(fetch):
-        return LineageDataset(named=Named("unknown", str(fetch.tag)))
+        return LineageDataset(named=NamespacedName("unknown", str(fetch.tag)))
     match fetch:
         case FetchStepUrl():
             url = printable(fetch.url.strip()).partition("?")[0].partition("#")[0]
             return _place(url)
         case FetchStepFilesGlob():
             known = fetch.path.startswith("/")
-            named = Named("file", fetch.path) if known else Named(namespace, f"file:{fetch.path}")
+            named = (
+                NamespacedName("file", fetch.path)
+                if known
+                else NamespacedName(namespace, f"file:{fetch.path}")
+            )
             return LineageDataset(named=named, source=f"file:{_quoted(fetch.path)}")
         case FetchStepContainer():
-            return LineageDataset(named=Named("container", fetch.image))
+            return LineageDataset(named=NamespacedName("container", fetch.image))
         case FetchStepMqtt():
             topics = ", ".join(each.path for each in fetch.topics)
             server = f"mqtt://{fetch.host}:{fetch.port}"
-            return LineageDataset(named=Named(server, topics), source=_quoted(server))
+            return LineageDataset(named=NamespacedName(server, topics), source=_quoted(server))
         case FetchStepEthereumLogs():
-            return LineageDataset(named=Named("ethereum", str(fetch.chain_id or "")))
+            return LineageDataset(named=NamespacedName("ethereum", str(fetch.chain_id or "")))
 
 
-def _refs(of: "Iterable[Used]", named: Mapping[str, Named]) -> tuple[LineageColumn, ...]:
+def _refs(of: "Iterable[Used]", named: Mapping[str, NamespacedName]) -> tuple[LineageColumn, ...]:
     found = sorted((each.input, each.column) for each in of if each.input in named)
     return tuple(LineageColumn(named[name], column) for name, column in found)
 
@@ -203,11 +207,11 @@ def _place(url: str) -> LineageDataset:
     if parts is None or not parts.scheme or not parts.netloc:
         if url.lower().startswith("file:"):
             return LineageDataset(
-                named=Named("file", url.removeprefix("file://")), source=_quoted(url)
+                named=NamespacedName("file", url.removeprefix("file://")), source=_quoted(url)
             )
-        return LineageDataset(named=Named("url", url))
+        return LineageDataset(named=NamespacedName("url", url))
     server = f"{parts.scheme}://{parts.netloc}"
-    return LineageDataset(named=Named(server, parts.path or "/"), source=_quoted(url))
+    return LineageDataset(named=NamespacedName(server, parts.path or "/"), source=_quoted(url))
 
 
 def _quoted(url: str) -> str:

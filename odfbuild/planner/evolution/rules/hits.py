@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.rules.rule import Rule
-from odfbuild.planner.plan.changes import ChangeClass, Hit, Judged
+from odfbuild.planner.plan.changes import ChangeClass, Hit, Judgement
 from odfbuild.planner.plan.policy import Severity
 
 
@@ -33,7 +33,7 @@ def hit(
         column=column,
         change=rule.change,
         severity=rule.severity if severity is None else severity,
-        judged=Judged.PASSED,
+        judged=Judgement.PASSED,
         message=message,
         why=rule.explanation if why is None else why,
         ways=(*(way.format_map(names) for way in rule.ways), *_accept(rule, dataset, column)),

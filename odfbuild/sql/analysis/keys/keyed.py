@@ -73,12 +73,12 @@ class QueryPart:
     windows: Mapping[Call, Token] = field(default_factory=dict)
 
 
-def whole(because: str) -> QueryPart:
+def computed_in_full(because: str) -> QueryPart:
     """Return a part that must be computed in full."""
     return QueryPart(name="whole", because=because, keys=None)
 
 
-def shared(
+def shared_keys(
     left: QueryPart,
     right: QueryPart,
     pairs: Sequence[tuple[Token, Token]],
@@ -323,9 +323,11 @@ class QueryParts(ColumnIdentities):
         """Return what a query is."""
         self._left -= 1
         if isinstance(query, Unknown) or self._left < 0:
-            return whole("this form of statement" if self._left >= 0 else "the size of the query")
+            return computed_in_full(
+                "this form of statement" if self._left >= 0 else "the size of the query"
+            )
         if query.recursive:
-            return whole("WITH RECURSIVE")
+            return computed_in_full("WITH RECURSIVE")
         before = self.tables
         for part in query.with_:
             table = _NamedQuery(part.query, self.tables, part.columns)
@@ -339,12 +341,12 @@ class QueryParts(ColumnIdentities):
 
     def _select(self, select: Select) -> QueryPart:
         if select.source is None:
-            return whole("SELECT without FROM")
+            return computed_in_full("SELECT without FROM")
         part = self._from(select.source)
         if part.name == "whole":
             return part
         if (clause := refusal(select)) is not None:
-            return whole(clause)
+            return computed_in_full(clause)
         part = replace(part, aliases=frozenset(_aliases(select)), windows={})
         part = self._grouped(select, part)
         part = self._windowed(select, part)
@@ -361,9 +363,9 @@ class QueryParts(ColumnIdentities):
         exprs = [*(output.value for output in select.outputs), *some(select.having)]
         if group is None:
             plain = any(is_aggregate(e) for expr in exprs for e in walk(expr))
-            return whole("an aggregate without GROUP BY") if plain else part
+            return computed_in_full("an aggregate without GROUP BY") if plain else part
         if group.sets:
-            return whole("ROLLUP, CUBE or GROUPING SETS")
+            return computed_in_full("ROLLUP, CUBE or GROUPING SETS")
         keys = keys_of(group, select)
         tokens = {each: self.token(each, part) for each in keys}
         windows = {e: t for e, t in tokens.items() if isinstance(e, Call) and e.name in WINDOWED}
@@ -396,7 +398,7 @@ class QueryParts(ColumnIdentities):
         for over in overs:
             partition = partition_of(over, named)
             if not partition:
-                return whole("a window function without PARTITION BY")
+                return computed_in_full("a window function without PARTITION BY")
             keys = frozenset(self.token(each, part) for each in partition)
             part = self._by(part, keys, "a window function (OVER)")
         return part
@@ -417,7 +419,7 @@ class QueryParts(ColumnIdentities):
         common = self.roots(part.keys or ()) & self.roots(keys)
         if common:
             return replace(part, name="keyed", because=clause, keys=common, group=None)
-        return whole(f"{clause} over {part.because} by another key{self.doubt}")
+        return computed_in_full(f"{clause} over {part.because} by another key{self.doubt}")
 
     # FROM
 
@@ -428,7 +430,7 @@ class QueryParts(ColumnIdentities):
         for view in source.views:
             clause = obstacle([view.call], GENERATORS)
             if part.name != "whole":
-                part = self._generated(part, view) if clause is None else whole(clause)
+                part = self._generated(part, view) if clause is None else computed_in_full(clause)
         return part
 
     def _generated(self, part: QueryPart, view: RowGenerator) -> QueryPart:
@@ -438,21 +440,21 @@ class QueryParts(ColumnIdentities):
     def _source(self, source: Source) -> QueryPart:
         match source:
             case NamedTable(versioned=True):
-                return whole("FOR SYSTEM_TIME AS OF")
+                return computed_in_full("FOR SYSTEM_TIME AS OF")
             case NamedTable():
                 return self._table(source)
             case Derived(lateral=True):
-                return whole("LATERAL")
+                return computed_in_full("LATERAL")
             case Derived(query=From() as inner):
                 part = self._from(inner)
                 return part if source.alias is None else self._renamed(part, source)
             case Derived(query=query) if not isinstance(query, From):
                 return self._renamed(self.query(query), source)
             case RowGenerator():
-                return whole("a table function")
+                return computed_in_full("a table function")
             case OpaqueRelation(why=why):
-                return whole(why)
-        return whole("this form of statement")
+                return computed_in_full(why)
+        return computed_in_full("this form of statement")
 
     def _renamed(self, part: QueryPart, source: NamedTable | Derived) -> QueryPart:
         name = source.alias
@@ -484,9 +486,9 @@ class QueryParts(ColumnIdentities):
             return right
         clause = obstacle(some(join.on))
         if clause is not None:
-            return whole(clause)
+            return computed_in_full(clause)
         if join.natural:
-            return whole("NATURAL JOIN")
+            return computed_in_full("NATURAL JOIN")
         pairs = self._pairs(left, right, join)
         part = self._paired(left, right, pairs, join)
         return replace(part, rows=_joined_rows(left.rows, right.rows, join))
@@ -496,7 +498,7 @@ class QueryParts(ColumnIdentities):
         assert isinstance(join.source, RowGenerator)  # noqa: S101 - the caller looked
         clause = obstacle([join.source.call], GENERATORS)
         if join.kind not in {"inner", "cross"} or clause is not None:
-            return whole(clause or "LATERAL")
+            return computed_in_full(clause or "LATERAL")
         return self._generated(left, join.source)
 
     def _as_of(self, left: QueryPart, table: NamedTable, join: Join) -> QueryPart:
@@ -505,11 +507,11 @@ class QueryParts(ColumnIdentities):
         clause = "FOR SYSTEM_TIME AS OF"
         key = {right.rows.token((name,)) for name in self.versions.get(table.name, ())}
         found = [(a, b) for a, b in self._pairs(left, right, join) if b in key]
-        pairs = shared(left, right, found, self.root)
+        pairs = shared_keys(left, right, found, self.root)
         if right.name == "whole" or table.time is None or not found:
-            return whole(clause if right.name != "whole" else right.because or clause)
+            return computed_in_full(clause if right.name != "whole" else right.because or clause)
         if not pairs:
-            return whole(f"{clause} with {left.because or right.because} by another key")
+            return computed_in_full(f"{clause} with {left.because or right.because} by another key")
         self.asked.update(self.versions.get(table.name, ()))
         self.timed.append(self.known(table.time, left))
         self._joined(pairs, join)
@@ -553,13 +555,13 @@ class QueryParts(ColumnIdentities):
         inner = join.kind in {"inner", "cross"}
         clause = "JOIN" if inner else f"{join.kind.upper()} JOIN"
         if not inner and not pairs:
-            return whole(f"{clause} without an equality of columns{self.doubt}")
-        found = shared(left, right, pairs, self.root)
+            return computed_in_full(f"{clause} without an equality of columns{self.doubt}")
+        found = shared_keys(left, right, pairs, self.root)
         mine, theirs = frozenset(a for a, _ in found), frozenset(b for _, b in found)
         rank = max(left.name, right.name, key=["linear", "join", "keyed"].index)
         if not found and (rank == "keyed" or not inner):
             other = left.because or right.because
-            return whole(f"{clause} with {other} by another key{self.doubt}")
+            return computed_in_full(f"{clause} with {other} by another key{self.doubt}")
         self._joined(pairs, join)
         if inner:
             name = "keyed" if rank == "keyed" else "join"
@@ -580,16 +582,16 @@ class QueryParts(ColumnIdentities):
 
     def _set(self, query: SetQuery) -> QueryPart:
         if query.kind != "union" or query.foreign:
-            return whole(query.kind.upper())
+            return computed_in_full(query.kind.upper())
         if query.order or query.limited:
-            return whole("LIMIT" if query.limited else "ORDER BY")
+            return computed_in_full("LIMIT" if query.limited else "ORDER BY")
         left, right = self.query(query.left), self.query(query.right)
         for part in (left, right):
             if part.name == "whole":
                 return part
         keyed = next((part for part in (left, right) if part.name == "keyed"), None)
         if keyed is not None:
-            return whole(f"UNION over {keyed.because}")
+            return computed_in_full(f"UNION over {keyed.because}")
         joined = "join" in {left.name, right.name}
         rows = RelationColumns(
             [each._replace(token=None) for each in left.rows.columns],
@@ -600,7 +602,7 @@ class QueryParts(ColumnIdentities):
         if not query.distinct:
             return replace(both, keys=None) if joined else both
         if joined:
-            return whole("UNION without ALL over JOIN")
+            return computed_in_full("UNION without ALL over JOIN")
         return replace(both, name="keyed", because="UNION without ALL", keys=None)
 
 

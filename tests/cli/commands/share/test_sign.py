@@ -7,7 +7,7 @@ import pytest
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.repositories.signatures.attestation import Standing
+from odfbuild.repositories.signatures.attestation import SignerRole
 from odfbuild.repositories.signatures.delegation import Withdrawals
 from odfbuild.repositories.signatures.signing import read_attestation
 from odfbuild.state.chain.attestations import DELEGATIONS
@@ -44,7 +44,7 @@ def drop_key(at: Within, name: str = "src") -> bytes:
     return data
 
 
-def standing(at: Within, name: str = "src") -> Standing | None:
+def standing(at: Within, name: str = "src") -> SignerRole | None:
     dataset = dataset_of(at, name)
     head = dataset.head()
     found = None if head is None else read_attestation(dataset, head)
@@ -55,7 +55,7 @@ def standing(at: Within, name: str = "src") -> Standing | None:
 def test_a_head_is_signed_by_the_key_of_its_dataset(here: Within) -> None:
     dataset = dataset_of(here)
     assert here.done("sign", "src") == f"src  {dataset.head()}  signed by {dataset.id}\n"
-    assert standing(here) is Standing.OWNER
+    assert standing(here) is SignerRole.OWNER
     verified = here.done("verify", "--signatures", "src")
     assert ", signed by its own key 2" in verified
 
@@ -117,14 +117,14 @@ def test_a_working_key_signs_while_the_key_of_the_dataset_is_elsewhere(here: Wit
     assert working in given
     own = drop_key(here)
     assert here.done("sign", "src").endswith(f"signed by {working}\n")
-    assert standing(here) is Standing.DELEGATE
+    assert standing(here) is SignerRole.DELEGATE
     assert "signed by a delegated key" in here.done("verify", "--signatures", "src")
     path = here.folder / ".odfbuild" / "keys" / f"{dataset_of(here).id.multibase}.pem"
     path.write_bytes(own)
     path.chmod(0o600)
     taken = json.loads(here.done("delegate", "src", "--withdraw", working, "-o", "json"))
     assert (taken["delegations"], taken["withdrawn"]) == ([], [working])
-    assert standing(here) is Standing.OWNER, "the head is signed anew"
+    assert standing(here) is SignerRole.OWNER, "the head is signed anew"
     here.done("verify", "--signatures", "src")
 
 
@@ -194,7 +194,7 @@ def test_a_working_key_can_be_sealed_and_signs_with_its_passphrase(
     here.done("delegate", "src", "--to", working)
     drop_key(here)
     here.done("sign", "src")
-    assert standing(here) is Standing.DELEGATE
+    assert standing(here) is SignerRole.DELEGATE
     monkeypatch.setenv("ODFBUILD_KEY_PASSPHRASE", "something else")
     err = failed(here, 1, "sign", "src")
     assert "does not open the key" in err

@@ -16,7 +16,7 @@ from odfbuild.odf.events import TransformSql
 from odfbuild.sql.query import Query
 from tests.rule.histories import history
 from tests.rule.inputs import SYSTEM
-from tests.rule.played import VOCAB, Log, Played, played
+from tests.rule.steps import VOCAB, Log, Played, played
 from tests.support.effort import examples
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.sql.argument_types import TAKEN
+from odfbuild.sql.argument_types import ACCEPTED
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.text.steps import QueryStep
 from tests.sql.spark_types import CONSTANTS, OPERATORS, VIEW, Analyser
@@ -40,8 +40,8 @@ _MORE = (
     "transform({}, x -> x + {})",
 )
 _FORMS = (
-    *(OPERATORS[name] for name, _ in TAKEN if name in OPERATORS),
-    *(f"{name}({', '.join(['{}'] * n)})" for name, n in TAKEN if name not in OPERATORS),
+    *(OPERATORS[name] for name, _ in ACCEPTED if name in OPERATORS),
+    *(f"{name}({', '.join(['{}'] * n)})" for name, n in ACCEPTED if name not in OPERATORS),
     *_MORE * 4,
 )
 _LEAVES = (*COLUMNS, *(each for of in CONSTANTS.values() for each in of), "null")

@@ -18,7 +18,7 @@ from odfbuild.executors.ingest.read import csv as csv_reader
 from odfbuild.executors.ingest.read import json as json_reader
 from odfbuild.executors.ingest.read import ndjson, read
 from odfbuild.executors.ingest.read.geo import geojson
-from odfbuild.executors.ingest.read.notes import Aside, ReadNotes
+from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import (
     ReadStep,
@@ -46,7 +46,7 @@ def diverted(
     with tempfile.TemporaryDirectory() as folder:
         path, side = Path(folder) / "in.bin", Path(folder) / "side"
         path.write_bytes(data.encode() if isinstance(data, str) else data)
-        aside = Aside(side, "in", options)
+        aside = BadRowFile(side, "in", options)
         found = read(step, path, staging=Path(folder), name="in", notes=ReadNotes(aside))
         assert found is not None
         rows = [tuple(row.values()) for batch in found.batches() for row in batch.to_pylist()]

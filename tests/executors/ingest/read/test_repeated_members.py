@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.executors.ingest.read import read
-from odfbuild.executors.ingest.read.notes import Aside, ReadNotes
+from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import (
     ReadStep,
@@ -110,7 +110,7 @@ def test_such_records_are_bad_rows(records: list[Pairs]) -> None:
         with TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "in").write_text(data, encoding="utf-8")
-            aside = Aside(folder / "aside", "in", IngestOptions())
+            aside = BadRowFile(folder / "aside", "in", IngestOptions())
             if not good:
                 with pytest.raises(InvalidSourceError):
                     read(step, folder / "in", staging=folder, name="in", notes=ReadNotes(aside))

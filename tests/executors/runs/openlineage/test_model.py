@@ -15,7 +15,7 @@ from odfbuild.executors.runs.openlineage.model import (
     LineageDataset,
     LineageField,
     Moment,
-    Named,
+    NamespacedName,
     Run,
     WrittenAmount,
     run_event,
@@ -34,13 +34,15 @@ from tests.support.openlineage import check_event, facets_of
 
 NOW = Timestamp.parse("2024-05-06T07:08:09.123Z")
 HEAD = Multihash.parse("f1620" + "ab" * 32)
-APPLY = Run(UUID(int=1), Named("odf://shop/dev", "apply"))
-JOB = Job(named=Named("odf://shop/dev", "transform:out"), kind="TRANSFORM", query="select 1")
+APPLY = Run(UUID(int=1), NamespacedName("odf://shop/dev", "apply"))
+JOB = Job(
+    named=NamespacedName("odf://shop/dev", "transform:out"), kind="TRANSFORM", query="select 1"
+)
 STEP = Run(UUID(int=2), JOB.named)
-ORDERS, OUT = Named("odf://shop/dev", "orders"), Named("elsewhere", "out")
+ORDERS, OUT = NamespacedName("odf://shop/dev", "orders"), NamespacedName("elsewhere", "out")
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-named = st.builds(Named, words, words)
+named = st.builds(NamespacedName, words, words)
 refs = st.builds(LineageColumn, named, words)
 fields = st.builds(DataField, words, st.just(DataTypeOption(DataTypeInt64())))
 subjects = st.builds(

@@ -12,7 +12,7 @@ from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
 
 FAULT = 8  # op codes from here on mark rows that must not be there
 NO_KEY, TWICE, NO_OPERATION, NO_TIME = 8, 9, 10, 11
-ASKED = "__odf_asked"  # the operation that the source gave, beside the rows of the result
+REQUESTED_OP = "__odf_asked"  # the operation that the source gave, beside the rows of the result
 LEFT_OUT = -1  # the op of a row whose key is recorded, where such rows are wanted
 
 _WHY_KEY = {
@@ -22,7 +22,7 @@ _WHY_KEY = {
 }
 
 
-def checked(
+def valid_rows(
     batches: Iterator[pa.RecordBatch], strategy: MergeStrategy, vocab: DatasetVocabulary
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows; raises MergeInputError for the first that must not be there."""
@@ -32,12 +32,12 @@ def checked(
         if highest is not None and highest >= FAULT:
             at = pc.index(pc.greater_equal(batch.column(op), FAULT), True).as_py()
             row = batch.slice(at, 1).to_pylist()[0]
-            code, asked = row.pop(op), row.pop(ASKED, None)
+            code, asked = row.pop(op), row.pop(REQUESTED_OP, None)
             raise _error(row, strategy, code, vocab, asked)
         yield batch
 
 
-def taken(
+def ledger_rows(
     batches: Iterator[pa.RecordBatch], op: str, lost: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that a Ledger takes, and put the others to those lost."""

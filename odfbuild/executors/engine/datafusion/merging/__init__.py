@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame, Repeated
-from odfbuild.executors.engine.arrow.merging.faults import ASKED, checked, taken
-from odfbuild.executors.engine.arrow.merging.past import (
+from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, ledger_rows, valid_rows
+from odfbuild.executors.engine.arrow.merging.history import (
     condensed_columns,
+    history_cost,
     looks_up,
-    near,
-    past_cost,
+    narrowed_history,
 )
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE, joined, parted
-from odfbuild.executors.engine.arrow.merging.plain import as_declared, plain_schema, type_text
+from odfbuild.executors.engine.arrow.merging.plain_types import as_declared, plain_schema, type_text
 from odfbuild.executors.engine.arrow.merging.rules import (
     check_columns,
     check_names,
@@ -28,14 +28,14 @@ from odfbuild.executors.engine.arrow.merging.rules import (
     reads_operations,
     result_columns,
 )
+from odfbuild.executors.engine.datafusion.merging.inputs import MergeInputs, Source
 from odfbuild.executors.engine.datafusion.merging.relations import MEMORY, Relations, in_types
-from odfbuild.executors.engine.datafusion.merging.sides import Sides, Source
 from odfbuild.executors.engine.datafusion.merging.statements import (
     condensed_text,
     merge_text,
     repeated_text,
 )
-from odfbuild.executors.engine.datafusion.spool import HELD, write
+from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, write
 from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 from odfbuild.odf.events import MergeStrategyLedger
@@ -57,7 +57,7 @@ class ArrowMerger:
     memory and not in files.
     """
 
-    def __init__(self, *, memory: int = MEMORY, held: int = HELD) -> None:
+    def __init__(self, *, memory: int = MEMORY, held: int = BYTES_IN_MEMORY) -> None:
         self._memory, self._held = memory, held
         self._cancelled = threading.Event()
 
@@ -80,7 +80,7 @@ class ArrowMerger:
         plain = plain_schema(schema)
         request.into.mkdir()
         relations = self._relations(request.into)
-        sides = Sides(request.merge, request.vocab, relations, plain, plain)
+        sides = MergeInputs(request.merge, request.vocab, relations, plain, plain)
         sides.add_history(request.history)
         rows = relations.batches(condensed_text(sides.merge(names)), plain)
         path = request.into / "rows.parquet"
@@ -117,7 +117,7 @@ class ArrowMerger:
             None if old is None else {f.name: type_text(f.type) for f in old},
             None if operation is None else type_text(operation),
         )
-        sides = Sides(strategy, vocab, relations, source.schema, old, source.fine)
+        sides = MergeInputs(strategy, vocab, relations, source.schema, old, source.fine)
         sides.add_source(source.batches())
         if old is not None:
             sides.add_history(request.history)
@@ -125,7 +125,7 @@ class ArrowMerger:
         declared = as_declared(merged, request.source.schema, first=request.in_force is None)
         return replace(declared, repeated=merged.repeated, left_out=merged.left_out)
 
-    def _merged(self, request: IngestRequest, sides: Sides, *, by_piece: bool) -> Frame:
+    def _merged(self, request: IngestRequest, sides: MergeInputs, *, by_piece: bool) -> Frame:
         strategy, vocab, op = request.merge, request.vocab, request.vocab.operation_type_column
         is_ledger = isinstance(strategy, MergeStrategyLedger)
         names = result_columns(
@@ -136,12 +136,12 @@ class ArrowMerger:
             schema = schema.append(pa.field(PIECE, pa.int32()))
         given = schema
         if reads_operations(strategy):
-            given = schema.append(pa.field(ASKED, sides.operation or pa.int64()))
+            given = schema.append(pa.field(REQUESTED_OP, sides.operation or pa.int64()))
         marks = is_ledger and sides.old is not None and self._marks(request)
         text = merge_text(sides.merge(names, by_piece=by_piece, marks=marks))
         lost: list[pa.RecordBatch] = []
-        rows = checked(sides.relations.batches(text, given), strategy, vocab)
-        rows = taken((each.select(schema.names) for each in rows), op, lost)
+        rows = valid_rows(sides.relations.batches(text, given), strategy, vocab)
+        rows = ledger_rows((each.select(schema.names) for each in rows), op, lost)
         frame = sides.relations.collected(rows, schema)
         if is_ledger and frame.parts:
             frame = replace(frame, repeated=self._repeated(request, frame))
@@ -155,7 +155,7 @@ class ArrowMerger:
         key = key_of(request.merge)
         rows = merged.select(key)
         relations = self._relations(request.staging)
-        sides = Sides(request.merge, request.vocab, relations, rows.schema)
+        sides = MergeInputs(request.merge, request.vocab, relations, rows.schema)
         sides.add_source(rows.batches())
         schema = pa.schema([("keys", pa.int64()), ("rows", pa.int64()), *rows.schema])
         found = relations.batches(repeated_text(sides.merge(key)), schema)
@@ -170,9 +170,9 @@ class ArrowMerger:
 
     def _near(self, request: IngestRequest) -> IngestRequest:
         """Return the request with a history cut down to what its rows may touch, if it is long."""
-        if not looks_up(request) or past_cost(request.history) <= self._held:
+        if not looks_up(request) or history_cost(request.history) <= self._held:
             return request
-        return near(request, request.source) or request
+        return narrowed_history(request, request.source) or request
 
     def _relations(self, staging: Path) -> Relations:
         self._go_on()

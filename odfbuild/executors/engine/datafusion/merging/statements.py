@@ -20,11 +20,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from odfbuild.executors.engine.arrow.merging.faults import (
-    ASKED,
     LEFT_OUT,
     NO_KEY,
     NO_OPERATION,
     NO_TIME,
+    REQUESTED_OP,
     TWICE,
 )
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
@@ -180,7 +180,7 @@ _UPSERT: Final = f"""
   WHEN {_SIDE} = 1 AND __odf_wrong THEN {NO_OPERATION}
   WHEN {_SIDE} = 0 AND __odf_after IS NULL THEN NULL
   WHEN {_SIDE} = 0 AND __odf_next_asked = 1 THEN 1
-  WHEN {_SIDE} = 1 AND {ASKED} = 1 THEN NULL"""
+  WHEN {_SIDE} = 1 AND {REQUESTED_OP} = 1 THEN NULL"""
 
 
 def _paired(merge: Merge, new: str, cases: str, asked: str | None = None) -> str:
@@ -232,11 +232,11 @@ def _upserted(merge: Merge) -> str:
     is_wrong = _is_wrong(merge.op) if merge.has_operation else "false"
     later = f"lead({quoted(POSITION)}) OVER {merge.window(quoted(POSITION))}"
     last = (
-        f"(SELECT * FROM (SELECT *, {asked} AS {ASKED}, {is_wrong} AS __odf_wrong, "
+        f"(SELECT * FROM (SELECT *, {asked} AS {REQUESTED_OP}, {is_wrong} AS __odf_wrong, "
         f"{later} AS __odf_later FROM new) "
         f"WHERE __odf_later IS NULL OR (__odf_wrong AND NOT {merge.without_key}))"
     )
-    return _paired(merge, last, _UPSERT.format(without_key=merge.without_key), ASKED)
+    return _paired(merge, last, _UPSERT.format(without_key=merge.without_key), REQUESTED_OP)
 
 
 def _changelog(merge: Merge) -> str:
@@ -248,7 +248,7 @@ SELECT CASE
     WHEN {_is_wrong(merge.op)} THEN {NO_OPERATION}
     WHEN {is_timeless} THEN {NO_TIME}
     ELSE CAST({merge.op} AS INT)
-  END AS {merge.op}, {columns}, {merge.op} AS {ASKED}
+  END AS {merge.op}, {columns}, {merge.op} AS {REQUESTED_OP}
 FROM {_timed(merge)} ORDER BY {merge.by_key(quoted(POSITION))}"""
 
 

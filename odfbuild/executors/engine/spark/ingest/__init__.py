@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame, Repeated
-from odfbuild.executors.engine.arrow.merging.faults import ASKED, FAULT, checked, taken
-from odfbuild.executors.engine.arrow.merging.past import looks_up, near
+from odfbuild.executors.engine.arrow.merging.faults import (
+    FAULT,
+    REQUESTED_OP,
+    ledger_rows,
+    valid_rows,
+)
+from odfbuild.executors.engine.arrow.merging.history import looks_up, narrowed_history
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
-from odfbuild.executors.engine.arrow.merging.plain import as_declared
+from odfbuild.executors.engine.arrow.merging.plain_types import as_declared
 from odfbuild.executors.engine.arrow.merging.rules import (
     check_known,
     check_names,
@@ -107,7 +112,7 @@ def ingested(
         with spark_errors("merge the source rows", sent_steps(facts, by_piece=by_piece), log):
             new, rows = stored_once(new, request.staging)
         offered = None if by_piece else rows
-        if (cut := near(request, rows)) is not None:
+        if (cut := narrowed_history(request, rows)) is not None:
             work = replace(work, request=cut, is_near=True)
     views.add(_NEW, new)
     merging = replace(_merging(work, new), is_fine=is_fine)
@@ -155,14 +160,16 @@ def _merged(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) ->
     with spark_errors("merge the source rows", log=work.log):
         rows = built(work.session, merge_text(merging, _NEW, _OLD))
     lost: list[pa.RecordBatch] = []
-    names = [name for name in rows.columns if name != ASKED]
+    names = [name for name in rows.columns if name != REQUESTED_OP]
     with spark_errors("merge the source rows", sent, work.log):
         frame = gather_checked(
             rows,
             work.size,
             request.staging,
             names,
-            lambda batches: taken(checked(batches, request.merge, request.vocab), op, lost),
+            lambda batches: ledger_rows(
+                valid_rows(batches, request.merge, request.vocab), op, lost
+            ),
             (op, FAULT),
         )
     if not lost:

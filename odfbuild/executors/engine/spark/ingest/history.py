@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.arrow.merging.past import condensed_columns
+from odfbuild.executors.engine.arrow.merging.history import condensed_columns
 from odfbuild.executors.engine.protocol import CondenseRequest
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.errors import spark_errors

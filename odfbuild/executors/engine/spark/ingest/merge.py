@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from odfbuild.executors.engine.arrow.merging.faults import (
-    ASKED,
     LEFT_OUT,
     NO_KEY,
     NO_OPERATION,
     NO_TIME,
+    REQUESTED_OP,
     TWICE,
 )
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
@@ -67,7 +67,7 @@ def upserted(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     columns = ", ".join(f"change.row.{quoted(name)}" for name in merging.columns)
     order = ", ".join([*key_order(merging, key), merging.op])
     return f"""
-SELECT change.op AS {merging.op}, {columns}, asked AS {ASKED} FROM (
+SELECT change.op AS {merging.op}, {columns}, asked AS {REQUESTED_OP} FROM (
   SELECT asked, explode(CASE
     WHEN {without_key("fresh", key)} THEN array(struct({NO_KEY} AS op, fresh AS row))
     WHEN wrong IS NOT NULL THEN array(struct({NO_OPERATION} AS op, wrong AS row))
@@ -128,7 +128,7 @@ SELECT CASE
     WHEN {_is_wrong(op)} THEN {NO_OPERATION}
     {timeless}
     ELSE CAST({op} AS INT)
-  END AS {merging.op}, {columns}, {op} AS {ASKED}
+  END AS {merging.op}, {columns}, {op} AS {REQUESTED_OP}
 FROM ({_timed(merging, key, new, old)}) AS rows {sort(merging)} {order}"""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from odfbuild.executors.engine.analysis import Analysis
-from odfbuild.executors.engine.arrow.merging.plain import plain_schema
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.protocol import unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.changelog import ChangelogReplay

@@ -32,7 +32,7 @@ def choose(work: TransformWork, *, most: int) -> Operator:
 def _of_two_states(work: TransformWork, most: int) -> Operator:
     """Return an operator that compares the result before the step with that after it."""
     from odfbuild.executors.engine.arrow.joins import weighted
-    from odfbuild.executors.engine.arrow.keyed import sides
+    from odfbuild.executors.engine.arrow.keyed import touched_states
 
-    found = weighted(work, most=most) or sides(work, most=most)
+    found = weighted(work, most=most) or touched_states(work, most=most)
     return Keyed(work) if found is None else InMemory(work, found)

@@ -26,7 +26,13 @@ from odfbuild.executors.engine.protocol import (
 from odfbuild.executors.engine.spark.admission import admitted, built
 from odfbuild.executors.engine.spark.changelog import in_vain, standing_text
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
-from odfbuild.executors.engine.spark.frames import POSITION, from_table, gather, slice_table, told
+from odfbuild.executors.engine.spark.frames import (
+    POSITION,
+    from_table,
+    gather,
+    planned_rows,
+    slice_table,
+)
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, hidden
@@ -275,7 +281,7 @@ class Counting:
     def counted_new(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
         """Return what the groups of the new rows count, without a job where that can be."""
         with spark_errors("run the query", self._carried, self.run.log):
-            few = told(rows) if _are_plain(rows) else None
+            few = planned_rows(rows) if _are_plain(rows) else None
         if few is not None:
             takes = pc.invert(pc.is_in(few.column(OPERATION), value_set=_ADDS))
             found = counted(self.found, few, takes, few.column(POSITION), taken=taken)

@@ -15,7 +15,7 @@ from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import difference, is_orderly
-from odfbuild.executors.engine.arrow.keyed import Sides
+from odfbuild.executors.engine.arrow.keyed import TouchedStates
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.frames import from_table, gather
@@ -42,7 +42,7 @@ class InMemory:
     """A step whose rows are there already."""
 
     work: TransformWork
-    sides: Sides
+    sides: TouchedStates
 
     def changes(self, runs: Runs) -> Frame:
         work, sides = self.work, self.sides

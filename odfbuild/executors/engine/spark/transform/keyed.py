@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.arrow.merging.plain import plain_schema
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.frames import cost
@@ -25,11 +25,11 @@ from odfbuild.executors.engine.spark.transform.inputs import visible
 from odfbuild.executors.engine.spark.transform.result import (
     as_stored,
     corrections,
-    held,
     planned_result,
     result_errors,
     sent_steps,
     stored_result,
+    stored_rows,
 )
 from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 from odfbuild.executors.engine.spark.transform.versions import in_force, logged, time_of
@@ -61,7 +61,9 @@ class Keyed:
             rows, versions = partial(_standing, run, key), partial(versions_of, run, work, key=key)
             after = stored_result(run, work, sent, planned_result(run, work, sent, rows, versions))
             columns = () if key is None or key.outputs is None else key.outputs
-            before = held(run, work, kinds_of(after.schema), _chosen(run, columns, _HELD_KEYS))
+            before = stored_rows(
+                run, work, kinds_of(after.schema), _chosen(run, columns, _HELD_KEYS)
+            )
             with result_errors(run, sent):
                 return corrections(run, work, before, after, work.query.replaced_by)
 

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.arrow.merging.plain import plain_schema
-from odfbuild.executors.engine.arrow.pairs import mended
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
+from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from odfbuild.executors.engine.arrow.requirements import check_event_time, given_operations
 from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
@@ -73,7 +73,7 @@ class AnalysedStep:
         ordered = batches if self.ordered else _by_position(batches)
         arranged = (self._arranged(batch) for batch in ordered)
         op = self.vocab.operation_type_column
-        return arranged if self.raw else mended(arranged, op, POSITION)
+        return arranged if self.raw else correction_pairs(arranged, op, POSITION)
 
     def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of the result and the position."""

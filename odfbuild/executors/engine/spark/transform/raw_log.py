@@ -20,8 +20,8 @@ from odfbuild.executors.engine.spark.transform.linear import AnalysedStep, plann
 from odfbuild.executors.engine.spark.transform.result import (
     complete,
     corrections,
-    held,
     result_errors,
+    stored_rows,
 )
 from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 from odfbuild.odf.events import OffsetInterval
@@ -49,7 +49,7 @@ class RawLog:
             step = _whole_step(run, work)
             with result_errors(run, step.sent):
                 after = complete(_standing(run, work, step), work)
-                return corrections(run, work, held(run, work, kinds_of(after.schema)), after)
+                return corrections(run, work, stored_rows(run, work, kinds_of(after.schema)), after)
 
 
 def _whole_step(run: StepRun, work: TransformWork) -> AnalysedStep:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.arrow.merging.plain import plain_schema
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.arrow.requirements import check_event_time
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
@@ -143,7 +143,7 @@ def complete(result: "DataFrame", work: TransformWork) -> "DataFrame":
     return result
 
 
-def held(
+def stored_rows(
     run: StepRun,
     work: TransformWork,
     kinds: Mapping[str, Any],

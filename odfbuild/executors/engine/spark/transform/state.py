@@ -38,10 +38,10 @@ from odfbuild.executors.engine.spark.transform.counting import OFFSETS, Counting
 from odfbuild.executors.engine.spark.transform.linear import check_stable
 from odfbuild.executors.engine.spark.transform.result import (
     corrections,
-    held,
     paired,
     result_errors,
     stored_result,
+    stored_rows,
 )
 from odfbuild.executors.engine.spark.transform.run import Operator, Runs
 from odfbuild.odf.hashing import LogicalHasher
@@ -269,7 +269,7 @@ class _Step:
 
     def _held(self, kinds: Kinds) -> "DataFrame":
         """Return the rows that the dataset holds, with the columns that the query gives."""
-        return held(self.counting.run, self.counting.work, kinds)
+        return stored_rows(self.counting.run, self.counting.work, kinds)
 
     def _result(self, groups: pa.Table, texts: Sequence[SentQuery]) -> "DataFrame":
         """Return what the query makes of some groups."""

@@ -24,7 +24,7 @@ import pyarrow as pa
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.changelog import only_appends
 from odfbuild.executors.engine.spark.admission import built
-from odfbuild.executors.engine.spark.changelog import GONE, ChangelogReplay
+from odfbuild.executors.engine.spark.changelog import NO_ROW_TO_RETRACT, ChangelogReplay
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.sql.text.as_of_joins import FROM, ROW, TO
@@ -50,7 +50,8 @@ def logged(
     """Return these columns of the versions that a log holds, each once, and when each was ended.
 
     `key` is the primary key; `chosen` picks the rows to look at by its values only; `view` is a
-    name to work with.  The rows fail with `GONE` for one that is taken back and is not there.
+    name to work with.  The rows fail with `NO_ROW_TO_RETRACT` for one that is taken back and is
+    not there.
     """
     op, offset = vocab.operation_type_column, vocab.offset_column
     appended = only_appends(paths, op)
@@ -71,7 +72,7 @@ def _logged_text(
     op, offset = quoted(vocab.operation_type_column), quoted(vocab.offset_column)
     time = quoted(vocab.event_time_column)
     by = ", ".join(map(quoted, key))
-    missing = f"CAST(raise_error(concat('{GONE}', __odf_gone)) AS BOOLEAN)"
+    missing = f"CAST(raise_error(concat('{NO_ROW_TO_RETRACT}', __odf_gone)) AS BOOLEAN)"
     return f"""
 SELECT {names}, IF(__odf_n > 0, NULL, {_END}) AS {_END} FROM (
   SELECT {names}, sum(__odf_w) AS __odf_n, max({_END}) AS {_END}, max(__odf_gone) AS __odf_gone

@@ -23,7 +23,7 @@ from odfbuild.executors.ingest.read.geo.features import (
 )
 from odfbuild.executors.ingest.read.geo.geometry import wkb_column
 from odfbuild.executors.ingest.read.json_records import build, check_buildable, infer_schema, sieve
-from odfbuild.executors.ingest.read.notes import Aside, Drifting, ReadNotes
+from odfbuild.executors.ingest.read.notes import BadRowFile, DriftCollector, ReadNotes
 from odfbuild.executors.ingest.read.options import LARGE, empty, on_disk
 from odfbuild.executors.ingest.read.problems import Rejected, refusal
 from odfbuild.executors.ingest.read.values import Formats, without_rows
@@ -80,13 +80,15 @@ class _GeoJsonReader:
         schema = self._inferred() if declared is None else declared
         if not len(schema):
             return None
-        drifting = Drifting(schema, leave=(GEOMETRY_COLUMN,))
+        drifting = DriftCollector(schema, leave=(GEOMETRY_COLUMN,))
         frame = self._frame(schema, drifting, path, staging)
         if declared is not None:
             self._besides.drift = drifting.drift
         return frame
 
-    def _frame(self, schema: pa.Schema, drifting: Drifting, path: Path, staging: Path) -> Frame:
+    def _frame(
+        self, schema: pa.Schema, drifting: DriftCollector, path: Path, staging: Path
+    ) -> Frame:
         if path.stat().st_size > LARGE:
             return on_disk(self._tables(schema, drifting), schema, staging)
         tables = list(self._tables(schema, drifting))
@@ -97,7 +99,7 @@ class _GeoJsonReader:
         first = islice(self._features(), _SAMPLE)
         return infer_schema([{**each.record, GEOMETRY_COLUMN: None} for each in first])
 
-    def _tables(self, schema: pa.Schema, drifting: Drifting) -> Iterator[pa.Table]:
+    def _tables(self, schema: pa.Schema, drifting: DriftCollector) -> Iterator[pa.Table]:
         aside = self._besides.aside
         for piece in _pieces(self._features()):
             drifting.see([each.record for each in piece])
@@ -122,7 +124,7 @@ class _GeoJsonReader:
             raise rejected.at_lines(self._name, lambda row: piece[row].line) from None
 
 
-def _sifted(piece: list[FeatureRecord], schema: pa.Schema, aside: Aside) -> pa.Table:
+def _sifted(piece: list[FeatureRecord], schema: pa.Schema, aside: BadRowFile) -> pa.Table:
     bad = {row: [each.problem] for row, each in enumerate(piece) if each.problem is not None}
     rest = [row for row in range(len(piece)) if row not in bad]
     table, misfits = _sieved([piece[row] for row in rest], schema)

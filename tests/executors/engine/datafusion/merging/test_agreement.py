@@ -7,7 +7,7 @@ import pytest
 
 from odfbuild.executors.engine.datafusion.merging import ArrowMerger
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from tests.executors.engine.datafusion.merging.drawn import compare, draw
+from tests.executors.engine.datafusion.merging.random_merges import compare, draw
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.arrow.merging.past import near
+from odfbuild.executors.engine.arrow.merging.history import narrowed_history
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.ingest.history import fits_in_memory
 from odfbuild.odf.events import (
@@ -39,7 +39,7 @@ NEW = pa.Table.from_pylist(
 
 def test_of_a_ledger_only_keys_are_kept(tmp_path: Path) -> None:
     request = ingest_request(tmp_path, NEW, MergeStrategyLedger(primary_key=KEY), [OLD])
-    cut = near(request, Frame.of(NEW))
+    cut = narrowed_history(request, Frame.of(NEW))
     assert cut is not None
     (path,) = cut.history
     kept = pq.read_table(path).to_pylist()
@@ -49,7 +49,7 @@ def test_of_a_ledger_only_keys_are_kept(tmp_path: Path) -> None:
 
 def test_of_other_strategies_all_but_the_system_time_is_kept(tmp_path: Path) -> None:
     request = ingest_request(tmp_path, NEW, MergeStrategyUpsertStream(primary_key=KEY), [OLD])
-    cut = near(request, Frame.of(NEW))
+    cut = narrowed_history(request, Frame.of(NEW))
     assert cut is not None
     kept = pq.read_table(cut.history[0])
     assert kept.schema.names == ["offset", "op", "event_time", "k", "n"]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.engine.arrow.pairs import mended
+from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from tests.support.oracles.transform import is_well_formed, replayed
 
 Row = tuple[int, int, int]
@@ -40,14 +40,16 @@ def test_batches_cannot_be_seen_in_the_result(rows: list[Row], data: st.DataObje
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=4)))
     edges = [0, *cuts, len(rows)]
     pieces = [batch(rows[a:b]) for a, b in pairwise(edges)]
-    whole = pa.Table.from_batches(list(mended(iter([batch(rows)]), "op", "pos")))
-    cut = pa.Table.from_batches(list(mended(iter(pieces), "op", "pos")))
+    whole = pa.Table.from_batches(list(correction_pairs(iter([batch(rows)]), "op", "pos")))
+    cut = pa.Table.from_batches(list(correction_pairs(iter(pieces), "op", "pos")))
     assert cut.to_pylist() == whole.to_pylist()
 
 
 @given(filtered_logs())
 def test_what_is_mended_is_well_formed_and_means_the_same(rows: list[Row]) -> None:
-    made = pa.Table.from_batches(list(mended(iter([batch(rows)]), "op", "pos"))).to_pylist()
+    made = pa.Table.from_batches(
+        list(correction_pairs(iter([batch(rows)]), "op", "pos"))
+    ).to_pylist()
     changes = [(row["op"], (row["v"],)) for row in made]
     assert is_well_formed(changes)
     assert replayed(changes) == replayed([(op, (value,)) for op, _, value in rows])

@@ -10,15 +10,15 @@ import pytest
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.arrow import joins as weighing
 from odfbuild.executors.engine.arrow import keyed
-from odfbuild.executors.engine.arrow.keyed import Sides
+from odfbuild.executors.engine.arrow.keyed import TouchedStates
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.bits import hashes
 from tests.rule.check import numbered
-from tests.rule.played import Step, sealed
 from tests.rule.shapes import SHAPES
 from tests.rule.shapes.joins import JOINS
 from tests.rule.shapes.shape import Shape
+from tests.rule.steps import Step, sealed
 
 pytestmark = pytest.mark.spark
 
@@ -56,10 +56,10 @@ def _plain(engine: SparkEngine, work: TransformWork) -> tuple[SparkEngine, Trans
 def test_joins_add_up_what_is_new(
     engine: SparkEngine, tmp_path: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[Sides | None] = []
+    taken: list[TouchedStates | None] = []
     original = weighing.weighted
 
-    def weighted(*args: Any, **more: Any) -> Sides | None:
+    def weighted(*args: Any, **more: Any) -> TouchedStates | None:
         taken.append(original(*args, **more))
         return taken[-1]
 
@@ -80,7 +80,7 @@ def test_windows_read_the_time_that_they_span(
     taken: list[bool] = []
     original = keyed._KeyedRead.by_window
 
-    def by_window(reading: keyed._KeyedRead) -> Sides | None:
+    def by_window(reading: keyed._KeyedRead) -> TouchedStates | None:
         found = original(reading)
         taken.append(found is not None)
         return found

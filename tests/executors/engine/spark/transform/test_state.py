@@ -20,7 +20,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.schema.arrow import from_arrow
 from tests.executors.engine.spark.keeping import Keeping, Whole
 from tests.rule.histories import history
-from tests.rule.played import played
+from tests.rule.steps import played
 
 pytestmark = pytest.mark.spark
 

@@ -46,7 +46,7 @@ class RemoteInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class IncomingBlocks:
     """What brings a dataset from one head to another; `bytes` are those of files that lack here."""
 
     head: Multihash
@@ -69,7 +69,7 @@ class RemoteState:
     state: ChainState
     here: ChainState | None
     repository: str | None = None
-    incoming: Incoming | None = None
+    incoming: IncomingBlocks | None = None
     is_asked: bool = False
 
     @property
@@ -80,7 +80,7 @@ class RemoteState:
 RemoteStates: TypeAlias = Mapping[DatasetAlias, RemoteState]
 NONE_REMOTE: RemoteStates = {}
 
-Looking: TypeAlias = Literal["known", "look", "offline"]
+LookMode: TypeAlias = Literal["known", "look", "offline"]
 """Whether repositories are asked: for what is not known at all, always, or never."""
 
 

@@ -26,7 +26,7 @@ from odfbuild.host.files import open_regular
 from odfbuild.odf.refs import is_name
 from odfbuild.state.remote.client import (
     UNCHANGED,
-    Moved,
+    CountBytes,
     ObjectClient,
     StoredObject,
     TaggedBytes,
@@ -223,7 +223,7 @@ class Bucket:
         )
 
     def put_file(
-        self, key: str, path: Path, moved: Moved = lambda _: None, *, anew: bool = False
+        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, anew: bool = False
     ) -> bool:
         """Have an object that is named by its hash; tell whether it was written now.
 
@@ -421,7 +421,7 @@ def _succeeds(bucket: ObjectClient, key: str, data: bytes, mode: object) -> bool
     return True
 
 
-def _counted(pieces: Iterator[bytes], moved: Moved) -> Iterator[bytes]:
+def _counted(pieces: Iterator[bytes], moved: CountBytes) -> Iterator[bytes]:
     for piece in pieces:
         yield piece
         moved(len(piece))

@@ -94,7 +94,7 @@ def sealed(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
 def in_spark() -> Iterator[None]:
     """Let steps be computed by Spark alone, however little they need."""
     with (
-        patch("odfbuild.executors.engine.arrow.keyed.sides", return_value=None),
+        patch("odfbuild.executors.engine.arrow.keyed.touched_states", return_value=None),
         patch("odfbuild.executors.engine.arrow.joins.weighted", return_value=None),
     ):
         yield

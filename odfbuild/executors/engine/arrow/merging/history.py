@@ -20,7 +20,7 @@ _EXPANSION: Final = 4  # bytes in memory for a byte of a slice, roughly
 _ROW: Final = 16  # bytes in memory for a row at least: sorted keys take far fewer in a file
 
 
-def past_cost(paths: Sequence[Path]) -> int:
+def history_cost(paths: Sequence[Path]) -> int:
     """Return about how many bytes the rows of a history take in memory."""
     return sum(
         max(_EXPANSION * path.stat().st_size, _ROW * pq.read_metadata(path).num_rows)
@@ -34,7 +34,7 @@ def looks_up(request: IngestRequest) -> bool:
     return looks and bool(request.history) and request.in_force is not None
 
 
-def near(request: IngestRequest, new: Frame) -> IngestRequest | None:
+def narrowed_history(request: IngestRequest, new: Frame) -> IngestRequest | None:
     """Return the request with a history cut down to what rows with these keys may touch.
 
     None if that is not possible or saves too little.

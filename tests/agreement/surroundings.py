@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.agreement.drawn import Drawn
+from tests.agreement.random_projects import Drawn
 
 __all__ = ["Around", "Publisher"]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame, file_batches, opened_file
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
-from odfbuild.executors.engine.arrow.merging.plain import plain_schema, plain_type
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema, plain_type
 from odfbuild.executors.engine.arrow.merging.rules import key_of, reads_operations
 from odfbuild.executors.engine.arrow.merging.values import (
     comparable,
@@ -86,7 +86,7 @@ def _made(times: Any) -> pa.Array:
     return event_times(conform(times, plain_type(times.type)))
 
 
-class Sides:
+class MergeInputs:
     """The relations `new` and `old` of one merge, and how statements name what is in them.
 
     `new` and `old` are their columns, the latter None without history; `fine` are the columns of

@@ -1,6 +1,6 @@
 """Hold what a row is said to be made of against SQLite, which runs the query on chosen rows.
 
-python -m tests.rule.derived --from SEED --count N tries many, and says which fail.
+python -m tests.rule.provenance --from SEED --count N tries many, and says which fail.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from odfbuild.executors.engine.provenance.derive import Derivation, derivation
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.histories import history
 from tests.rule.inputs import Row
-from tests.rule.played import played, sealed
 from tests.rule.shapes.shape import Shape, T, by_row
+from tests.rule.steps import played, sealed
 
 __all__ = ["MADE", "Made", "check_made"]
 
