@@ -71,10 +71,12 @@ def changed_files(root: Path, before: Fingerprint, now: Fingerprint) -> frozense
 
     None if there are more or fewer of them.
     """
-    lines, others = set(before.stats.split("\n")), set(now.stats.split("\n"))
-    came, gone = ({_name(line) for line in part} for part in (others - lines, lines - others))
-    if came != gone:
-        return None
+    came: set[str] = set()
+    if now.stats != before.stats:
+        lines, others = set(before.stats.split("\n")), set(now.stats.split("\n"))
+        came, gone = ({_name(line) for line in part} for part in (others - lines, lines - others))
+        if came != gone:
+            return None
     again = (name for name, content in before.young if _content(root, name) != content)
     return frozenset((*came, *again))
 

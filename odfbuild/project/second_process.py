@@ -1,8 +1,8 @@
-"""Work on two processors: its second half in a forked child.
+"""Work on two processors: a part of it in a forked child.
 
-For work on values only, whose result is small beside its effort: the child's answer is pickled and
-read back.  Where there is no second processor, no safe fork or not enough to do, all of it is done
-here, and so is the child's half if anything becomes of the child.
+For work whose result is small beside its effort, and that changes nothing: the child's answer is
+pickled and read back.  Where there is no second processor, no safe fork or not enough to do, all of
+it is done here, and so is the child's part if anything becomes of the child.
 """
 
 import os
@@ -35,10 +35,25 @@ def in_halves(
         return (work(items),)
     middle = int(len(items) * _SHARE_HERE)
     here, there = items[:middle], items[middle:]
-    answer = _started(lambda part: pack(work(part)), there)
+    answer = beside(lambda: pack(work(there)))
     first = work(here)
-    second = answer()
-    return (first, work(there)) if second is None else (first, second[0])
+    return first, answer()
+
+
+def beside(work: Callable[[], _R]) -> Callable[[], _R]:
+    """Start work in a child, and return what waits for its answer; where that cannot be, does it.
+
+    An error is that of the work when it is done here.
+    """
+    if not _can_fork():
+        return work
+    answer = _started(work)
+
+    def awaited() -> _R:
+        found = answer()
+        return work() if found is None else found[0]
+
+    return awaited
 
 
 def _can_fork() -> bool:
@@ -52,9 +67,7 @@ def _can_fork() -> bool:
     )
 
 
-def _started(
-    work: Callable[[Sequence[_T]], _R], items: Sequence[_T]
-) -> Callable[[], tuple[_R] | None]:
+def _started(work: Callable[[], _R]) -> Callable[[], tuple[_R] | None]:
     """Start the work in a child; what is returned waits for it, None if it came to nothing."""
     reading, writing = os.pipe()
     try:
@@ -65,17 +78,17 @@ def _started(
         return lambda: None
     if child == 0:
         os.close(reading)
-        _answer(work, items, writing)
+        _answer(work, writing)
     os.close(writing)
     return lambda: _awaited(child, reading)
 
 
-def _answer(work: Callable[[Sequence[_T]], _R], items: Sequence[_T], writing: int) -> None:
+def _answer(work: Callable[[], object], writing: int) -> None:
     """Work, write the answer and end at once: nothing of this process's may be flushed twice."""
     code = 1
     try:
         with os.fdopen(writing, "wb") as out:
-            pickle.dump(work(items), out, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(work(), out, pickle.HIGHEST_PROTOCOL)
         code = 0
     finally:
         os._exit(code)

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.agreement.engine import DuckEngine
 from tests.agreement.outcome import run_inside
 from tests.agreement.random_projects import Drawn
 from tests.support.process.inside import lay_out
+from tests.support.projects import REPOSITORY, environment
 from tests.support.projects.texts import derivative, root
 
 _OLD = 10_000_000  # ns, after which files count as old here
@@ -80,7 +83,7 @@ def _disturb(folder: Path, random: Random) -> str:
     """Do to the project what no command does; return what, in words."""
     heads = sorted((folder / ".odfbuild" / "datasets").glob("*/refs/head"))
     definitions = sorted((folder / "datasets").glob("*.yaml"))
-    match random.randrange(8):
+    match random.randrange(11):
         case 0 if heads:
             head = random.choice(heads)
             head.write_bytes(head.read_bytes())
@@ -107,6 +110,23 @@ def _disturb(folder: Path, random: Random) -> str:
         case 6 if definitions:
             random.choice(definitions).write_text("kind: [\n", "utf-8")
             return "a definition is no YAML"
+        case 7 if definitions:
+            os.utime(random.choice(definitions))
+            return "a definition is touched"
+        case 8 if definitions:
+            path = random.choice(definitions)
+            path.write_text(f"{path.read_text('utf-8')}# later\n", "utf-8")
+            os.utime(path, ns=(1, 1))
+            return "a definition is of a clock that was set back"
+        case 9 if definitions:
+            path, text = random.choice(definitions), "# {}\n"
+            before = path.read_text("utf-8")
+            path.write_text(before + text.format("a"), "utf-8")
+            run_inside(folder, "plan")
+            at = path.stat()
+            path.write_text(before + text.format("b"), "utf-8")
+            os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))
+            return "a definition changes twice in one tick"
         case _:
             return ""
 
@@ -256,6 +276,42 @@ def test_what_changed_alone_is_planned(name: str, built: Path, tmp_path: Path) -
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_may_reach_more_has_all_planned(name: str, built: Path, tmp_path: Path) -> None:
     assert not _change(built, tmp_path / "project", WHOLE[name]).made
+
+
+_BESIDE = """
+import os, sys
+from odfbuild.app.plan import cache
+from odfbuild.project import second_process
+os.sched_getaffinity = lambda _: {0, 1}
+cache._MANY = 0
+forks, start = [], second_process._started
+second_process._started = lambda work: forks.append(work) or start(work)
+from odfbuild.cli.main import main
+try:
+    main()
+finally:
+    print(len(forks), file=sys.stderr)
+"""
+_LOOKS: dict[str, tuple[Callable[[Path], object], int]] = {"nothing": (lambda _: None, 1)}
+_LOOKS |= {name: (IN_PART[name], 2) for name in ("a query is another", "a file is new")}
+_LOOKS |= {name: (WHOLE[name], 1) for name in ("a block went", "a name went", "a head is damaged")}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a fork is safe on Linux only")
+@pytest.mark.parametrize("name", _LOOKS)
+def test_two_processes_see_what_one_sees(name: str, built: Path, tmp_path: Path) -> None:
+    folder, (change, forks) = tmp_path / "project", _LOOKS[name]
+    shutil.copytree(built, folder)
+    run_inside(folder, "plan")
+    change(folder)
+    command = [sys.executable, "-c", _BESIDE, "plan", "-C", str(folder)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment(), cwd=REPOSITORY
+    )
+    with without_memory():
+        whole = run_inside(folder, "plan")
+    assert (done.returncode, done.stdout) == (whole.code, whole.out)
+    assert done.stderr.endswith(f"{forks}\n")
 
 
 @pytest.mark.parametrize("at", [0, 9, 50, 700, -3])

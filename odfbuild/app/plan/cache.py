@@ -6,11 +6,12 @@ are unchanged nothing is read but stat facts and heads.  A lost record costs tim
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
+from typing import Final, TypeVar
 
 from odfbuild import __version__
 from odfbuild.executors.engine.protocol import engine_version
@@ -27,7 +28,7 @@ from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
 from odfbuild.project.config.permissions import policy_mark
 from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.head_table import HeadTable, lacks_a_block
+from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.memory.accepted_inputs import ACCEPTED_INPUTS
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
@@ -47,6 +48,8 @@ from odfbuild.state.memory.plans import (
 from odfbuild.state.memory.read_files import FOLDER
 from odfbuild.values import dataclass
 
+_R = TypeVar("_R")
+_MANY: Final = 2_000  # datasets, of which looks at all their files are worth another process
 _UNREAD, _NAMED, _TIMED, _URL = "unread", "named", "timed", "url"
 
 
@@ -115,25 +118,45 @@ def looked_again(project: Opened) -> UnchangedPlan | Part | None:
         return None
     if before.context != context(project):
         return None
-    known_files, taken = Fingerprint(before.folders, before.stats, before.young), time_ns()
+    look, taken = project.workspace.look, time_ns()
+
+    def datasets() -> tuple[str, str, bool]:
+        names = names_digest(project, project.workspace.names_mark())
+        return names, look.stats(), look.has_blocks(before.heads.by_id())
+
+    found = together(project, before.datasets, datasets)
     files_now = fingerprint(project.root, before.folders, now=taken)
+    looked = _looked_at(project, before.sources)
+    names, stats, are_whole = found()
+    known_files = Fingerprint(before.folders, before.stats, before.young)
     files = changed_files(project.root, known_files, files_now)
     if files is None or (files and not before.rows):
         return None
-    if before.names != names_digest(project, project.workspace.names_mark()):
+    if before.names != names or not are_whole:
         return None
-    look = project.workspace.look
-    stats = look.stats()
     heads = before.heads.changed(look, stats)
-    if heads is None or (heads and not before.rows) or lacks_a_block(look, before.heads, heads):
+    if heads is None or (heads and not before.rows):
         return None
-    looked = _looked_at(project, before.sources)
+    if heads and not look.has_blocks({id: look.head(id) or "" for id in heads}):
+        return None
     pairs = enumerate(zip(before.sources, looked, strict=True))
     sources = frozenset(number for number, (then, now) in pairs if then != now)
     part = Part(before, folder, files, heads, sources, files_now, stats, looked, taken)
     if not files and not heads and not sources:
         return UnchangedPlan(before, folder, part if before.rows else None)
     return part if before.rows else None
+
+
+def together(project: Opened, datasets: int, work: Callable[[], _R]) -> Callable[[], _R]:
+    """Start a look at many files beside what is done meanwhile; what is returned waits for it.
+
+    Of few datasets, and where another process could not share what is open, it is done when asked.
+    """
+    if datasets < _MANY or project.workspace.url is not None:
+        return work
+    from odfbuild.project.second_process import beside
+
+    return beside(work)
 
 
 def _looked_at(project: Opened, sources: Sequence[LocalSource]) -> tuple[LocalSource, ...]:

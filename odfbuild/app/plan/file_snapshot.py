@@ -52,12 +52,16 @@ class ProjectFiles:
 
     def check(self, project: Opened) -> None:
         """Raise ProjectChangedError unless files and settings are those that were read."""
-        if not (
+        if not self.are_unchanged(project):
+            raise ProjectChangedError(project.root)
+
+    def are_unchanged(self, project: Opened) -> bool:
+        """Tell whether files and settings are those that were read."""
+        return (
             _has_settings(project)
             and is_unchanged(project.root, self.files)
             and context(project) == self.context
-        ):
-            raise ProjectChangedError(project.root)
+        )
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from odfbuild.app.load_project import load
-from odfbuild.app.plan.cache import Part, UnchangedPlan, keep
-from odfbuild.app.plan.file_snapshot import ProjectFiles
+from odfbuild.app.plan.cache import Part, UnchangedPlan, keep, together
+from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, WorkedOut, is_idle, work_out
 from odfbuild.app.plan.rows import Links, has_local_source, in_parts, is_alone, is_loud, place_of
 from odfbuild.errors import OdfBuildError, SourceSpan
@@ -44,11 +44,13 @@ def made_in_part(project: Opened, part: Part) -> MadePlan | None:
     if chosen is None:
         return None
     files = ProjectFiles(part.settled.context, part.files_now)
-    try:
-        found = _looked_at(project, rows, chosen)
-    except OdfBuildError:
+    read = _read(project, rows, chosen)
+    if read is None:
         return None
-    files.check(project)
+    same = together(project, part.settled.datasets, lambda: files.are_unchanged(project))
+    found = _planned_alone(project, read, chosen)
+    if not same():
+        raise ProjectChangedError(project.root)
     if found is None:
         return None
     now = found.rows(rows)
@@ -147,17 +149,29 @@ def _planned(rows: PlanRows, number: int, heads: Mapping[str, str]) -> Planned:
     )
 
 
-def _looked_at(project: Opened, rows: PlanRows, numbers: Sequence[int]) -> _LookedAt | None:
-    """Read and plan some of the datasets; None if it is not certain that this is enough."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Definitions as they were read, and the chains and inputs of each."""
+
+    loaded: Project
+    current: Mapping[DatasetAlias, ChainState]
+    links: Sequence[Links]
+
+
+def _read(project: Opened, rows: PlanRows, numbers: Sequence[int]) -> _Read | None:
+    """Read some of the datasets; None if it is not certain that to plan these is enough."""
     ids = {
         DatasetAlias.parse(rows.aliases[number]): DatasetId.parse(f"{_DID}{id}")
         for number in numbers
         if (id := rows.ids[number]) is not None
     }
-    current = project.workspace.states(ids)
-    if project.workspace.damage() or len(current) != len(ids):
+    try:
+        current = project.workspace.states(ids)
+        if project.workspace.damage() or len(current) != len(ids):
+            return None
+        loaded = load(project, ids, partly=True, only={rows.files[number] for number in numbers})
+    except OdfBuildError:
         return None
-    loaded = load(project, ids, partly=True, only={rows.files[number] for number in numbers})
     if loaded.wrong or loaded.unread or loaded.notes or len(loaded.declared) != len(numbers):
         return None
     by_alias = {each.alias: number for number, each in zip(numbers, loaded.declared, strict=True)}
@@ -172,11 +186,19 @@ def _looked_at(project: Opened, rows: PlanRows, numbers: Sequence[int]) -> _Look
             return None
     if any(state.vocab.operation_type_column != "op" for state in current.values()):
         return None
-    worked = work_out(project, PlanRequest(), loaded, current, Wrong({}))
+    return _Read(loaded, current, links)
+
+
+def _planned_alone(project: Opened, read: _Read, numbers: Sequence[int]) -> _LookedAt | None:
+    """Plan datasets that were read; None where more has to be said than of each of them."""
+    try:
+        worked = work_out(project, PlanRequest(), read.loaded, read.current, Wrong({}))
+    except OdfBuildError:
+        return None
     plan = worked.plan
     if worked.rest.left_out or plan.refused or len(plan.datasets) != len(numbers):
         return None
-    return _LookedAt(numbers, loaded, current, links, worked)
+    return _LookedAt(numbers, read.loaded, read.current, read.links, worked)
 
 
 def _kept(project: Opened, part: Part, found: _LookedAt, rows: PlanRows) -> UnchangedPlan | None:

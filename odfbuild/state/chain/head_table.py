@@ -5,7 +5,7 @@ they were looked at, what they hold is compared.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -66,26 +66,21 @@ class HeadTable:
 
         `stats` are the facts by now.
         """
-        known = self.by_id()
         suspects = set(self.young)
         if stats != self.stats:
             now, before = set(stats.split("\n")), set(self.stats.split("\n"))
             came, gone = ({_id(line) for line in part} for part in (now - before, before - now))
-            if came != gone or not came <= known.keys():
+            if came != gone:
                 return None
             suspects |= came
+        known = self.by_id() if suspects else {}
+        if not suspects <= known.keys():
+            return None
         return frozenset(id for id in suspects if look.head(id) != known.get(id))
 
     def with_heads(self, heads: Mapping[str, str], stats: str, *, now: int) -> "HeadTable":
         """Return the table with other heads of some datasets, by id; facts as `of` takes them."""
         return self._of({**self.by_id(), **heads}, stats, now)
-
-
-def lacks_a_block(look: HeadLook, table: HeadTable, changed: Collection[str]) -> bool:
-    """Tell whether the block at a head is not there; those that `changed` are read as they are."""
-    heads = table.by_id()
-    heads |= {id: look.head(id) or "" for id in changed}
-    return not look.has_blocks(heads)
 
 
 class FolderLook:

@@ -45,6 +45,7 @@ from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.texts.redaction import excerpt
 
 _DEFAULT: Final = "%Y-%m-%d"
+_MAGIC: Final = re.compile(r"[*?\[]")
 _ZONE: Final = re.compile(r"(?<!%)((?:%%)*)%Z")
 _ZONES: Final = ("UTC", "GMT", "Z")
 
@@ -551,8 +552,8 @@ def _listing(folder: str, listings: Listings) -> list[bytes]:
 
 def _files(folder: str) -> list[bytes]:
     try:
-        with os.scandir(folder) as entries:
-            return [os.fsencode(entry.name) for entry in entries if _may_be_file(entry)]
+        with os.scandir(os.fsencode(folder)) as entries:
+            return [entry.name for entry in entries if entry.is_symlink() or entry.is_file()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -563,24 +564,20 @@ def _files(folder: str) -> list[bytes]:
         ) from None
 
 
-def _may_be_file(entry: "os.DirEntry[str]") -> bool:
-    return entry.is_symlink() or entry.is_file()
+def _matching(names: list[bytes], pattern: str) -> list[bytes]:
+    """Return the sorted names that match, in order."""
+    head, fits = _form(pattern)
+    start = bisect_left(names, head)
+    end = bisect_right(names, head, start, key=lambda name: name[: len(head)])
+    return [name for name in names[start:end] if fits(name)]
 
 
-def _matching(names: list[bytes], pattern: str) -> Iterator[bytes]:
-    """Yield the sorted names that match; a pattern with one `*` needs no regular expression."""
-    head, star, tail = (os.fsencode(part) for part in pattern.partition("*"))
-    hidden = pattern.startswith(".")
-    if glob.has_magic(tail) or glob.has_magic(head):
-        wanted = re.compile(os.fsencode(fnmatch.translate(pattern))).match
-        yield from (name for name in names if (hidden or name[:1] != b".") and wanted(name))
-        return
-    for name in names[bisect_left(names, head) :]:
-        if not name.startswith(head):
-            return
-        fits = name.endswith(tail) and len(name) >= len(head) + len(tail) if star else name == head
-        if fits and (hidden or name[:1] != b"."):
-            yield name
+@lru_cache(maxsize=256)
+def _form(pattern: str) -> tuple[bytes, Callable[[bytes], object]]:
+    """Return how the names that match a pattern begin, and what tells whether one does."""
+    shown = "" if pattern.startswith(".") else r"(?!\.)"
+    fits = re.compile(os.fsencode(shown + fnmatch.translate(pattern))).match
+    return os.fsencode(_MAGIC.split(pattern, 1)[0]), fits
 
 
 def _refuse_twins(found: list[tuple[bytes, str]]) -> None:
