@@ -24,6 +24,7 @@ from odfbuild.odf.hashing import (
 )
 from odfbuild.odf.identity import Multicodec
 from tests.support.cases import load
+from tests.support.effort import examples
 
 VECTORS = load("logical-hashes")["vectors"]
 RECORDS = [v for v in VECTORS if v["level"] == "record" and "expected" in v]
@@ -216,7 +217,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @given(tables())
-@settings(max_examples=300)
+@settings(max_examples=examples(60, 1_000))
 def test_a_hash_equals_the_definition_read_plainly(table: pa.Table) -> None:
     assert logical_hash(table).digest == _oracle(table)
 

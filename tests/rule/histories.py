@@ -8,8 +8,9 @@ from random import Random
 import pyarrow as pa
 
 from tests.rule.inputs import HOUR, Row, drawn_schema, row
+from tests.support.effort import examples
 
-__all__ = ["History", "Portion", "history", "stretched"]
+__all__ = ["History", "Portion", "begun", "history", "stretched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ def history(draw: Random, inputs: Sequence[str], sizes: Sequence[int] = _FEW) ->
             watermark = max(watermark or 0, _time(draw))
         portions.append(Portion(records, watermark))
     return History(schemas, tuple(portions))
+
+
+def begun(found: History) -> History:
+    """Return a history, or in a short run its first four steps: the long run has all of it."""
+    return History(found.schemas, found.portions[: examples(4, len(found.portions))])
 
 
 def _time(draw: Random) -> int:

@@ -25,6 +25,7 @@ from odfbuild.state.remote.errors import RefusedByRepositoryError, UnreachableRe
 from odfbuild.state.workspace import Workspace
 from tests.repositories.signatures.signing import day
 from tests.serve.copies import content, grow, made, pulled, push, update_of
+from tests.support.effort import examples
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 UPGRADE = {
@@ -457,7 +458,7 @@ _PARTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(15, 500))
 @given(parts=st.lists(_PARTS, min_size=1, max_size=3), method=st.sampled_from(["GET", "PUT"]))
 def test_a_path_of_any_text_is_answered_and_is_no_fault_of_the_server(
     server: DatasetServer, narrow: str, parts: list[str], method: str

@@ -31,6 +31,7 @@ from odfbuild.repositories.smart.client import SmartDataset, TransferPatience
 from odfbuild.repositories.smart.server_files import ServerFiles
 from odfbuild.repositories.transports.http import WebServer
 from odfbuild.state.remote.errors import UnreachableRepositoryError
+from tests.support.effort import examples
 from tests.support.servers.babbling import HEADS, babbling
 
 HASH = sha3_256(b"x")
@@ -213,7 +214,7 @@ QUICK = settings(
 
 @pytest.mark.holds("serving-clients")
 @pytest.mark.parametrize("scheme", ["", "odf+"])
-@settings(QUICK, max_examples=80)
+@settings(QUICK, max_examples=examples(25, 1_000))
 @given(answer=ANSWERS)
 def test_whatever_a_server_answers_has_an_error_of_a_name(
     server: RawServer, scheme: str, answer: bytes
@@ -226,7 +227,7 @@ def test_whatever_a_server_answers_has_an_error_of_a_name(
 
 
 @pytest.mark.holds("serving-clients")
-@settings(QUICK, max_examples=100)
+@settings(QUICK, max_examples=examples(25, 1_000))
 @given(target=URLS)
 def test_wherever_a_redirect_leads_has_an_error_of_a_name(server: RawServer, target: str) -> None:
     server.answer = f"HTTP/1.1 302 X\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode()
@@ -244,7 +245,7 @@ def test_an_address_of_a_user_that_is_none_has_an_error_of_a_name(url: str, sche
                 ask()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60, 2_000), deadline=None)
 @given(url=URLS)
 def test_what_is_an_address_can_be_asked(url: str) -> None:
     """An oracle that reads it otherwise: the library that asks."""
@@ -273,7 +274,7 @@ def test_what_is_inside_of_a_network_is_found_in_every_spelling(host: str, insid
 
 
 @pytest.mark.holds("serving-clients")
-@settings(QUICK, max_examples=300)
+@settings(QUICK, max_examples=examples(60, 2_000))
 @given(listed=st.lists(ENTRIES, max_size=2))
 def test_what_an_index_says_can_be_shown_or_is_left_out(
     listed: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
