@@ -1,6 +1,7 @@
-"""The registries: the next scheme, transport or engine is one module and one entry of one list."""
+"""The registries: the next scheme, transport, engine or command is one module and one entry."""
 
 import ast
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from odfbuild.cli.commands import RegisteredCommand
+from odfbuild.cli.loader import commands_of
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.ingest.fetch.request import Request, SourceAnswer
@@ -37,6 +40,8 @@ LISTS = {
     "project/config/repositories.py": set(SCHEMES),
     "project/config/engines.py": set(ENGINES),
 }
+
+QUOTED = re.compile(r"""["']([^"'\s]+)["']""")
 
 
 def module(patch: pytest.MonkeyPatch, name: str, **functions: Any) -> None:
@@ -70,7 +75,8 @@ def test_every_engine_has_a_module_that_opens_it() -> None:
 
 def test_a_scheme_is_listed_in_one_module_only() -> None:
     for module in MODULES:
-        if name_of(module) in LISTS:
+        quoted = QUOTED.findall(module.read_text("utf-8"))
+        if name_of(module) in LISTS or all(len(each & {*quoted}) < 3 for each in LISTS.values()):
             continue
         for listed in filter(None, map(_elements, nodes_of(module))):
             texts = {each.value for each in listed if isinstance(each, ast.Constant)}
@@ -143,6 +149,22 @@ def test_a_new_engine_is_one_entry_and_one_module(
         found.cancel()
     assert ended == ["cancel", "close"]
     assert engine_version("echo") == f"{pytest.__version__}+odfbuild.1"
+
+
+def test_a_new_command_is_one_entry_and_one_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def echo(text: str, loud: bool = False) -> int:
+        """Print a text."""
+        print(text.upper() if loud else text)
+        return 3
+
+    module(monkeypatch, "cli.commands.read.echo", echo=echo)
+    command = commands_of([RegisteredCommand("echo", "read.echo", "Print a text.")])["echo"]
+    assert command.help == "Print a text."
+    context = command.make_context("echo", ["--loud", "hello"])
+    assert context.command.invoke(context) == 3
+    assert capsys.readouterr().out == "HELLO\n"
 
 
 def _of(registry: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The words of plans: marks, reasons, numbers.  Pure."""
+"""Words of plans: signs, texts of reasons, counts, sizes and durations.  Pure."""
 
 from __future__ import annotations
 

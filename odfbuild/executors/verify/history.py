@@ -1,4 +1,4 @@
-"""Chains as they once were: each is read once, for any number of its blocks."""
+"""Past states of chains: each chain is read once, for any number of its blocks."""
 
 from collections.abc import Iterable
 from pathlib import Path

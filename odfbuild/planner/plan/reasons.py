@@ -1,4 +1,4 @@
-"""Reasons of steps: values recorded where the decision is made, printed elsewhere."""
+"""Reasons of steps: values recorded where the decision is made; `cli/render/words.py` has texts."""
 
 from typing import TypeAlias
 

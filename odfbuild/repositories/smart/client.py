@@ -1,4 +1,4 @@
-"""One dataset on a server of the smart transfer protocol, read and led on from here.
+"""Client of the smart transfer protocol: one dataset on a server, read and extended.
 
 Blocks and questions go over a WebSocket, files over HTTP.  A pull keeps its conversation open from
 the blocks to the question where their files are; what is read after that, or was not asked for, is

@@ -1,5 +1,7 @@
-"""The heads that were seen last, outside of any workspace: whoever can write to a dataset's folder
-cannot set it back, or put another chain in its place, unnoticed.
+"""Heads that were seen last, kept outside of any workspace.
+
+Whoever can write to a dataset's folder cannot set it back, or put another chain in its place,
+unnoticed.
 
     <state folder of the user>/odfbuild/heads/fed01...    for each dataset, a checksum and a JSON
                                                           object, a line each

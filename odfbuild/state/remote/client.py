@@ -1,4 +1,4 @@
-"""The client of an object store: what is asked of it, and several requests at a time."""
+"""Protocol of a client of object stores, and several requests at a time."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager

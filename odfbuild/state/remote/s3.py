@@ -1,4 +1,4 @@
-"""A client of object stores: S3 and what is compatible with it.
+"""S3 client of object stores: requests, retries, errors, and whether a store keeps conditions.
 
     s3://bucket/prefix/            the bucket is the host
     s3+https://host/bucket/prefix/ a server, and the bucket is the first part of the path

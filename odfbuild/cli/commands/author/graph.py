@@ -1,4 +1,4 @@
-"""odfbuild graph."""
+"""odfbuild graph: the datasets and what each reads, as a tree, Graphviz or Mermaid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""odfbuild init and schema."""
+"""odfbuild init: the folder of a new project, with a small example in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""odfbuild list."""
+"""odfbuild list: the datasets that the project declares or the workspace has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""odfbuild render."""
+"""odfbuild render: definitions as they are once their templates have run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""odfbuild diff."""
+"""odfbuild diff: differences of rows, schemas and definitions between two states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""odfbuild drift."""
+"""odfbuild drift: differences of chains from what the project declares and last applied."""
 
 from __future__ import annotations
 

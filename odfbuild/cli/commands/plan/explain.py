@@ -1,4 +1,4 @@
-"""odfbuild explain."""
+"""odfbuild explain: why a dataset will or will not run, down to files and lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""odfbuild plan."""
+"""odfbuild plan: what would change and why, and whether the gate lets it pass."""
 
 from __future__ import annotations
 

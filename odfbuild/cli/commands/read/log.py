@@ -1,4 +1,4 @@
-"""odfbuild log."""
+"""odfbuild log: the blocks of the chain of a dataset, newest first."""
 
 from __future__ import annotations
 

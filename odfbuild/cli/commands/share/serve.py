@@ -1,4 +1,4 @@
-"""odfbuild serve."""
+"""odfbuild serve: the datasets of a workspace over HTTP and WebSockets."""
 
 from __future__ import annotations
 

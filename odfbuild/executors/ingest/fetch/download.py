@@ -1,4 +1,4 @@
-"""Downloads: the bytes that were stored so far, their version, and further tries.
+"""Retries of downloads: the bytes that were stored so far, their version, and the next attempts.
 
     <folder>/fetched-data.csv            a whole download
     <folder>/fetched-data.csv.part       the beginning of one
