@@ -85,24 +85,32 @@ def errors(
     for error in only or ERRORS:
         name = errno.errorcode[error]
         tally.wanted[name] = rounds
-        moments = _alternating(site.moments)
+        starts = _alternating([(each, site.calls(each, ERRORS[error])) for each in site.moments])
         while tally.reached[name] < rounds:
-            _row(site, tally, next(moments), error, rounds, chance)
+            _row(site, tally, *next(starts), error, rounds, chance)
 
 
-def _alternating(moments: Sequence[Moment]) -> Iterator[Moment]:
+def _alternating(starts: Sequence[tuple[Moment, int]]) -> Iterator[tuple[Moment, int]]:
     while True:
-        yield from moments
+        yield from starts
 
 
 def _row(
-    site: Ground, tally: Tally, moment: Moment, error: int, rounds: int, chance: random.Random
+    site: Ground,
+    tally: Tally,
+    moment: Moment,
+    calls: int,
+    error: int,
+    rounds: int,
+    chance: random.Random,
 ) -> None:
-    """Run an apply over and over, each time with an error, to its good end or for some time."""
+    """Run an apply over and over, each time with an error, to its good end or for some time.
+
+    `calls` are those that an undisturbed apply makes and that can fail with the error.
+    """
     project = site.lay(moment)
     name = errno.errorcode[error]
     past = [f"{moment.name} apply"]
-    calls = 900
     for _ in range(_IN_A_ROW):
         fault = _error(error, calls, chance)
         outcome = site.go_on(project, fault)
