@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from time import time_ns
 from typing import Final, TypeVar
 
@@ -310,16 +311,21 @@ def remember(
         sources=tuple(
             seen.sources[each.alias] for each in seen.declared if each.alias in seen.sources
         ),
-        rows=rows is not None,
     )
     return keep(cache(project), settled, rows)
 
 
 def keep(folder: Path, settled: Settled, rows: PlanRows | None) -> UnchangedPlan | None:
-    """Put the record of a plan and its rows into a folder; None where nothing may be written."""
+    """Put the record of a plan and its rows into a folder; None where nothing may be written.
+
+    Without rows, those that the record speaks of stay.
+    """
+    if rows is not None:
+        settled = replace(settled, rows=token_hex(16), changed=(), loud=())
     with suppress(OSError):
         make_workspace_folder(folder.parent, folder)
-        kept = record(folder, replace(settled, rows=rows is not None))
-        keep_rows(folder, kept.key, rows)
+        kept = record(folder, settled)
+        if rows is not None or not settled.rows:
+            keep_rows(folder, settled.rows, rows)
         return UnchangedPlan(kept, folder)
     return None

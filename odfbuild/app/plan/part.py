@@ -6,7 +6,7 @@ of, and of the rest holds what the rows of the plan before say: nothing is said 
 may depend on more, or anything is wrong, there is no such plan, and all of the project is planned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -27,9 +27,11 @@ from odfbuild.planner.plan.at_rest import DatasetNames, WithRest
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
 from odfbuild.state.memory.plan_rows import PlanRows, recall_rows
+from odfbuild.state.memory.plans import ChangedRow
 from odfbuild.values import dataclass
 
 _DID: Final = "did:odf:"
+_FEW: Final = 200  # rows that are quicker put beside the others than written with them
 
 
 def made_in_part(project: Opened, part: Part) -> MadePlan | None:
@@ -37,7 +39,7 @@ def made_in_part(project: Opened, part: Part) -> MadePlan | None:
 
     Of what it was made of, `loaded` has the part only.  Raises ProjectChangedError.
     """
-    rows = recall_rows(part.cache, part.settled.key)
+    rows = recall_rows(part.cache, part.settled)
     if rows is None or not part.files <= set(rows.files) or len(part.looked) != len(rows.sources):
         return None
     chosen = _chosen(part, rows)
@@ -53,9 +55,10 @@ def made_in_part(project: Opened, part: Part) -> MadePlan | None:
         raise ProjectChangedError(project.root)
     if found is None:
         return None
-    now = found.rows(rows)
+    changed = tuple(found.changed_rows())
+    now = rows.with_changed(changed, found.loud(rows))
     plan = found.plan(part, rows, now)
-    known = _kept(project, part, found, now)
+    known = _kept(project, part, found, changed, now)
     return MadePlan(plan, found.loaded, known, files=files)
 
 
@@ -82,30 +85,22 @@ class _LookedAt:
     links: Sequence[Links]
     worked: WorkedOut
 
-    def rows(self, before: PlanRows) -> PlanRows:
-        """Return the rows of the plan; the places of all are made from the ones before."""
-        plan = self.worked.plan
-        targets = {step.target for step in plan.steps}
-        ids, holds, forms = list(before.ids), list(before.holds), list(before.forms)
-        chosen = set(self.numbers)
-        loud = [number for number in before.loud if number not in chosen]
-        places = list(before.places)
+    def changed_rows(self) -> Iterator[ChangedRow]:
+        """Yield the rows of the datasets."""
         for number, each, links in zip(self.numbers, self.loaded.declared, self.links, strict=True):
             state = self.current.get(each.alias)
-            ids[number] = None if state is None else state.dataset.multibase
-            holds[number] = links.holds
-            forms[number] = definition_text(each)
-            places[number] = place_of(plan, each.alias)
-            if is_loud(plan, each.alias, targets):
-                loud.append(number)
-        return replace(
-            before,
-            ids=ids,
-            holds=holds,
-            loud=sorted(loud),
-            forms=forms,
-            places=places,
-        )
+            id = None if state is None else state.dataset.multibase
+            place = place_of(self.worked.plan, each.alias)
+            yield ChangedRow(number, id, links.holds, definition_text(each), place)
+
+    def loud(self, before: PlanRows) -> tuple[int, ...]:
+        """Return the datasets that the plan has something to say of, among all."""
+        plan, chosen = self.worked.plan, set(self.numbers)
+        targets = {step.target for step in plan.steps}
+        found = [number for number in before.loud if number not in chosen]
+        pairs = zip(self.numbers, self.loaded.declared, strict=True)
+        found += [number for number, each in pairs if is_loud(plan, each.alias, targets)]
+        return tuple(sorted(found))
 
     def plan(self, part: Part, before: PlanRows, now: PlanRows) -> Plan:
         """Return the plan of all datasets, those at rest as they were."""
@@ -201,8 +196,17 @@ def _planned_alone(project: Opened, read: _Read, numbers: Sequence[int]) -> _Loo
     return _LookedAt(numbers, read.loaded, read.current, read.links, worked)
 
 
-def _kept(project: Opened, part: Part, found: _LookedAt, rows: PlanRows) -> UnchangedPlan | None:
-    """Remember the plan, where it says nothing but of single datasets."""
+def _kept(
+    project: Opened,
+    part: Part,
+    found: _LookedAt,
+    changed: Sequence[ChangedRow],
+    rows: PlanRows,
+) -> UnchangedPlan | None:
+    """Remember the plan, where it says nothing but of single datasets.
+
+    Of few that changed since all rows were kept, their rows are put beside.
+    """
     before, worked = part.settled, found.worked
     if project.workspace.is_read_only or not in_parts(worked.plan):
         return None
@@ -212,12 +216,15 @@ def _kept(project: Opened, part: Part, found: _LookedAt, rows: PlanRows) -> Unch
     for number, each in zip(found.numbers, found.loaded.declared, strict=True):
         if each.alias in worked.looked.sources:
             sources[at[number]] = worked.looked.sources[each.alias]
+    since = {each.number: each for each in (*before.changed, *changed)}
     settled = replace(
         before,
+        changed=tuple(since.values()),
+        loud=tuple(rows.loud),
         idle=is_idle(worked.plan),
         stats=part.files_now.stats,
         young=part.files_now.young,
         heads=before.heads.with_heads(heads, part.stats, now=part.taken),
         sources=tuple(sources),
     )
-    return keep(part.cache, settled, rows)
+    return keep(part.cache, settled, rows if len(since) > _FEW else None)

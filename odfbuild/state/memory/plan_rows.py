@@ -1,11 +1,12 @@
 """The rows of a plan: what a later plan needs of the datasets that nothing changes for.
 
-They go with the record of the plan that they are of, whose key the checksum is made with.  A cache:
-rows that are lost or damaged cost a plan of all datasets.
+The record of a plan has the key that their checksum is made with, and what changed in few of them
+since.  A cache: rows that are lost or damaged cost a plan of all datasets.
 """
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -13,7 +14,7 @@ from typing import Final, TypeAlias
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.state.files.checksum import checked_text, with_check_sum
-from odfbuild.state.memory.plans import put_text
+from odfbuild.state.memory.plans import ChangedRow, Settled, put_text
 from odfbuild.values import dataclass
 
 _FILE: Final = "plan-rows"
@@ -46,6 +47,14 @@ class PlanRows:
         kind, line, column, length, excerpt = parse_json(self.places[number])
         return kind, line, column, length, excerpt
 
+    def with_changed(self, changed: Iterable[ChangedRow], loud: Sequence[int]) -> "PlanRows":
+        """Return the rows with others of some datasets."""
+        ids, holds = list(self.ids), list(self.holds)
+        forms, places = list(self.forms), list(self.places)
+        for at, id, held, form, place in changed:
+            ids[at], holds[at], forms[at], places[at] = id, held, form, place
+        return replace(self, ids=ids, holds=holds, loud=loud, forms=forms, places=places)
+
     def around(self, changed: Collection[int]) -> frozenset[int]:
         """Return the datasets that changes reach, with all that those are made of.
 
@@ -70,7 +79,7 @@ class PlanRows:
 
 
 def keep_rows(cache: Path, key: str, rows: PlanRows | None) -> None:
-    """Keep the rows of the plan whose record has a key; with None, none are kept.  OSError."""
+    """Keep the rows of a plan under a key; with None, none are kept.  Raises OSError."""
     if rows is None:
         (cache / _FILE).unlink(missing_ok=True)
         return
@@ -79,15 +88,16 @@ def keep_rows(cache: Path, key: str, rows: PlanRows | None) -> None:
     put_text(cache / _FILE, with_check_sum(text, key))
 
 
-def recall_rows(cache: Path, key: str) -> PlanRows | None:
-    """Return the rows of the plan whose record has a key, None if they cannot be read."""
+def recall_rows(cache: Path, settled: Settled) -> PlanRows | None:
+    """Return the rows of the plan of a record, None if they cannot be read."""
     try:
-        text = checked_text(read_regular(cache / _FILE), key) or ""
+        text = checked_text(read_regular(cache / _FILE), settled.rows) or ""
         head, *rest = text.split("\n")
         raw, half = parse_json(head), len(rest) // 2
         columns = {name: raw[name] for name in _FIELDS}
-        found = PlanRows(**columns, places=rest[:half], forms=rest[half:])
-    except (OSError, ValueError, KeyError, TypeError):
+        kept = PlanRows(**columns, places=rest[:half], forms=rest[half:])
+        found = kept.with_changed(settled.changed, settled.loud if settled.changed else kept.loud)
+    except (OSError, ValueError, LookupError, TypeError):
         return None
     return found if _is_sound(found) else None
 

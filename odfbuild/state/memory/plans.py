@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
@@ -35,6 +36,16 @@ def plan_folder(root: Path) -> Path:
     return Path(user) / "odfbuild" / "plans" / named
 
 
+class ChangedRow(NamedTuple):
+    """What is said of a dataset since the rows of a plan were kept; it is named by its number."""
+
+    number: int
+    id: str | None
+    holds: Sequence[int]
+    form: str
+    place: str
+
+
 class LocalSource(NamedTuple):
     """A local source with a mark: its kind, its path or url, and the last name that was read.
 
@@ -53,9 +64,9 @@ class Settled:
 
     `context` is a digest of what else a plan depends on: the target, values of variables.  `idle`
     tells that the plan had nothing to do, to ask or to warn of.  `names` is a digest of the marks
-    of names and of what is remembered, `sources` are the local ones, in order; `rows` tells that
-    the rows of the plan were kept.  `key` is drawn when it is recorded: answers and rows are named
-    by it.
+    of names and of what is remembered, `sources` are the local ones, in order; `rows` is the key of
+    the rows that were kept, none if it is empty, and what is another since then: the `changed`
+    ones, and those that are `loud`.  `key` is drawn when it is recorded: answers are named by it.
     """
 
     versions: str
@@ -68,7 +79,9 @@ class Settled:
     heads: HeadTable
     datasets: int
     sources: tuple[LocalSource, ...]
-    rows: bool = False
+    rows: str = ""
+    changed: tuple[ChangedRow, ...] = ()
+    loud: tuple[int, ...] = ()
     key: str = ""
 
 
@@ -89,6 +102,8 @@ def recall(cache: Path) -> Settled | None:
             datasets=raw["datasets"],
             sources=tuple(LocalSource(*each) for each in raw["sources"]),
             rows=raw["rows"],
+            changed=tuple(ChangedRow(*each) for each in raw["changed"]),
+            loud=tuple(raw["loud"]),
             key=whole["key"],
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -99,11 +114,10 @@ def recall(cache: Path) -> Settled | None:
 def _is_typed(found: Settled) -> bool:
     """Tell whether fields that were read have values of their types."""
     heads = found.heads
-    texts = (found.versions, found.context, found.stats, found.names, found.key)
+    texts = (found.versions, found.context, found.stats, found.names, found.rows, found.key)
     young = (text for pair in found.young for text in pair)
     return (
         isinstance(found.idle, bool)
-        and isinstance(found.rows, bool)
         and isinstance(found.datasets, int)
         and all(
             isinstance(each, str)
@@ -140,6 +154,8 @@ def _body(settled: Settled) -> dict[str, object]:
         "datasets": settled.datasets,
         "sources": settled.sources,
         "rows": settled.rows,
+        "changed": settled.changed,
+        "loud": settled.loud,
     }
 
 
