@@ -17,6 +17,7 @@ from odfbuild.state.workspace import Workspace
 from tests.serve.copies import content, grow, made, pulled, push
 from tests.serve.races import race
 from tests.support.data.disks import verified
+from tests.support.effort import examples
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 
@@ -32,7 +33,7 @@ def token(server: DatasetServer) -> str:
 
 
 @pytest.mark.holds("serving-races")
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(examples(7, 60)))
 def test_of_two_pushers_exactly_one_wins(
     server: DatasetServer, token: str, tmp_path: Path, number: int
 ) -> None:

@@ -32,6 +32,7 @@ from tests.repositories.signatures.signing import (
     public,
     statement,
 )
+from tests.support.effort import stride
 
 HEAD = Multihash.parse("f1620" + "ab" * 32)
 VECTOR = HeadStatement(dataset=DATASET, head=HEAD, sequence_number=41, signed_at=START)
@@ -96,7 +97,10 @@ def test_every_byte_and_every_bit_of_an_envelope_counts() -> None:
         delegation=delegation(WORKER),
     )
     masks = (0xFF, *(1 << bit for bit in range(8)))
-    for own, step in ((envelope(VECTOR), 1), (envelope(delegated, WORKER, WITNESS), len(masks))):
+    for own, step in (
+        (envelope(VECTOR), stride(3)),
+        (envelope(delegated, WORKER, WITNESS), len(masks)),
+    ):
         data = own.to_bytes()
         verified_attestation(data, DATASET, HEAD, "head", 41)
         for at in range(len(data)):

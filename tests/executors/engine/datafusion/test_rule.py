@@ -123,7 +123,7 @@ def test_every_step_leaves_what_one_batch_query_gives(
     query: DataFusionQuery, tmp_path: Path
 ) -> None:
     engine = DataFusionEngine()
-    for seed in range(examples(6, 100)):
+    for seed in range(examples(3, 100)):
         draw, folder = Random(f"{query.text}{seed}"), tmp_path / str(seed)
         folder.mkdir()
         for step in played(engine, folder, query, history(draw, query.inputs)):  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import pytest
 from odfbuild.executors.engine.datafusion.merging import ArrowMerger
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.executors.engine.datafusion.merging.random_merges import compare, draw
+from tests.support.effort import examples
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +24,7 @@ def test_both_engines_make_the_same_of_every_history(
     held: int | None, spark: SparkEngine, tmp_path: Path
 ) -> None:
     arrow = ArrowMerger() if held is None else ArrowMerger(held=held)
-    for seed in range(12):
+    for seed in range(examples(4, 60)):
         folder = tmp_path / str(seed)
         folder.mkdir()
         assert compare(draw(seed), spark, arrow, folder) is None, seed
