@@ -44,7 +44,7 @@ ROWS = 1000
 START = Timestamp.parse("2024-01-01T00:00:00Z")
 
 
-class _LooseDisk(Disk):
+class LooseDisk(Disk):
     """A disk that is not waited for: what is made here can be made again."""
 
     def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:  # noqa: ARG002
@@ -153,12 +153,12 @@ def _made(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _one_chain(folder: Path, blocks: int) -> None:
-    workspace = Workspace(folder, disk=_LooseDisk())
+    workspace = Workspace(folder, disk=LooseDisk())
     _fill(workspace, _id(0), blocks)
 
 
 def _many_heads(folder: Path, count: int) -> None:
-    workspace = Workspace(folder, disk=_LooseDisk())
+    workspace = Workspace(folder, disk=LooseDisk())
     for number in range(count):
         _fill(workspace, _id(number), 4)
         workspace.name(DatasetAlias.parse(f"bench.d{number}"), _id(number))

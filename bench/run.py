@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import count as count_from
 from pathlib import Path
 
+from bench.built import built_datasets
 from bench.measure import DATA, Command, Run, compare, spread
 from bench.projects import many_datasets, one_table, small_files
 
@@ -59,10 +60,7 @@ def nothing_to_do(count: int) -> Callable[[int], None]:
     """Time plan and apply of a project where everything is up to date."""
 
     def case(runs: int) -> None:
-        folder = made(f"many-{count}", lambda at: many_datasets(at, count))
-        if not (folder / ".odfbuild").exists():
-            print(f"building {count} datasets once ...", flush=True)
-            odfbuild("apply", "--yes", folder=folder).run()
+        folder = made(f"built-{count}", lambda at: built_datasets(at, count))
         report([odfbuild("plan", folder=folder), odfbuild("apply", "--yes", folder=folder)], runs)
 
     return case
@@ -72,16 +70,16 @@ def one_changed(count: int) -> Callable[[int], None]:
     """Time plan where one definition is another each time, where one file is new, and idle."""
 
     def case(runs: int) -> None:
-        folder = made(f"many-{count}", lambda at: many_datasets(at, count))
-        if not (folder / ".odfbuild").exists():
-            print(f"building {count} datasets once ...", flush=True)
-            odfbuild("apply", "--yes", folder=folder).run()
-        definition = folder / "datasets" / "bench.derived-00007.yaml"
-        before, news = definition.read_text("utf-8"), folder / "data" / "bench.root-00007" / "2.csv"
+        folder = made(f"built-{count}", lambda at: built_datasets(at, count))
+        query = folder / "datasets" / "bench.derived-00007.yaml"
+        source = folder / "datasets" / "bench.root-00007.yaml"
+        before = {each: each.read_text("utf-8") for each in (query, source)}
+        news = folder / "data" / "bench.root-00007" / "2.csv"
         rounds = count_from(3)
 
         def as_built() -> None:
-            definition.write_text(before, "utf-8")
+            for path, text in before.items():
+                path.write_text(text, "utf-8")
             news.unlink(missing_ok=True)
 
         def idle() -> None:
@@ -90,8 +88,13 @@ def one_changed(count: int) -> Callable[[int], None]:
 
         def change() -> None:
             idle()
-            text = before.replace("amount * 2", f"amount * {next(rounds)}")
-            definition.write_text(text, "utf-8")
+            text = before[query].replace("amount * 2", f"amount * {next(rounds)}")
+            query.write_text(text, "utf-8")
+
+        def describe() -> None:
+            idle()
+            info = f"    - {{kind: SetInfo, description: text {next(rounds)}}}\n"
+            source.write_text(before[source] + info, "utf-8")
 
         def bring() -> None:
             idle()
@@ -100,15 +103,17 @@ def one_changed(count: int) -> Callable[[int], None]:
 
         plan = odfbuild("plan", folder=folder)
         commands = [
-            replace(plan, name="plan, one definition changed", prepare=change),
+            replace(plan, name="plan, one query changed", prepare=change),
             replace(plan, name="plan, nothing changed", prepare=idle),
+            replace(plan, name="plan, one description changed", prepare=describe),
             replace(plan, name="plan, one file new", prepare=bring),
         ]
         try:
             measured = report(commands, runs)
         finally:
             as_built()
-        against(measured[2], measured[1], f"{commands[2].name} / {commands[1].name}")
+        for command, taken in list(zip(commands, measured, strict=True))[2:]:
+            against(taken, measured[1], f"{command.name} / {commands[1].name}")
 
     return case
 
@@ -117,10 +122,7 @@ def manners(count: int) -> Callable[[int], None]:
     """Time what is asked of a workspace now and then: status, doctor, gc with nothing to free."""
 
     def case(runs: int) -> None:
-        folder = made(f"many-{count}", lambda at: many_datasets(at, count))
-        if not (folder / ".odfbuild").exists():
-            print(f"building {count} datasets once ...", flush=True)
-            odfbuild("apply", "--yes", folder=folder).run()
+        folder = made(f"built-{count}", lambda at: built_datasets(at, count))
         asked = [("status",), ("doctor",), ("gc", "--dry-run"), ("gc",)]
         report([odfbuild(*each, folder=folder) for each in asked], runs)
 
