@@ -132,9 +132,9 @@ def _write(
     to: Destination, schema: pa.Schema, batches: Iterable[pa.RecordBatch], file: IO[bytes]
 ) -> None:
     if to.output is RowFormat.PARQUET:
-        import pyarrow.parquet as pq
+        from odfbuild.executors.data.parquet import FileWriter
 
-        with pq.ParquetWriter(file, schema) as writer:
+        with FileWriter(file, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
     elif to.output is RowFormat.ARROW:

@@ -28,6 +28,19 @@ GROUP_BYTES = 32 << 20
 READ_BYTES = 1 << 20
 
 
+class FileWriter(pq.ParquetWriter):  # type: ignore[misc]  # pyarrow has no types
+    """A writer that is closed once: if that fails it is not tried again when nobody needs it.
+
+    That of pyarrow is, and what goes wrong then is printed as a traceback of what is ignored.
+    """
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self.is_open = False
+
+
 class SliceWriter:
     """Writes batches of one schema into a file; a context manager, the file is whole after it.
 
@@ -44,7 +57,7 @@ class SliceWriter:
         self._writing: Future[None] | None = None
         self._hash = _FileHash(path)
         leaves = [leaf for field in schema for leaf in _leaves(field) if leaf != plain]
-        self._writer = pq.ParquetWriter(
+        self._writer = FileWriter(
             path,
             schema,
             version="2.6",
@@ -69,9 +82,11 @@ class SliceWriter:
             if error is None:
                 self._put(self._taken())
         finally:
-            self._writer.close()
-            if self._threads is not None:
-                self._threads.shutdown()
+            try:
+                self._writer.close()
+            finally:
+                if self._threads is not None:
+                    self._threads.shutdown()
         if error is None:
             _set_format_version(self._path)
 

@@ -7,9 +7,9 @@ from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.parquet import FileWriter
 
 BYTES_IN_MEMORY: Final = 64 << 20
 """Bytes of rows that are held in memory; more of them are kept in files."""
@@ -33,7 +33,7 @@ def write(
     path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], compression: str = "snappy"
 ) -> None:
     """Write rows as a Parquet file that is read once or twice."""
-    with pq.ParquetWriter(
+    with FileWriter(
         path, schema, compression=compression, use_dictionary=False, write_page_checksum=True
     ) as writer:
         for table in _tables(batches, schema):

@@ -183,14 +183,14 @@ class EngineOperations:
             return derived(self._engine, request, Path(folder))
 
     def _raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
-        import pyarrow.parquet as pq
+        from odfbuild.executors.data.parquet import FileWriter
 
         query = _known(request.transform)
         source = Frame.at(*map(Path, request.input_data_paths))
         with TemporaryDirectory(dir=self._staging) as folder:
             work = RawQueryWork(source=source, query=query, staging=Path(folder))
             found = self._engine.raw_query(work)
-            with pq.ParquetWriter(request.output_data_path, found.schema) as writer:
+            with FileWriter(request.output_data_path, found.schema) as writer:
                 for batch in found.batches():
                     writer.write_batch(batch)
             return msg.RawQueryResponseSuccess(found.rows)

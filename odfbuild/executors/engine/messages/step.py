@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.parquet import scan_slices
+from odfbuild.executors.data.parquet import FileWriter, scan_slices
 from odfbuild.executors.data.seal import Sealed, seal
 from odfbuild.executors.engine.messages.state import InputState, StepState
 from odfbuild.executors.engine.protocol import (
@@ -143,7 +143,7 @@ def _write(
     paths: Sequence[Path], schema: DataSchema, offset: str, interval: OffsetInterval, into: Path
 ) -> None:
     """Write the records of some slices whose offsets lie in an interval."""
-    with pq.ParquetWriter(into, to_arrow(schema)) as writer:
+    with FileWriter(into, to_arrow(schema)) as writer:
         for batch in scan_slices(paths, schema=schema):
             offsets = batch.column(offset)
             within = pc.and_(

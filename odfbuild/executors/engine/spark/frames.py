@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import FilePart, Frame, opened_file
+from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.spark.admission import built
@@ -311,7 +312,7 @@ def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatc
 def _write(batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str]) -> None:
     first = next(batches)
     kept = pa.schema([first.schema.field(name).with_nullable(True) for name in columns])
-    with pq.ParquetWriter(path, kept, compression="snappy", write_page_checksum=True) as writer:
+    with FileWriter(path, kept, compression="snappy", write_page_checksum=True) as writer:
         for batch in chain([first], batches):
             if batch.num_rows:
                 writer.write_batch(batch.select(kept.names).cast(kept))

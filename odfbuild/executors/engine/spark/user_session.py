@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError
+from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.spark.errors import spark_errors
 from odfbuild.executors.engine.spark.session import is_connected
 from odfbuild.executors.engine.spark.sql_text import to_write
@@ -42,9 +43,7 @@ def write_rows(data: object, path: Path) -> None:
         )
     batches = _batches(parts)
     first = next(batches)
-    with pq.ParquetWriter(
-        path, first.schema, compression="snappy", write_page_checksum=True
-    ) as writer:
+    with FileWriter(path, first.schema, compression="snappy", write_page_checksum=True) as writer:
         writer.write_batch(first)
         for batch in batches:
             writer.write_batch(batch.cast(first.schema))

@@ -92,11 +92,12 @@ def _batches(data: object) -> Any:
 
 def _write(reader: Any, path: Path) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from odfbuild.executors.data.parquet import FileWriter
 
     _check_twice(reader.schema.names)
     try:
-        with pq.ParquetWriter(
+        with FileWriter(
             path, reader.schema, compression="snappy", write_page_checksum=True
         ) as writer:
             for batch in reader:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import IO, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import FilePart, Frame, footer_sum
+from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.ingest.read.problems import supported
 from odfbuild.executors.ingest.read.values import Formats
 from odfbuild.odf.events import ReadStepCsv, ReadStepJson, ReadStepNdJson
@@ -46,7 +46,7 @@ def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int
     rows = 0
     writing: Future[None] | None = None
     with (
-        pq.ParquetWriter(
+        FileWriter(
             out, schema, compression=_CODEC, use_dictionary=False, write_page_checksum=True
         ) as writer,
         ThreadPoolExecutor(1, "rows") as thread,
