@@ -318,7 +318,7 @@ def test_what_was_seen_of_a_store_is_shown_without_asking_it(
     assert there("apply", "--yes").code == 0
     proxy.asked.clear()
     for look, seen in asked.items():
-        done = here(*look, "--offline")
+        done = here(*look, "--offline", "--quiet")
         assert (done.code, done.out) == (seen.code, seen.out)
         assert done.err.startswith(f"{url} is not asked: as it was seen at 20")
     nobody = Machine(tmp_path / "nobody", store, url)("status", "--offline")

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from odfbuild import app
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.unreadable import watch_damage
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.files.lock import LockedError
@@ -35,7 +34,7 @@ def open_given(
     )
     if (seen := project.workspace.seen_at) is not None:
         at = datetime.fromtimestamp(seen, UTC)
-        hint(
+        sys.stderr.write(  # also with --quiet: what is printed may be old
             f"{project.workspace.url} is not asked: as it was seen at {at:%Y-%m-%d %H:%M} UTC. "
             "Who works there, and which sources are disabled, is not known.\n"
         )

@@ -4,12 +4,13 @@ Two events of one key are one row to a merge.  So a key, or a column that says w
 changed, must come as it is kept.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, EngineError, Level
 from odfbuild.executors.data.fine_times import Cut
-from odfbuild.odf.events import MergeStrategy, MergeStrategySnapshot, Transform
+from odfbuild.odf.events import MergeStrategy, MergeStrategySnapshot, Transform, TransformSql
+from odfbuild.sql.text.steps import DATAFUSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,9 +19,16 @@ if TYPE_CHECKING:
 _WHY = "datasets keep times in milliseconds, as the reference does; times that differ by less are "
 _FIX = (
     "declare the column as STRING, {or_so}give it in `preprocess` as a BIGINT: "
-    "unix_micros(CAST(t AS TIMESTAMP)); to cut on purpose: date_trunc('MILLISECOND', "
-    "CAST(t AS TIMESTAMP)) there"
+    "{whole}; to cut on purpose: {cut} there"
 )
+_IN_SPARK = {
+    "whole": "unix_micros(CAST(t AS TIMESTAMP))",
+    "cut": "date_trunc('MILLISECOND', CAST(t AS TIMESTAMP))",
+}
+_IN_DATAFUSION = {
+    "whole": "arrow_cast(to_timestamp_micros(t), 'Int64')",
+    "cut": "date_trunc('millisecond', to_timestamp_micros(t))",
+}
 
 
 class FineKeyError(EngineError):
@@ -37,7 +45,7 @@ def times_cut(name: str, cut: Sequence[Cut]) -> tuple[Diagnostic, ...]:
             what=f"{name} has times finer than milliseconds in the column {each.column!r}, the "
             f"first is {each.value}{_place(each)}: they were cut",
             why=f"{_WHY}one time now",
-            fix=_FIX.format(or_so="and ") + ", or in the query",
+            fix=_FIX.format(or_so="and ", **_IN_SPARK) + ", or in the query",
             span=None,
             level=Level.WARNING,
         )
@@ -50,7 +58,7 @@ def check_made_keys(merge: MergeStrategy, cut: Iterable[Cut], name: str) -> None
     keys = _keys(merge)
     for each in cut:
         if each.column in keys:
-            raise _refused(each, each.column, name)
+            raise _refused(each, f"the key column {each.column!r}", name, _IN_SPARK)
 
 
 def check_read_keys(
@@ -69,11 +77,19 @@ def check_read_keys(
     if not cut or not keys:
         return
     made = {key: {key} for key in keys} if preprocess is None else made_of(preprocess, schema)
+    forms = _IN_SPARK
+    if isinstance(preprocess, TransformSql) and preprocess.engine == DATAFUSION:
+        forms = _IN_DATAFUSION
     for each in cut:
         for key in keys:
             sources = None if made is None else made.get(key, set())
-            if sources is None or each.column in sources:
-                raise _refused(each, key, name)
+            if sources is None:
+                of = f"the column {each.column!r}, of which `preprocess` may make the key {key!r},"
+                raise _refused(each, of, name, forms)
+            if each.column in sources:
+                is_key = key == each.column
+                of = f"the column {each.column!r}, of which the key {key!r} is made,"
+                raise _refused(each, f"the key column {key!r}" if is_key else of, name, forms)
 
 
 def _keys(merge: MergeStrategy) -> tuple[str, ...]:
@@ -95,14 +111,11 @@ def made_of(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[str]] |
     return {each.name: {source.column for source in each.sources} for each in outputs}
 
 
-def _refused(cut: Cut, key: str, name: str) -> FineKeyError:
-    of = "" if key == cut.column else f", of which the key {key!r} is made,"
-    role = "key column" if key == cut.column else "column"
+def _refused(cut: Cut, column: str, name: str, forms: Mapping[str, str]) -> FineKeyError:
     return FineKeyError(
-        what=f"{name}: the {role} {cut.column!r}{of} has a time finer than milliseconds: "
-        f"{cut.value}{_place(cut)}",
+        what=f"{name}: {column} has a time finer than milliseconds: {cut.value}{_place(cut)}",
         why=f"{_WHY}one key, and rows of different events would be taken for one",
-        fix=_FIX.format(or_so="or "),
+        fix=_FIX.format(or_so="or ", **forms),
     )
 
 

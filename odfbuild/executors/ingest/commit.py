@@ -229,7 +229,10 @@ def _recorded(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagno
         return ()
 
     dataset, head = receiver.dataset, receiver.state.head
-    past = None if in_force is None else RecordedRows(dataset, head, to_arrow(in_force))
+    past = None
+    if in_force is not None:
+        dated = receiver.state.vocab.event_time_column
+        past = RecordedRows(dataset, head, to_arrow(in_force), dated)
     return (recorded_keys(found, merge.primary_key, past, intake.name),)
 
 

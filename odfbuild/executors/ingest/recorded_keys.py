@@ -101,11 +101,12 @@ def _numbered(rows: pa.Table, merged: pa.Schema, key: Sequence[str]) -> pa.Table
 
 @dataclass(frozen=True, slots=True)
 class RecordedRows:
-    """The rows of a dataset up to a block, and the columns in force there."""
+    """The rows of a dataset up to a block, the columns in force there, and the event time."""
 
     dataset: Dataset
     head: Multihash
     columns: pa.Schema
+    event_time: str
 
     def of_keys(self, keys: KeyTable, columns: pa.Schema) -> pa.Table | None:
         """Return the rows of some keys; None where they are too many to look, or cannot be read."""
@@ -187,18 +188,32 @@ def _differing(first: pa.Table, key: Sequence[str], past: RecordedRows) -> _Diff
     old: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row, of in zip(recorded.to_pylist(), _values(recorded, key), strict=True):
         old.setdefault(of, []).append(row)
-    news, all_new = rows.to_pylist(), _values(rows, names)
-    all_old = set(_values(recorded, names))
+    timeless = [name for name in names if name != past.event_time]
+    all_old, all_old_timeless = set(_values(recorded, names)), set(_values(recorded, timeless))
     found = [
         (new, old[of][-1])
-        for new, of, whole in zip(news, _values(rows, key), all_new, strict=True)
-        if of in old and whole not in all_old
+        for new, of, whole, rest in zip(
+            rows.to_pylist(),
+            _values(rows, key),
+            _values(rows, names),
+            _values(rows, timeless),
+            strict=True,
+        )
+        if of in old
+        and whole not in all_old
+        and not (_is_undated(new, past) and rest in all_old_timeless)
     ]
     if not found:
         return True
     new, before = found[0]
-    changed = {n: (new[n], before[n]) for n in names if new[n] != before[n]}
+    compared = timeless if _is_undated(new, past) else names
+    changed = {n: (new[n], before[n]) for n in compared if new[n] != before[n]}
     return _Difference(len(found), {name: new[name] for name in key}, changed)
+
+
+def _is_undated(row: Mapping[str, Any], past: RecordedRows) -> bool:
+    """Tell whether a row came without an event time: what is recorded of it is the ingest's."""
+    return row.get(past.event_time) is None
 
 
 def _values(rows: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:

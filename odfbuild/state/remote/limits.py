@@ -128,7 +128,7 @@ class OfflineClient(ReadOnlyClient):
     def _unseen(self, key: str) -> StateError:
         return OfflineError(
             what=f"{self.place}{key} is not on this machine",
-            why="--offline asks the store nothing, and it was not read here before",
+            why="--offline asks the store nothing, and it was never read here, or is damaged",
             fix="once the store can be reached: the same command without --offline",
         )
 

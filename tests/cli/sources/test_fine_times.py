@@ -1,10 +1,12 @@
 """Times finer than datasets keep: refused where they are declared, told where they are met."""
 
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
+import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -174,6 +176,23 @@ def test_a_key_that_is_made_of_cut_times_is_one(query: str, refused: bool) -> No
     with pytest.raises(FineKeyError) if refused else nullcontext():
         check_read_keys(merge, transform, SCHEMA, cut, "f")
     check_read_keys(merge, transform, SCHEMA, [], "f")
+
+
+def test_what_a_query_for_datafusion_makes_keys_of_is_not_known_which_is_said() -> None:
+    merge = MergeStrategyLedger(primary_key=("key",))
+    transform = TransformSql(engine="datafusion", query="select k as key, t from input")
+    with pytest.raises(FineKeyError, match="of which `preprocess` may make the key 'key'") as error:
+        check_read_keys(merge, transform, SCHEMA, [Cut("t", FINE, 2)], "f")
+    (fix,) = (each.fix for each in error.value.diagnostics())
+    forms = re.findall(r"(?:BIGINT|purpose): (.+?)(?:;| there)", fix or "")
+    rows = pa.table({"t": [FINE]})
+    context = datafusion.SessionContext()
+    context.register_record_batches("input", [rows.to_batches()])
+    found = context.sql(f"select {', '.join(forms)} from input").to_arrow_table().to_pylist()
+    whole, cut = found[0].values()
+    instant = datetime.fromisoformat(FINE.replace("Z", "+00:00"))
+    assert whole == round(instant.timestamp() * 1_000_000)
+    assert cut == instant.replace(microsecond=instant.microsecond // 1000 * 1000, tzinfo=None)
 
 
 @given(st.lists(st.datetimes(datetime(1969, 12, 31), datetime(1970, 1, 2)) | st.none(), max_size=6))

@@ -52,6 +52,35 @@ def test_a_row_that_differs_is_a_correction_that_is_lost(run: Inside) -> None:
     assert "UpsertStream" in done.err
 
 
+@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("dated_again", [True, False])
+@pytest.mark.parametrize("value", [1, 2])
+def test_a_correction_is_what_the_source_says_otherwise(
+    dated: bool,
+    dated_again: bool,
+    value: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A time that a row lacks is filled in when it is recorded: the source did not say another."""
+
+    def rows(*, dated: bool, value: int) -> str:
+        return f"t,k,v\n{'2024-01-01' if dated else ''},a,{value}\n2024-01-01,z,1\n"
+
+    source = root(columns="t DATE, k STRING NOT NULL, v BIGINT")
+    files = {"datasets/src.yaml": source, "data/1.csv": rows(dated=dated, value=1)}
+    run = Inside(lay_out(tmp_path / "shop", files), capsys, monkeypatch, FakeEngine())
+    assert run("apply", "--yes").code == 0
+    lay_out(run.project, {"data/2.csv": rows(dated=dated_again, value=value)})
+    said = run("apply", "--yes").err
+    assert "2 of 2 rows of data/2.csv left out" in said
+    is_correction = value != 1 or (dated_again and not dated)
+    assert ("corrections are lost" in said) == is_correction
+    if not dated_again:
+        assert "t is None" not in said
+
+
 def test_many_inputs_are_one_note(run: Inside) -> None:
     lay_out(run.project, {f"data/{number}.csv": GOOD for number in range(2, 7)})
     done = run("apply", "--yes")

@@ -51,7 +51,7 @@ class DataFusionEngine:
         facts = _facts(steps_of(work.query), [PREPROCESS_INPUT], _OF_INGEST)
         noted = FineTimes()
         with self._running(), noting(noted):
-            context = QueryContext(spill=True, clock=True)
+            context = QueryContext(spill=work.staging, clock=True)
             schema = pa.schema([each.with_nullable(True) for each in work.source.schema])
             texts = transform.texts_of(facts.steps)
             found, held = [], []

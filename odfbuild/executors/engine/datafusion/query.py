@@ -5,6 +5,8 @@ engine alone, as Arrow and the statistics of Parquet files know other rules for 
 """
 
 import sys
+from pathlib import Path
+from tempfile import gettempdir
 
 import pyarrow as pa
 
@@ -31,7 +33,7 @@ def answer(request: QueryRequest) -> Frame:
     """
     statement = QueryStep(None, request.text, engine=DATAFUSION).statement
     assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
-    context = QueryContext(spill=True, clock=True)
+    context = QueryContext(spill=Path(gettempdir()), clock=True)
     for name, view in request.views.items():
         context.add(name, _rows(view, _named(statement, view.columns().names)))
     frame = context.query(statement.sent)

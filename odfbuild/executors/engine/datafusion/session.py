@@ -6,6 +6,7 @@ its own, and, for a query that has to give the same rows again, no clock and no 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -33,33 +34,47 @@ _PINNED: Final = {
     "datafusion.optimizer.repartition_sorts": "false",
     "datafusion.catalog.information_schema": "false",
 }
+BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
 _SORTS: Final = 64  # the part of the memory that each sort keeps to merge what it spilled
 
 
-def session_context(memory: int, *, spill: bool) -> "datafusion.SessionContext":
-    """Return a context of one partition, in which rows keep their order, with its own memory."""
+def session_context(memory: int, *, spill: Path | None) -> "datafusion.SessionContext":
+    """Return a context of one partition, in which rows keep their order, with its own memory.
+
+    What does not fit into that goes to files of the folder `spill`.
+    """
     import datafusion
 
     runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
-    runtime = runtime.with_disk_manager_os() if spill else runtime.with_disk_manager_disabled()
+    if spill is None:
+        runtime = runtime.with_disk_manager_disabled()
+    else:
+        runtime = runtime.with_disk_manager_specified(str(spill))
     by_memory = {
         "datafusion.execution.sort_spill_reservation_bytes": str(memory // _SORTS),
-        "datafusion.execution.batch_size": str(max(512, min(_BATCH, memory >> 15))),
+        BATCH_SIZE: str(batch_rows(memory)),
     }
     config = datafusion.SessionConfig({**_PINNED, **by_memory}).with_target_partitions(1)
     config = config.with_default_catalog_and_schema("odf", "odf")
     return datafusion.SessionContext(config, runtime)
 
 
+def batch_rows(memory: int, row_bytes: int = 0) -> int:
+    """Return how many rows a batch may have: several are in memory while files are merged."""
+    most = max(512, min(_BATCH, memory >> 15))
+    return most if not row_bytes else max(1, min(most, memory // _SORTS // row_bytes))
+
+
 class QueryContext:
     """One context; a query reads the tables that are added to it, by their exact names.
 
-    With `spill` what does not fit into memory goes to disk, by which the order of rows within
-    groups may change; without it such a query fails.  With `clock` it may ask for the time.
+    With `spill` what does not fit into memory goes to files of that folder, by which the order of
+    rows within groups may change; without it such a query fails.  With `clock` it may ask for the
+    time.
     """
 
-    def __init__(self, *, spill: bool, clock: bool, memory: int = MEMORY) -> None:
+    def __init__(self, *, spill: Path | None, clock: bool, memory: int = MEMORY) -> None:
         import datafusion
 
         self._context = session_context(memory, spill=spill)

@@ -93,7 +93,7 @@ def _names_of(work: TransformWork) -> list[str]:
 def _arranged(work: TransformWork) -> Iterator[pa.RecordBatch]:
     """Yield the columns of the result and the position, in the order of positions."""
     raw, op = work.query.facts.names_op, work.vocab.operation_type_column
-    context = QueryContext(spill=True, clock=False)
+    context = QueryContext(spill=work.staging, clock=False)
     texts = texts_of(work.query.steps, _hidden(raw=raw))
     names = _names_of(work)
     sources = [each for each in work.inputs if each.alias in work.query.facts.inputs]
@@ -217,7 +217,7 @@ def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
     """Yield what the query gives of each of some selections of rows, as the dataset stores it."""
     texts = texts_of(work.query.steps)
     for inputs in many:
-        context = QueryContext(spill=False, clock=False)
+        context = QueryContext(spill=None, clock=False)
         for alias, rows in inputs.items():
             context.add(alias, _by_value(rows))
         yield _complete(rows_of(last_of(context, texts)), work)
@@ -279,7 +279,7 @@ def result_schema(
     raw: bool,
 ) -> pa.Schema:
     """Return operation, event time and the other columns of a result.  Raises InvalidQueryError."""
-    context = QueryContext(spill=False, clock=False)
+    context = QueryContext(spill=None, clock=False)
     for alias, schema in inputs.items():
         context.add(alias, schema.empty_table())
     found = columns(last_of(context, texts_of(steps)))

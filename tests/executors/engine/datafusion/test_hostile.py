@@ -51,7 +51,7 @@ def test_a_query_reads_its_input_alone(text: str, tmp_path: Path) -> None:
 def test_the_context_refuses_it_by_itself(text: str, tmp_path: Path) -> None:
     file = tmp_path / "secret.csv"
     file.write_text("a\n1\n")
-    context = QueryContext(spill=False, clock=False)
+    context = QueryContext(spill=None, clock=False)
     context.add("input", pa.table({"a": [1]}))
     if text.startswith("explain"):
         return  # gives a plan, which holds no more than the query
@@ -60,13 +60,13 @@ def test_the_context_refuses_it_by_itself(text: str, tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["secret.csv"]
 
 
-def test_what_does_not_fit_into_memory_is_an_error_that_says_so() -> None:
+def test_what_does_not_fit_into_memory_is_an_error_that_says_so(tmp_path: Path) -> None:
     from odfbuild.errors import EngineFailedError
 
-    context = QueryContext(spill=False, clock=False, memory=1 << 20)
+    context = QueryContext(spill=None, clock=False, memory=1 << 20)
     context.add("t", pa.table({"a": list(range(300_000))}))
     with pytest.raises(EngineFailedError, match="memory"):
         rows_of(context.query("select a, count(*) as c from t group by a"))
-    spilling = QueryContext(spill=True, clock=False, memory=24 << 20)
+    spilling = QueryContext(spill=tmp_path, clock=False, memory=24 << 20)
     spilling.add("t", pa.table({"a": list(range(300_000))}))
     assert rows_of(spilling.query("select a from t order by a desc")).num_rows == 300_000

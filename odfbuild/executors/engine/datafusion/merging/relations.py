@@ -16,13 +16,21 @@ import pyarrow as pa
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.datafusion.session import engine_errors, session_context
+from odfbuild.executors.engine.datafusion.session import (
+    BATCH_SIZE,
+    batch_rows,
+    engine_errors,
+    session_context,
+)
 from odfbuild.executors.engine.datafusion.spool import first_of, spooled, write
 
 MEMORY: Final = 512 << 20
 """Bytes that the sorts of a merge may take, beside batches on their way."""
 
-_ADVICE: Final = "run the same command again; `engine: {ingest: spark}` merges with Spark"
+_ADVICE: Final = (
+    "`engine: {ingest: spark, spark: {memory: 4g}}` merges with Spark, in so much memory; "
+    "where the disk or the machine failed, run the same command again"
+)
 _FEW: Final = 1 << 20  # bytes of rows that DataFusion reads from memory
 
 
@@ -33,8 +41,9 @@ class Relations:
     """
 
     def __init__(self, staging: Path, memory: int, held: int, go_on: Callable[[], None]) -> None:
-        self._context = session_context(memory, spill=True)
+        self._context = session_context(memory, spill=staging)
         self._staging, self._held, self._go_on = staging, held, go_on
+        self._memory, self._widest = memory, 0
         self._functions: dict[tuple[Any, pa.DataType], str] = {}
         self._refused: list[OdfBuildError] = []
 
@@ -45,8 +54,16 @@ class Relations:
             self._context.register_record_batches(name, [few or [_empty(schema)]])
             return
         path = self._staging / f"{name}-{uuid4().hex}.parquet"
-        write(path, schema, chain(few, rest), compression="none")
+        write(path, schema, self._measured(chain(few, rest)), compression="none")
+        size = batch_rows(self._memory, self._widest)
+        self._context.sql(f"SET {BATCH_SIZE} = {size}").collect()
         self._context.register_parquet(name, str(path), schema=schema)
+
+    def _measured(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches, and note how many bytes the widest rows have."""
+        for batch in batches:
+            self._widest = max(self._widest, batch.nbytes // max(1, batch.num_rows))
+            yield batch
 
     def name(self, name: str, text: str) -> None:
         """Make what a statement gives readable by a name."""

@@ -70,3 +70,31 @@ def test_what_does_not_fit_into_memory_is_sorted_on_disk(
         assert values == sorted(values)
         last = values[-1]
     assert found == counts
+
+
+@pytest.mark.parametrize("size", [20_000, 200_000, 500_000], ids="{:,} bytes".format)
+@pytest.mark.parametrize(
+    "merge",
+    [MergeStrategyAppend(), MergeStrategySnapshot(primary_key=("k",))],
+    ids=["append", "snapshot"],
+)
+def test_rows_of_long_texts_are_sorted_on_disk(
+    merge: MergeStrategy, size: int, tmp_path: Path
+) -> None:
+    """Batches have as many rows as memory permits; short rows among them do not hide long ones."""
+    count = 3 * MEMORY // size
+    table = pa.table(
+        {
+            "event_time": pa.array([(at * 7_919) % count for at in range(count)]).cast(MILLIS),
+            "k": pa.array([str(at) for at in range(count)]),
+            "v": pa.array([f"{at}".ljust(size, "x") if at % 4 else "" for at in range(count)]),
+        }
+    )
+    request = ingest_request(tmp_path, table, merge, (), as_file=True)
+    merged = ArrowMerger(memory=MEMORY, held=1 << 20).ingest(request)
+    expected = table.sort_by("event_time").select(["k", "v"])
+    if isinstance(merge, MergeStrategySnapshot):
+        expected = table.sort_by("k").select(["k", "v"])
+    found = pa.concat_tables(pa.Table.from_batches([each]) for each in merged.batches())
+    assert found.select(["k", "v"]).cast(expected.schema).equals(expected)
+    assert not list(tmp_path.glob("**/.tmp*")), "files that were spilled are left"
