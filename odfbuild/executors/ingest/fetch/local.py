@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -567,9 +567,8 @@ def _files(folder: str) -> list[bytes]:
 def _matching(names: list[bytes], pattern: str) -> list[bytes]:
     """Return the sorted names that match, in order."""
     head, fits = _form(pattern)
-    start = bisect_left(names, head)
-    end = bisect_right(names, head, start, key=lambda name: name[: len(head)])
-    return [name for name in names[start:end] if fits(name)]
+    after = islice(names, bisect_left(names, head), None)
+    return [name for name in takewhile(lambda name: name.startswith(head), after) if fits(name)]
 
 
 @lru_cache(maxsize=256)

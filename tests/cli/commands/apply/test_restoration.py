@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odfbuild.executors.data import parquet
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, heads, lay_out
 from tests.support.projects.market import dataset
@@ -123,12 +123,12 @@ def test_rows_in_other_bytes_are_put_in_place_if_asked_for(
     before = files(run.project, "out")
     for path in before:
         path.unlink()
-    writer = pq.ParquetWriter
+    writer = parquet.FileWriter
 
     def packed(*arguments: Any, **options: Any) -> Any:
         return writer(*arguments, **{**options, "compression": "zstd"})
 
-    monkeypatch.setattr(pq, "ParquetWriter", packed)
+    monkeypatch.setattr(parquet, "FileWriter", packed)
     done = run("rebuild", "out", "--restore")
     assert done.code == 1
     assert "with the recorded rows in other bytes" in done.out
