@@ -73,7 +73,7 @@ PlanOffline = Annotated[
         "plan with what was seen of them here.",
     ),
 ]
-Unasked = Annotated[
+StoreOffline = Annotated[
     bool,
     typer.Option(
         "--offline",

@@ -1,4 +1,4 @@
-"""Memory of a machine of a workspace in an object store: heads and names, with their ETags.
+"""Memory, on this machine, of a workspace in an object store: heads and names, with their ETags.
 
 It is a file of the local half of the workspace: who looks next gets no body of what is unchanged,
 and who looks without the store is told what was there.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from odfbuild import app
 from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.arguments.options import Name, Unasked
+from odfbuild.cli.arguments.options import Name, StoreOffline
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.render.dataset import input_lines, standing_text
@@ -69,7 +69,7 @@ class UnknownDatasetError(StateError):
 def explain(
     given: ProjectArguments,
     name: Name,
-    offline: Unasked = False,
+    offline: StoreOffline = False,
 ) -> int:
     """Say why a dataset will or will not run, down to files and lines."""
     project = open_given(given, offline=offline)

@@ -15,7 +15,7 @@ from odfbuild.app.inspection.uuids import with_uuids
 from odfbuild.app.inspection.views import uuids_of_dataset
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.arguments.options import Name, TextFormat, Unasked
+from odfbuild.cli.arguments.options import Name, StoreOffline, TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import row_text
 from odfbuild.cli.render.provenance import (
@@ -73,7 +73,7 @@ def explain_row(
         ),
     ] = False,
     output: TextFormat = "text",
-    offline: Unasked = False,
+    offline: StoreOffline = False,
 ) -> int:
     """Say which rows a record was made of and why, by which queries, down to the sources."""
     project = open_given(given, offline=offline)

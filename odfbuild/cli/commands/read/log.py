@@ -10,7 +10,7 @@ import typer
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.arguments.options import Name, Unasked
+from odfbuild.cli.arguments.options import Name, StoreOffline
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import OdfBuildError
 from odfbuild.state.chain.dataset import Dataset, ForeignChainError
@@ -26,7 +26,7 @@ def log(
         int | None, typer.Option("-n", "--limit", min=1, help="The newest N blocks only.")
     ] = None,
     ref: Annotated[str, typer.Option("--ref", help="The chain of this reference.")] = "head",
-    offline: Unasked = False,
+    offline: StoreOffline = False,
 ) -> int:
     """Show the metadata chain of a dataset, newest block first."""
     from odfbuild.cli.render.dataset import block_text

@@ -21,8 +21,8 @@ from odfbuild.cli.arguments.options import (
     Name,
     RowOutput,
     SafeCsv,
+    StoreOffline,
     To,
-    Unasked,
 )
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.formats.rows import (
@@ -59,7 +59,7 @@ def show(
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help=f"The last N rows. {ALL_ROWS}")
     ] = None,
-    offline: Unasked = False,
+    offline: StoreOffline = False,
 ) -> int:
     """Show rows of a dataset, as recorded or as they stand.
 

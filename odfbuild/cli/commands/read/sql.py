@@ -17,8 +17,8 @@ from odfbuild.cli.arguments.options import (
     Log,
     RowOutput,
     SafeCsv,
+    StoreOffline,
     To,
-    Unasked,
 )
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import UsageRefusedError
@@ -54,7 +54,7 @@ def sql(
     engine: Annotated[
         str, typer.Option("--engine", help="Whose SQL it is: spark, or datafusion without Java.")
     ] = DEFAULT_ENGINE,
-    offline: Unasked = False,
+    offline: StoreOffline = False,
 ) -> int:
     """Query datasets by name; nothing is changed."""
     from odfbuild.app.inspection.question import Question, answered

@@ -10,7 +10,7 @@ from odfbuild.app.plan.changed_inputs import changed_inputs
 from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.arguments.options import Exclude, Selection, TableFormat, Unasked
+from odfbuild.cli.arguments.options import Exclude, Selection, StoreOffline, TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.terminal.console import printable
@@ -50,7 +50,7 @@ def status(
     given: ProjectArguments,
     selection: Selection = None,
     exclude: Exclude = None,
-    offline: Unasked = False,
+    offline: StoreOffline = False,
     output: TableFormat = "table",
 ) -> int:
     """Say where datasets stand: head, watermark, lag, last result, who holds a lock."""
