@@ -1,6 +1,6 @@
 """Build projects of many datasets without an engine: chains are committed as an apply leaves them.
 
-An apply takes a tenth of a second a dataset, most of it to wait for disks; this a hundredth.
+An apply takes a tenth of a second a dataset, most of it to wait for disks; this takes a sixth.
 """
 
 from collections.abc import Mapping

@@ -33,8 +33,8 @@ def render_diagnostics(found: Iterable[Diagnostic], *, prefix: str = "") -> str:
 
 
 def _lines(found: Iterable[FindingLine], prefix: str) -> str:
-    told = (each for each in found if each.judged is not Judgement.PASSED)
-    return "".join(f"{_line(each, prefix)}\n" for each in told)
+    shown = (each for each in found if each.judged is not Judgement.PASSED)
+    return "".join(f"{_line(each, prefix)}\n" for each in shown)
 
 
 def _line(each: FindingLine, prefix: str) -> str:

@@ -24,12 +24,12 @@ class DatasetFacts:
     made: DatasetOrigin | None = None
 
 
-def chain_told(state: ChainState, use: ColumnUse, alias: DatasetAlias) -> DatasetFacts:
+def chain_facts(state: ChainState, use: ColumnUse, alias: DatasetAlias) -> DatasetFacts:
     """Return what a chain tells of a dataset that is not defined."""
     return DatasetFacts(state.kind, state.transform, _whole(use, alias))
 
 
-def definition_told(declared: Declared, use: ColumnUse) -> DatasetFacts:
+def definition_facts(declared: Declared, use: ColumnUse) -> DatasetFacts:
     """Return what a definition tells of a dataset, and the definitions together of its columns."""
     return DatasetFacts(declared.snapshot.kind, _transform(declared), _whole(use, declared.alias))
 
@@ -51,7 +51,7 @@ def _transform(declared: Declared) -> SetTransform | None:
     return next((each for each in events if isinstance(each, SetTransform)), None)
 
 
-def chain_graph(shown: LineageView, told: Mapping[UUID, DatasetFacts], about: str) -> Graph:
+def chain_graph(shown: LineageView, known_facts: Mapping[UUID, DatasetFacts], about: str) -> Graph:
     """Return the page of relations that chains and notes tell."""
     datasets, open_ended = shown.datasets(), shown.open_ended()
     numbers = {dataset: number for number, dataset in enumerate(datasets)}
@@ -62,7 +62,7 @@ def chain_graph(shown: LineageView, told: Mapping[UUID, DatasetFacts], about: st
         boxes.append(
             _box(
                 shown.name(dataset),
-                told.get(dataset),
+                known_facts.get(dataset),
                 (*facts, ("UUID", str(dataset))),
                 home=shown.homes.get(dataset),
                 asked_for=dataset == shown.root,
@@ -100,12 +100,14 @@ def definition_graph(
     outside = [name for of in reads.values() for name in of if name in within and name not in reads]
     names = [*reads, *dict.fromkeys(outside)]
     numbers = {alias: number for number, alias in enumerate(names)}
-    told = {alias: chain_told(chains[alias], use, alias) for alias in outside if alias in chains}
-    told |= {each.alias: definition_told(each, use) for each in shown}
+    known_facts = {
+        alias: chain_facts(chains[alias], use, alias) for alias in outside if alias in chains
+    }
+    known_facts |= {each.alias: definition_facts(each, use) for each in shown}
     boxes = [
         _box(
             str(alias),
-            told.get(alias),
+            known_facts.get(alias),
             [("DID", str(chains[alias].dataset))] if alias in chains else (),
             asked_for=alias == subject,
             more=not within.issuperset({*reads.get(alias, ()), *readers.get(alias, ())}),
@@ -142,22 +144,22 @@ def _reads(
 
 def _box(
     name: str,
-    told: DatasetFacts | None,
+    known_facts: DatasetFacts | None,
     facts: Iterable[tuple[str, str]],
     *,
     home: str | None = None,
     asked_for: bool,
     more: bool,
 ) -> Box:
-    query, clauses = (None, ()) if told is None else _query(told.transform)
+    query, clauses = (None, ()) if known_facts is None else _query(known_facts.transform)
     return Box(
         name=name,
-        kind=None if told is None else told.kind.value.lower(),
+        kind=None if known_facts is None else known_facts.kind.value.lower(),
         home=home,
         facts=tuple(facts),
         query=query,
         clauses=clauses,
-        made=None if told is None else told.made,
+        made=None if known_facts is None else known_facts.made,
         asked_for=asked_for,
         more=more,
     )

@@ -1,7 +1,7 @@
 """Memory, on this machine, of a workspace in an object store: heads and names, with their ETags.
 
-It is a file of the local half of the workspace: who looks next gets no body of what is unchanged,
-and who looks without the store is told what was there.
+A file in the local folder of the workspace.  The next request for an unchanged object returns no
+body, and a command that does not ask the store shows what was there.
 """
 
 import json

@@ -145,7 +145,7 @@ def _page(project: app.Opened, shown: LineageView, as_at: str | None) -> tuple[s
     """
     from odfbuild.cli.arguments.selection import column_use
     from odfbuild.cli.page.document import document
-    from odfbuild.cli.page.lineage import DatasetFacts, chain_graph, chain_told, definition_told
+    from odfbuild.cli.page.lineage import DatasetFacts, chain_facts, chain_graph, definition_facts
 
     states = {node_id(s.dataset): (a, s) for a, s in project.workspace.states().items()}
     shows = [(id_, *states[id_]) for id_ in shown.datasets() if id_ in states]
@@ -155,14 +155,14 @@ def _page(project: app.Opened, shown: LineageView, as_at: str | None) -> tuple[s
     loaded = load_readable(project)
     declared = loaded.sound
     use, defined = column_use(project, declared), {each.alias: each for each in declared}
-    told = {
-        id_: definition_told(defined[alias], use)
+    known_facts = {
+        id_: definition_facts(defined[alias], use)
         if alias in defined
-        else chain_told(state, use, alias)
+        else chain_facts(state, use, alias)
         for id_, alias, state in shows
     }
     about = "as chains and notes tell; columns as the definitions say"
-    return document(chain_graph(shown, told, about)), loaded
+    return document(chain_graph(shown, known_facts, about)), loaded
 
 
 def add(

@@ -5,8 +5,6 @@ engine alone, as Arrow and the statistics of Parquet files know other rules for 
 """
 
 import sys
-from pathlib import Path
-from tempfile import gettempdir
 
 import pyarrow as pa
 
@@ -33,7 +31,7 @@ def answer(request: QueryRequest) -> Frame:
     """
     statement = QueryStep(None, request.text, engine=DATAFUSION).statement
     assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
-    context = QueryContext(spill=Path(gettempdir()), clock=True)
+    context = QueryContext(spill=request.staging, clock=True)
     for name, view in request.views.items():
         context.add(name, _rows(view, _named(statement, view.columns().names)))
     frame = context.query(statement.sent)

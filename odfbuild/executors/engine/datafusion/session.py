@@ -270,8 +270,8 @@ def _failed(
     if "No space left" in text:
         return kind(
             what=what,
-            why="the folder for temporary files is full",
-            fix="make room there, or name another folder in TMPDIR; then run again",
+            why="the disk of the workspace is full, where rows are sorted that memory cannot hold",
+            fix="make room there; then run again",
         )
     again = "run the same command again; if it fails again, write the query in another way"
     return kind(what=what, why="DataFusion failed", fix=advice or again)
