@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.runs.report import RunReport
     from odfbuild.executors.runs.scheduler import Progress
     from odfbuild.planner.declared import Declared
+    from odfbuild.state.memory.applied import Result
 
 
 def apply(
@@ -93,7 +94,7 @@ def apply(
         if report is None:
             raise
         raise InterruptedRun(report) from None
-    record_applied(project.workspace, _worked(report))
+    record_applied(project.workspace, *_results(report))
     if any(each.origin is not None for each in looked_at(plan.datasets).values()):
         from odfbuild.app.plan.remote_inputs import pin_inputs
 
@@ -186,14 +187,20 @@ def _puller(project: Opened) -> "Callable[[Pull, DatasetAlias], object]":
     return bring
 
 
-def _worked(report: "RunReport") -> dict[DatasetAlias, bool]:
-    """Return the datasets that were worked on, and whether a step of each failed."""
+def _results(
+    report: "RunReport",
+) -> "tuple[dict[DatasetAlias, Result], frozenset[DatasetAlias]]":
+    """Return how the steps of datasets that were worked on ended, and those that were passed over.
+
+    A dataset of which one step was done and another skipped was worked on, and is skipped.
+    """
     from odfbuild.executors.runs.report import Skipped
 
-    failed = {step.target for step, _ in report.failures}
-    done = (
-        step.target
-        for step, outcome in report.outcomes
-        if not isinstance(outcome, Skipped) and not isinstance(step.work, Pull)
-    )
-    return {target: target in failed for target in done}
+    ours = [each for each in report.outcomes if not isinstance(each[0].work, Pull)]
+    done = {step.target for step, outcome in ours if not isinstance(outcome, Skipped)}
+    skipped = {step.target for step, outcome in ours if isinstance(outcome, Skipped)}
+    results: dict[DatasetAlias, Result] = {
+        each: "skipped" if each in skipped else "ok" for each in done
+    }
+    results |= {step.target: "failed" for step, _ in report.failures if step.target in done}
+    return results, frozenset(skipped - done)

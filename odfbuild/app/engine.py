@@ -143,7 +143,7 @@ def record(project: Opened, upgrades: Iterable[EngineUpgrade]) -> Mapping[Datase
                 CommitRequest((each.event,), now), on=each.state
             ).head
     finally:
-        record_applied(project.workspace, dict.fromkeys(heads, False))
+        record_applied(project.workspace, dict.fromkeys(heads, "ok"))
     return heads
 
 

@@ -201,7 +201,7 @@ def take_back(project: Opened, undo: Undo, asking: RunRequest) -> None:
 
     with stoppable(), interruptible(lambda: None):
         _take_back(project, undo, asking)
-    record_applied(project.workspace, {step.old_name or step.alias: False for step in undo.steps})
+    record_applied(project.workspace, {step.old_name or step.alias: "ok" for step in undo.steps})
 
 
 def _take_back(project: Opened, undo: Undo, asking: RunRequest) -> None:

@@ -13,7 +13,7 @@ a run lasts its folder is locked, so one that was killed can be told from one th
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from enum import Enum
@@ -246,6 +246,45 @@ def read_events(workspace: Path, run: str, *, strict: bool = False) -> Iterator[
                 fix="restore the file from a copy; or plan anew, and odfbuild reset NAME BLOCK "
                 "sets one dataset back",
             )
+
+
+@dataclass(slots=True)
+class RecordedStep:
+    """What the events of a run say of one step."""
+
+    id: str
+    dataset: str
+    outcome: str = "cut off"
+    seconds: float | None = None
+    blocks: int = 0
+    records: int = 0
+    before: str | None = None
+    after: str | None = None
+    errors: Sequence[Mapping[str, Any]] = ()
+    because: str | None = None
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        self.after = event.get("head")
+        if event.get("event") == "dataset_started":
+            self.before = event.get("head")
+        elif event.get("event") == "slice_committed":
+            self.blocks += int(event.get("blocks", 0))
+            self.records += int(event.get("records", 0))
+        elif event.get("event") == "dataset_finished":
+            self.outcome = str(event.get("outcome"))
+            self.seconds = event.get("seconds")
+            self.errors = event.get("errors", ())
+            self.because = event.get("because")
+
+
+def recorded_steps(events: Iterable[Mapping[str, Any]]) -> tuple[RecordedStep, ...]:
+    """Return the steps that events of a run speak of, in the order in which they come first."""
+    steps: dict[str, RecordedStep] = {}
+    for event in events:
+        id, dataset = event.get("step"), event.get("dataset")
+        if isinstance(id, str) and isinstance(dataset, str):
+            steps.setdefault(id, RecordedStep(id, dataset)).hear(event)
+    return tuple(steps.values())
 
 
 def damaged_lines(workspace: Path, run: str) -> tuple[int, ...]:

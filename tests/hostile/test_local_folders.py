@@ -68,7 +68,7 @@ FIRST: dict[str, Callable[[Path], object]] = {
     "key": lambda root: KeyFolder(root / "keys").new_dataset_key(),
     "lease": lease,
     "run": begin,
-    "applied": lambda root: record_applied(Workspace(root), {SRC: False}),
+    "applied": lambda root: record_applied(Workspace(root), {SRC: "ok"}),
     "answers": lambda root: Answers(root / "cache" / "answers.sqlite").put("why", "so"),
     "in full": lambda root: make_workspace_folder(root, root / "a" / "b"),
     "on disk": lambda root: make_workspace_folder(root, root / "a" / "b", disk=Disk()),

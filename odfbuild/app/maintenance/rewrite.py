@@ -193,7 +193,7 @@ def carry_out(
         if rebuilds:
             head = _made_anew(project, place, engine, prepared) or head
             dataset.set_head(head, prepared.on.head)
-    record_applied(project.workspace, {housekeeping.alias: False})
+    record_applied(project.workspace, {housekeeping.alias: "ok"})
     return head
 
 

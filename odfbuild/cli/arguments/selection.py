@@ -214,7 +214,7 @@ def _failed(project: app.Opened, declared: Sequence[Declared]) -> list[DatasetAl
     from odfbuild.state.memory.applied import recall_applied
 
     known = recall_applied(project.workspace.root, (each.alias for each in declared))
-    return [alias for alias, each in known.items() if each.failed]
+    return [alias for alias, each in known.items() if each.result == "failed"]
 
 
 def _names_ids(declared: Sequence[Declared]) -> bool:

@@ -1,6 +1,6 @@
 """State of each dataset after the last apply, to tell changes by others from it.
 
-    cache/applied/<alias in lower case, / as %2F>     id, head or -, ok or failed: a line each,
+    cache/applied/<alias in lower case, / as %2F>     id, head or -, the result: a line each,
                                                       after a checksum of these and the name
 
 It is disposable: without it, less can be said of what differs, and nothing else changes.
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal, cast, get_args
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -23,34 +24,43 @@ from odfbuild.values import dataclass
 _FOLDER = ("cache", "applied")
 _NOTHING = "-"
 
+Result = Literal["ok", "failed", "skipped"]
+"""How the steps of a dataset ended: one failed, or was skipped because another dataset failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Where an apply left a dataset (None: not created), and whether a step of it failed."""
+    """Where an apply left a dataset (None: not created), and how its steps ended."""
 
     dataset: DatasetId | None
     head: Multihash | None
-    failed: bool = False
+    result: Result = "ok"
 
 
-def record_applied(workspace: Workspace, worked: Mapping[DatasetAlias, bool]) -> None:
-    """Keep where an apply left the datasets that it worked on, and whether a step of each failed.
+def record_applied(
+    workspace: Workspace,
+    worked: Mapping[DatasetAlias, Result],
+    passed_over: Iterable[DatasetAlias] = (),
+) -> None:
+    """Keep where an apply left the datasets that it worked on, and how the steps of each ended.
 
+    Those that it passed over, all of whose steps were skipped, stay where the one before left them.
     A workspace that cannot be written to keeps nothing.
     """
     names, heads = workspace.names(), workspace.heads()
     folder = workspace.root.joinpath(*_FOLDER)
     with suppress(OSError):
         make_workspace_folder(workspace.root, folder)
-        for alias, failed in worked.items():
+        for alias, result in worked.items():
             id = names.get(alias)
             head = None if id is None else heads.get(id)
-            _write(folder, alias, Applied(id, head, failed))
+            _write(folder, alias, Applied(id, head, result))
+        for alias, left in recall_applied(workspace.root, passed_over).items():
+            _write(folder, alias, Applied(left.dataset, left.head, "skipped"))
 
 
 def _write(folder: Path, alias: DatasetAlias, applied: Applied) -> None:
-    ended = "failed" if applied.failed else "ok"
-    lines = (applied.dataset or _NOTHING, applied.head or _NOTHING, ended)
+    lines = (applied.dataset or _NOTHING, applied.head or _NOTHING, applied.result)
     near, name = pending(folder), _file_name(alias)
     near.write_text(with_check_sum("".join(f"{line}\n" for line in lines), name), "ascii")
     near.replace(folder / name)
@@ -69,12 +79,12 @@ def recall_applied(
 
 def _read(data: bytes, name: str) -> Applied | None:
     with suppress(ProtocolError, ValueError):
-        dataset, head, ended, rest = (checked_text(data, name) or "").split("\n")
-        if not rest and ended in ("ok", "failed"):
+        dataset, head, result, rest = (checked_text(data, name) or "").split("\n")
+        if not rest and result in get_args(Result):
             return Applied(
                 None if dataset == _NOTHING else DatasetId.parse(dataset),
                 None if head == _NOTHING else Multihash.parse(head),
-                ended == "failed",
+                cast("Result", result),
             )
     return None
 

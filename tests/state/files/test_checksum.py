@@ -45,7 +45,7 @@ def _apply(folder: Path) -> None:
     shop = Workshop(folder)
     shop.file("1.csv", "2024-01-01,k,1")
     assert not shop.apply([ledger()]).failures
-    record_applied(shop.workspace, {ALIAS: False})
+    record_applied(shop.workspace, {ALIAS: "ok"})
 
 
 def _record(folder: Path) -> None:

@@ -20,12 +20,14 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.runs import (
     DamagedRunError,
     Ended,
+    RecordedStep,
     RunSummary,
     count_runs,
     damaged_lines,
     find_run,
     list_runs,
     read_events,
+    recorded_steps,
 )
 from odfbuild.values import dataclass
 
@@ -227,46 +229,8 @@ def _summary_json(run: RunSummary, later: Later) -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True)
-class _RecordedStep:
-    """What the events of a run say of one step."""
-
-    id: str
-    dataset: str
-    outcome: str = "cut off"
-    seconds: float | None = None
-    blocks: int = 0
-    records: int = 0
-    before: str | None = None
-    after: str | None = None
-    errors: Sequence[Mapping[str, Any]] = ()
-    because: str | None = None
-
-    def hear(self, event: Event) -> None:
-        self.after = event.get("head")
-        if event.get("event") == "dataset_started":
-            self.before = event.get("head")
-        elif event.get("event") == "slice_committed":
-            self.blocks += int(event.get("blocks", 0))
-            self.records += int(event.get("records", 0))
-        elif event.get("event") == "dataset_finished":
-            self.outcome = str(event.get("outcome"))
-            self.seconds = event.get("seconds")
-            self.errors = event.get("errors", ())
-            self.because = event.get("because")
-
-
-def _steps(events: Iterable[Event]) -> tuple[_RecordedStep, ...]:
-    steps: dict[str, _RecordedStep] = {}
-    for event in events:
-        id, dataset = event.get("step"), event.get("dataset")
-        if isinstance(id, str) and isinstance(dataset, str):
-            steps.setdefault(id, _RecordedStep(id, dataset)).hear(event)
-    return tuple(steps.values())
-
-
 def _one(run: RunSummary, later: Later, events: Sequence[Event], *, as_json: bool) -> int:
-    steps = _steps(events)
+    steps = recorded_steps(events)
     if as_json:
         each_step = [_step_json(each) for each in steps]
         _print_json({**_summary_json(run, later), "each_step": each_step})
@@ -294,7 +258,7 @@ def _one(run: RunSummary, later: Later, events: Sequence[Event], *, as_json: boo
     return exits.DONE
 
 
-def _step_json(step: _RecordedStep) -> dict[str, Any]:
+def _step_json(step: RecordedStep) -> dict[str, Any]:
     return {
         "step": step.id,
         "dataset": step.dataset,
@@ -309,7 +273,7 @@ def _step_json(step: _RecordedStep) -> dict[str, Any]:
     }
 
 
-def _facts(run: RunSummary, later: Later, steps: Sequence[_RecordedStep]) -> Iterator[str]:
+def _facts(run: RunSummary, later: Later, steps: Sequence[RecordedStep]) -> Iterator[str]:
     yield f"Run      {run.id}  odfbuild {run.command}"
     if run.follows is not None:
         yield f"After    {run.follows}"
@@ -329,7 +293,7 @@ def _facts(run: RunSummary, later: Later, steps: Sequence[_RecordedStep]) -> Ite
         yield f"         to go on: odfbuild apply --resume {later.left.id}"
 
 
-def _reasons(steps: Sequence[_RecordedStep]) -> Iterator[str]:
+def _reasons(steps: Sequence[RecordedStep]) -> Iterator[str]:
     for step in steps:
         for error in step.errors:
             what = str(error.get("what", "")).split("\n")[0]

@@ -341,7 +341,7 @@ def _finish(
         sys.stdout.write("The definition that is there stays; a plan says what it would change.\n")
     else:
         sys.stdout.write("No definition was written: others can read it, nothing is added to it.\n")
-    record_applied(project.workspace, {alias: False})
+    record_applied(project.workspace, {alias: "ok"})
 
 
 def _say_imported(

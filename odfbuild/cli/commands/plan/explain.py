@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild import app
@@ -42,6 +43,8 @@ from odfbuild.planner.plan.reasons import (
 )
 from odfbuild.project.config.quantities import lag_text
 from odfbuild.project.opened import refuse_damaged
+from odfbuild.state.memory.applied import recall_applied
+from odfbuild.state.runs import list_runs, read_events, recorded_steps
 from odfbuild.texts.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -58,6 +61,8 @@ _READS = {
     "whole": "everything",
 }
 """What a step of a query reads, by its class: that is what it costs."""
+_LATEST = 20
+"""How many of the latest runs are searched for the steps of a dataset."""
 
 
 class UnknownDatasetError(StateError):
@@ -101,6 +106,7 @@ def explain(
     else:
         passed = PassedOver() if state is None else files_of(project, state)
         lines = list(_declared(made.plan, each, state, names, passed))
+    lines += _section("Last run", list(_last_run(project.workspace.root, alias)))
     lines += _stands(state)
     lines += input_lines(each, state, {**current}, names, _rewritten(made.plan, alias))
     lines += _query(column_use(project, loaded).query_class(alias))
@@ -237,6 +243,8 @@ def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterat
         yield printable(f"what to do with what stays unread: odfbuild drift {each.alias}")
     if asked:
         yield printable(f"{asked[0].origin} has to be asked")
+    elif news and news[0].is_absent:
+        yield printable(f"no file to read yet: {news[0].names[0]}")
     elif news:
         yield from _listed("new file", news[0].names)
     elif not again and not passed:
@@ -248,6 +256,23 @@ def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterat
 def _listed(noun: str, names: Sequence[str]) -> Iterator[str]:
     yield count(len(names), noun)
     yield from (f"  {printable(name)}" for name in names)
+
+
+def _last_run(workspace: Path, alias: DatasetAlias) -> Iterator[str]:
+    """Say which step of a dataset the last run did not do, and why, if it left one undone."""
+    left = recall_applied(workspace, [alias]).get(alias)
+    if left is None or left.result == "ok":
+        return
+    for run in list_runs(workspace, _LATEST).runs:
+        steps = [each for each in recorded_steps(read_events(workspace, run.id))
+                 if each.dataset == str(alias)]  # fmt: skip
+        for step in steps:
+            if step.outcome in ("failed", "skipped"):
+                because = "" if step.because is None else f", because {step.because} failed"
+                yield printable(f"{step.outcome} {step.id} in {run.id}{because}")
+                yield from (printable(f"  {each.get('what')}") for each in step.errors)
+        if steps:
+            return
 
 
 def _stands(state: ChainState | None) -> Iterator[str]:

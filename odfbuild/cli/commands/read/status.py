@@ -111,7 +111,7 @@ def _print_table(found: Sequence[_Standing]) -> None:
             each.state.head.short(),
             "-" if each.state.watermark is None else _to_seconds(each.state.watermark),
             "-" if each.lag is None else _lag_text(each.lag),
-            _result(each.applied) or "-",
+            "-" if each.applied is None else each.applied.result,
         )
         for each in found
     ]
@@ -124,8 +124,8 @@ def _print_table(found: Sequence[_Standing]) -> None:
             sys.stdout.write(printable(f"  {each.alias} has {line}") + "\n")
     if any(each.passed for each in found):
         sys.stdout.write("  What to do with files that are not read: odfbuild drift\n")
-    if any(each.applied is not None and each.applied.failed for each in found):
-        sys.stdout.write("  What failed, and in which run: odfbuild runs\n")
+    if any(each.applied is not None and each.applied.result != "ok" for each in found):
+        sys.stdout.write("  What failed, and in which run: odfbuild runs last\n")
 
 
 def _to_seconds(time: Timestamp) -> str:
@@ -149,13 +149,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _result(applied: Applied | None) -> str | None:
-    """Return how the last apply that ended left a dataset, if that is known."""
-    if applied is None:
-        return None
-    return "failed" if applied.failed else "ok"
-
-
 def _json(
     each: _Standing, names: Mapping[DatasetId, DatasetAlias], changed: Sequence[Diagnostic]
 ) -> dict[str, Any]:
@@ -170,7 +163,7 @@ def _json(
         "watermark": _text(state.watermark),
         "last_block": str(state.system_time),
         "lag": None if each.lag is None else _lag_json(each.lag, names),
-        "last_result": _result(each.applied),
+        "last_result": None if each.applied is None else each.applied.result,
         "late_files": list(each.passed.late),
         "changed_files": list(each.passed.changed),
         "changed_inputs": [{"code": one.code, "what": one.what} for one in changed],

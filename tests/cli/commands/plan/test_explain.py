@@ -108,3 +108,10 @@ def test_an_unknown_name_is_an_error_with_a_guess(ask: Inside, name: str) -> Non
     assert done.code == 1
     assert f"error[unknown-dataset]: no dataset named '{name}'" in done.err
     assert ("did you mean 'report'?" in done.err) == (name == "reprt")
+
+
+def test_a_source_that_is_not_there_is_no_new_file(ask: Inside) -> None:
+    lay_out(
+        ask.project, {"datasets/far.yaml": root("far", fetch="{kind: FilesGlob, path: no/x.csv}")}
+    )
+    assert "Source\n  no file to read yet: no/x.csv\n" in explained(ask, "far")

@@ -15,6 +15,7 @@ from tests.support.projects.market import workspace
 from tests.support.projects.texts import derivative
 
 BAD = "t,k,v\n2024-01-05,z,not a number\n"
+GOOD = "t,k,v\n2024-01-05,z,1\n"
 
 
 @pytest.fixture
@@ -47,8 +48,27 @@ def test_how_the_last_apply_left_a_dataset_is_told(run: Inside, project: Path) -
     assert "odfbuild runs" not in run("status").out
     lay_out(project, {"data/2.csv": BAD})
     assert run("apply", "--yes").code == 1
-    assert results(run) == {"out": "ok", "src": "failed"}
-    assert "What failed, and in which run: odfbuild runs\n" in run("status").out
+    assert results(run) == {"out": "skipped", "src": "failed"}
+    assert "What failed, and in which run: odfbuild runs last\n" in run("status").out
+    run_id = str(json.loads(run("runs", "last", "-o", "json").out)["run"])
+    for name in results(run):
+        assert f"{results(run)[name]} " in run("explain", name).out
+    assert (
+        f"  failed ingest:src in {run_id}\n    data/2.csv:2: column v: "
+        in run("explain", "src").out
+    )
+    skipped = f"  skipped transform:out in {run_id}, because ingest:src failed\n"
+    assert skipped in run("explain", "out").out
+    lay_out(project, {"data/2.csv": GOOD})
+    assert run("apply", "--yes").code == 0
+    assert results(run) == {"out": "ok", "src": "ok"}
+    assert "Last run" not in run("explain", "src").out
+
+
+def test_a_dataset_that_was_passed_over_has_not_drifted(run: Inside, project: Path) -> None:
+    lay_out(project, {"data/2.csv": BAD})
+    assert run("apply", "--yes").code == 1
+    assert (found := run("drift")).code == 0, found.out
 
 
 def test_who_is_changing_a_dataset_is_told_while_they_do(run: Inside, project: Path) -> None:
