@@ -15,6 +15,8 @@ from odfbuild.errors import ProjectError
 from odfbuild.values import dataclass
 
 POLICY = "policy.yaml"
+POLICY_FORMAT = "odfbuild_policy: 1"
+"""The first line of a policy."""
 SENSITIVE = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/var/run")
 """Folders that hold no data; with them, every folder of the home folder that starts with a dot."""
 _LOCAL = ("local", "local[[]*]")
@@ -241,7 +243,8 @@ class Permissions:
     def way_on(self, key: str, value: str) -> str:
         """Return what a user has to write to allow something."""
         shown = f'["{value}"]' if key != "network" else value
-        return f"if you trust the project with that, say in {self.file}: {key}: {shown}"
+        begins = "" if self.file == self.because else f" (its first line: {POLICY_FORMAT})"
+        return f"if you trust the project with that, say in {self.file}{begins}: {key}: {shown}"
 
 
 def _s(because: str) -> str:

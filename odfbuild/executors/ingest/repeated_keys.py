@@ -6,7 +6,7 @@ have been left out.  So it shows how the source was cut into files, which is wor
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,12 @@ import pyarrow.compute as pc
 from odfbuild.errors import Diagnostic, EngineError, Level
 from odfbuild.executors.data.frames import Frame, Repeated
 from odfbuild.executors.data.rows import row_keys
+from odfbuild.executors.ingest.read.problems import quoted
 from odfbuild.odf.events import MergeStrategy, MergeStrategyLedger
 from odfbuild.planner.plan.policy import RepeatedKeys
+from odfbuild.texts.redaction import excerpt
 
+_MOST_SHOWN: Final = 60  # characters of a value
 _WHY = (
     "Ledger looks for a key in what earlier inputs brought, and appends all rows of a key that is "
     "new; of two inputs, the second would have been left out"
@@ -108,6 +111,9 @@ def _places(source: Frame, first: Mapping[str, Any]) -> str:
 
 
 def shown(value: object) -> str:
+    """Return a value for a message, not longer than people read."""
     if isinstance(value, datetime):
         return value.isoformat(" ", "milliseconds").replace("+00:00", "Z")
-    return repr(value) if isinstance(value, str | bytes) else str(value)
+    if isinstance(value, str):
+        return quoted(value)
+    return excerpt(str(value), _MOST_SHOWN)

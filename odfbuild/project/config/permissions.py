@@ -15,6 +15,7 @@ from odfbuild.host.files import read_regular
 from odfbuild.host.permissions import (
     DEFAULTS,
     POLICY,
+    POLICY_FORMAT,
     STRICT,
     UNLIMITED,
     EnvironmentNotPermittedError,
@@ -107,7 +108,7 @@ def parse_policy(data: bytes, name: str, base: Permissions = DEFAULTS) -> Permis
             "odfbuild_policy",
             f"the format of the policy is not {FORMAT}",
             f"this version of odfbuild reads format {FORMAT} only",
-            f"write: odfbuild_policy: {FORMAT}",
+            f"write: {POLICY_FORMAT}",
         )
     found: dict[str, object] = {}
     for key in _NAMES:
@@ -150,7 +151,7 @@ def _not_one(name: str) -> Diagnostic:
         code="policy",
         what=f"{name} is not one YAML document",
         why="it is one mapping",
-        fix=f"start it with: odfbuild_policy: {FORMAT}; remove what follows a second ---",
+        fix=f"start it with: {POLICY_FORMAT}; remove what follows a second ---",
         span=SourceSpan(file=name, line=1),
     )
 

@@ -52,6 +52,15 @@ def test_a_row_that_differs_is_a_correction_that_is_lost(run: Inside) -> None:
     assert "UpsertStream" in done.err
 
 
+def test_a_long_value_is_not_shown_whole(run: Inside) -> None:
+    lay_out(run.project, {"data/2.csv": f"t,k,v\n2024-01-03,{'k' * 5000},1\n"})
+    assert run("apply", "--yes").code == 0
+    lay_out(run.project, {"data/3.csv": f"t,k,v\n2024-01-03,{'k' * 5000},2\n"})
+    done = run("apply", "--yes")
+    assert f"at k = '{'k' * 60}...', v is 2, recorded 1" in done.err
+    assert "k" * 61 not in done.err
+
+
 @pytest.mark.parametrize("dated", [True, False])
 @pytest.mark.parametrize("dated_again", [True, False])
 @pytest.mark.parametrize("value", [1, 2])
