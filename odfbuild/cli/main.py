@@ -101,7 +101,7 @@ def main(*, for_good: bool = False) -> None:
         except KeyboardInterrupt:  # a second one while the first was reported
             heed_no_more()
             code = _interrupted()
-        code = _settled(code)
+        code = _flushed(code)
     sys.exit(code)
 
 
@@ -139,7 +139,7 @@ def _ended() -> int:
             code = _explain(_unexpected(error))
     except Exception as error:
         code = _explain(_unexpected(error))
-    _tell_damage(said)
+    _print_damage(said)
     return code
 
 
@@ -150,7 +150,7 @@ def _interrupted() -> int:
     return _SIGNALLED + by
 
 
-def _tell_damage(said: str | None) -> None:
+def _print_damage(said: str | None) -> None:
     """Name the datasets that were left out as damaged; nothing is loaded for that."""
     damage = sys.modules.get("odfbuild.cli.unreadable")
     if damage is not None:
@@ -179,7 +179,7 @@ def _complete(asked: str) -> int:
     return answer_shell(command_line(), asked)
 
 
-def _settled(code: int) -> int:
+def _flushed(code: int) -> int:
     """Write what is left, so that nothing can fail when Python ends; return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -77,10 +77,10 @@ def plannable(
         told = (
             (_reads(each, cause, given.unsure, lost),)
             if error is None
-            else _told(each.alias, error, span)
+            else _diagnostics(each.alias, error, span)
         )
         found[each.alias] = told
-    found |= {alias: _told(alias, wrong[alias]) for alias in wrong if alias not in found}
+    found |= {alias: _diagnostics(alias, wrong[alias]) for alias in wrong if alias not in found}
     if given.unread:
         found[None] = given.unread
     left = {alias: state for alias, state in current.items() if alias not in because}
@@ -142,7 +142,7 @@ def _inputs(
     return [ref for ref in found if ref is not None]
 
 
-def _told(
+def _diagnostics(
     alias: DatasetAlias, error: OdfBuildError, span: SourceSpan | None = None
 ) -> tuple[Diagnostic, ...]:
     return tuple(_named(alias, found, span) for found in error.diagnostics())

@@ -137,7 +137,7 @@ class SmartPush:
         """Hold the conversation."""
         frames = self._frames
         try:
-            await self._held()
+            await self._converse()
             await frames.wait_for_close(self._limits.farewell)
         except _Refused as refused:
             with suppress(HungUpError, LateError):
@@ -154,7 +154,7 @@ class SmartPush:
         finally:
             self._served.uploads.end(self._push)
 
-    async def _held(self) -> None:
+    async def _converse(self) -> None:
         request = await self._frames.receive(PushRequest, self._limits.request)
         await run_sync(self._check_request, request)
         await self._frames.send(PushAccepted())

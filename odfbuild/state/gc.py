@@ -409,14 +409,14 @@ def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: 
     for target in refs(dataset).values():
         _walked(reach, dataset, target)
     for hash in read:
-        _walked_if_whole(reach, dataset, hash)
+        _walked_if_present(reach, dataset, hash)
     blocks = _beyond(stores.blocks, reach.blocks)
     # none where a block that we do not understand may speak of them
     data = [] if reach.unknown else _beyond(stores.data, reach.data)
     checkpoints = [] if reach.unknown else _beyond(stores.checkpoints, reach.checkpoints)
     for each in blocks:
         if each.touched >= before:
-            _walked_if_whole(reach, dataset, each.hash)
+            _walked_if_present(reach, dataset, each.hash)
 
     def old(found: Sequence[ObjectEntry], kept: Collection[Multihash]) -> list[ObjectEntry]:
         return [each for each in found if each.touched < before and each.hash not in kept]
@@ -453,7 +453,7 @@ def _walked(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
         pass
 
 
-def _walked_if_whole(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
+def _walked_if_present(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
     """Add a block that no reference reaches, as far as it is there."""
     with suppress(OdfBuildError):
         _walked(reach, dataset, block)

@@ -167,18 +167,20 @@ def _definition(
     resolved = _resolved(project, known, alias)
     return Side(
         title=f"{where or DECLARED + ' '}({each.span(())})",
-        events={_slot(event): event for event in map(_whole, each.snapshot.metadata) if event},
-        untold=frozenset({SetLicense.__name__, SetVocab.__name__}) - _told(each),
+        events={
+            _slot(event): event for event in map(_in_force_event, each.snapshot.metadata) if event
+        },
+        untold=frozenset({SetLicense.__name__, SetVocab.__name__}) - _event_names(each),
         schema=resolved.schema,
         unknown=resolved.unknown,
     )
 
 
-def _told(each: Declared) -> frozenset[str]:
+def _event_names(each: Declared) -> frozenset[str]:
     return frozenset(type(event).__name__ for event in each.snapshot.metadata)
 
 
-def _whole(event: MetadataEvent) -> MetadataEvent | None:
+def _in_force_event(event: MetadataEvent) -> MetadataEvent | None:
     """Return an event as it would be in force; None of one that is shown as columns."""
     if isinstance(event, SetVocab):
         vocab = vocabulary(event)
@@ -398,9 +400,9 @@ class _RowCounter:
                 left[each.whole] = replace(each, weight=weight)
             else:
                 del left[each.whole]
-        self._tell(left.values())
+        self._show_changes(left.values())
 
-    def _tell(self, left: Collection[_Weighed]) -> None:
+    def _show_changes(self, left: Collection[_Weighed]) -> None:
         grouped: dict[Hashable, list[tuple[int, _Row]]] = defaultdict(list)
         for number, each in enumerate(left):
             grouped[each.place if self.key else number].append((each.weight, each.row))

@@ -287,7 +287,7 @@ class _Steps:
         record = self._record(key, written)
         if record is None:
             raise InexactError("its file is not there")
-        engine = self._again()
+        engine = self._replay_engine()
 
         def rerun() -> "Frame":
             if key.block not in self._rows:
@@ -358,7 +358,7 @@ class _Steps:
         except (MissingObjectError, NotInChainError):
             return None
 
-    def _again(self) -> "ReplayEngine":
+    def _replay_engine(self) -> "ReplayEngine":
         if self._engine is None:
             engine = engine_of(self._project)
             self._closing.callback(engine.close)

@@ -50,13 +50,13 @@ def changed_inputs(
         plan = make_whole(project, asked).plan
     except OdfBuildError:
         return {}
-    found = {reader: tuple(_found(plan, reader, _STANDS, Level.WARNING)) for reader in wanted}
+    found = {reader: tuple(_diagnostics(plan, reader, _STANDS, Level.WARNING)) for reader in wanted}
     return {reader: each for reader, each in found.items() if each}
 
 
 def refused_changes(plan: Plan, reader: DatasetAlias) -> Iterator[Diagnostic]:
     """Yield what the gate refuses of the changes of a reader's inputs; the reader is not named."""
-    return _found(plan, reader, _REFUSED, Level.ERROR)
+    return _diagnostics(plan, reader, _REFUSED, Level.ERROR)
 
 
 def remember_accepted(project: Opened, plan: Plan) -> None:
@@ -105,7 +105,7 @@ def _is_accepted(plan: Plan, alias: DatasetAlias) -> bool:
     return any(each.judged in (Judgement.ACCEPTED, Judgement.WARNED) for each in _hits(plan, alias))
 
 
-def _found(
+def _diagnostics(
     plan: Plan, reader: DatasetAlias, judged: Collection[Judgement], level: Level
 ) -> Iterator[Diagnostic]:
     for each in _hits(plan, reader):

@@ -143,10 +143,10 @@ def _by_types(
         if isinstance(ref, DatasetAlias) and ref in times
     }
     for found in typed_findings(made.steps, inputs, seen):
-        yield _found(each, found)
+        yield _diagnostic(each, found)
 
 
-def _found(each: Declared, found: QueryFinding) -> Diagnostic:
+def _diagnostic(each: Declared, found: QueryFinding) -> Diagnostic:
     what, why, fix = words(found)
     at = QueryPlace(found.step, found.place.start, found.place.length)
     span = place_in_query(each, query_path(each), at)
@@ -257,7 +257,7 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
     for function in () if made.query is None else made.query.unknown_functions:
         yield _no_function(each, path, function)
     for found in () if made.query is None else misuses(made.steps):
-        yield _found(each, found)
+        yield _diagnostic(each, found)
     for wrong in () if made.query is None else made.query.wrong_constants:
         at = None if wrong.place is None else _query_place(wrong.step, wrong.place)
         yield Diagnostic(

@@ -130,15 +130,15 @@ class Links:
         self._ids = ids
         events = (e for e in each.snapshot.metadata if isinstance(e, SetTransform))
         declared = [given for event in events for given in event.inputs]
-        self.reads = sorted(set(self._found(declared)))
+        self.reads = sorted(set(self._numbers_of(declared)))
         self.is_whole = len(self.reads) == len(declared)
         held = () if state is None or state.transform is None else state.transform.inputs
         read = () if state is None else state.progress
         progress = (ids[id] for id in read if id in ids)
         more = {numbers[alias] for alias in progress if alias in numbers}
-        self.holds = sorted((more | set(self._found(held))) - set(self.reads))
+        self.holds = sorted((more | set(self._numbers_of(held))) - set(self.reads))
 
-    def _found(self, inputs: Sequence[TransformInput]) -> Iterator[int]:
+    def _numbers_of(self, inputs: Sequence[TransformInput]) -> Iterator[int]:
         for given in inputs:
             ref = given.dataset_ref
             alias = self._ids.get(ref) if isinstance(ref, DatasetId) else ref

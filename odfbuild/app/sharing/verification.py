@@ -63,7 +63,7 @@ def verify_arrival(
     steps = _new_steps(project, arrival, dataset, place) if level == "replay" else ()
     _check_rows(arrival, dataset, place)
     if steps:
-        _run_again(project, dataset, steps, place)
+        _replay(project, dataset, steps, place)
 
 
 def _check_rows(arrival: Arrival, dataset: Dataset, place: str) -> None:
@@ -121,9 +121,7 @@ def _is_here(workspace: Workspace, read: ExecuteTransformInput) -> bool:
         return False
 
 
-def _run_again(
-    project: Opened, dataset: Dataset, steps: "Sequence[RecordedStep]", place: str
-) -> None:
+def _replay(project: Opened, dataset: Dataset, steps: "Sequence[RecordedStep]", place: str) -> None:
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.run import replaying
 

@@ -63,10 +63,10 @@ def render_findings(
 
 def render_cases(suite: str, cases: Iterable[JUnitCase]) -> str:
     """Return cases that are known one by one."""
-    return _suite(suite, [_whole_case(each) for each in cases])
+    return _suite(suite, [_full_case(each) for each in cases])
 
 
-def _whole_case(each: JUnitCase) -> Element:
+def _full_case(each: JUnitCase) -> Element:
     case = _clean_case(each.owner, _text(each.name))
     _put_place(case, each.span)
     said, first = _text(each.said), _text(each.said.split("\n")[0])

@@ -35,7 +35,7 @@ def fit_folds(folds: Sequence[Fold], room: int, more: str, *, total: int | None 
     many are not shown, of `total` if there are more than the folds given.
     """
     number = len(folds) if total is None else total
-    whole = [_whole(fold) for fold in folds]
+    whole = [_details(fold) for fold in folds]
     if number == len(folds) and sum(map(size_of, whole)) <= room:
         return "".join(whole)
     room -= size_of(more) + 10
@@ -76,7 +76,7 @@ def _share(sizes: Sequence[int], room: int) -> int:
     return room
 
 
-def _whole(fold: Fold) -> str:
+def _details(fold: Fold) -> str:
     fence = _fence(fold.text)
     head = "<details open>" if fold.is_open else "<details>"
     return (
@@ -91,11 +91,11 @@ def _cut(fold: Fold, share: int) -> str:
     low, high = 0, len(lines)
     while low < high:
         middle = (low + high + 1) // 2
-        if size_of(_whole(_first(fold, lines, middle))) <= share:
+        if size_of(_details(_first(fold, lines, middle))) <= share:
             low = middle
         else:
             high = middle - 1
-    cut = _whole(_first(fold, lines, low))
+    cut = _details(_first(fold, lines, low))
     return cut if size_of(cut) <= share else ""
 
 

@@ -26,15 +26,15 @@ class DatasetFacts:
 
 def chain_facts(state: ChainState, use: ColumnUse, alias: DatasetAlias) -> DatasetFacts:
     """Return what a chain tells of a dataset that is not defined."""
-    return DatasetFacts(state.kind, state.transform, _whole(use, alias))
+    return DatasetFacts(state.kind, state.transform, _origin(use, alias))
 
 
 def definition_facts(declared: Declared, use: ColumnUse) -> DatasetFacts:
     """Return what a definition tells of a dataset, and the definitions together of its columns."""
-    return DatasetFacts(declared.snapshot.kind, _transform(declared), _whole(use, declared.alias))
+    return DatasetFacts(declared.snapshot.kind, _transform(declared), _origin(use, declared.alias))
 
 
-def _whole(use: ColumnUse, dataset: DatasetAlias) -> DatasetOrigin:
+def _origin(use: ColumnUse, dataset: DatasetAlias) -> DatasetOrigin:
     made, rows = use.made(dataset), use.shaping(dataset)
     columns = None
     if made is not None:

@@ -353,18 +353,18 @@ def _fitted(table: pa.Table, fields: Sequence[tuple[str, pa.DataType]], rows: in
     """Return columns of these types; those that are not there are null."""
     there = set(table.column_names)
     columns = [
-        conform(_whole(table.column(name)), kind) if name in there else pa.nulls(rows, kind)
+        conform(_one_chunk(table.column(name)), kind) if name in there else pa.nulls(rows, kind)
         for name, kind in fields
     ]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _whole(column: pa.ChunkedArray) -> Any:
+def _one_chunk(column: pa.ChunkedArray) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(slots=True)
-class _Told:
+class _KnownColumn:
     """What is known of one column in one row group: from the footer, and from rows so far."""
 
     span: tuple[Any, Any] | None
@@ -392,7 +392,7 @@ class FooterCheck:
         self._groups = tuple(groups_of(path))
         self._count = int(footer(path).num_rows)
         self._rows = [0] * len(self._groups)
-        self._told: dict[tuple[int, str], _Told] = {}
+        self._told: dict[tuple[int, str], _KnownColumn] = {}
 
     def update(self, number: int, batch: pa.RecordBatch) -> None:
         """Take the next rows of a row group."""
@@ -401,7 +401,7 @@ class FooterCheck:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             told = self._told.get((number, name))
             if told is None:
-                told = _Told(group.span(name, column.type), group.nulls(name))
+                told = _KnownColumn(group.span(name, column.type), group.nulls(name))
                 self._told[number, name] = told
             told.update(column)
 

@@ -237,7 +237,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
+class _RecordedHistory:
     """A history: a condensed one if there is, and what came since, in so many blocks."""
 
     dataset: Dataset
@@ -268,7 +268,7 @@ def history(
     """Return the Parquet files that a merge of this strategy has to read, oldest first."""
     if isinstance(merge, MergeStrategyAppend) or not state.has_data:
         return ()
-    return _past(_folder(site, dataset), dataset, state, merge).files()
+    return _recorded_history(_folder(site, dataset), dataset, state, merge).files()
 
 
 def condense(site: Site, dataset: Dataset, state: ChainState, request: IngestRequest) -> None:
@@ -282,7 +282,7 @@ def condense(site: Site, dataset: Dataset, state: ChainState, request: IngestReq
         return
     folder = _folder(site, dataset)
     try:
-        if _past(folder, dataset, state, request.merge, checked=False).is_long:
+        if _recorded_history(folder, dataset, state, request.merge, checked=False).is_long:
             _condense(folder, site.engine, dataset, state, request.merge)
     except (OdfBuildError, OSError, ArrowException) as error:
         said = error.what if isinstance(error, OdfBuildError) else error
@@ -295,7 +295,7 @@ def _condense(
     in_force, shape = schema_in_force(state), shape_of(state, merge)
     if in_force is None or shape is None:
         return
-    past = _past(folder, dataset, state, merge)
+    past = _recorded_history(folder, dataset, state, merge)
 
     def make(into: Path) -> tuple[Path, ...]:
         request = CondenseRequest(
@@ -306,14 +306,14 @@ def _condense(
     keep(folder, state, shape, make)
 
 
-def _past(
+def _recorded_history(
     folder: Path,
     dataset: Dataset,
     state: ChainState,
     merge: MergeStrategy,
     *,
     checked: bool = True,
-) -> _Past:
+) -> _RecordedHistory:
     """Return the history up to the head of a state; `checked` reads all condensed bytes once."""
     shape = shape_of(state, merge)
     for each in stored_histories(folder):
@@ -328,11 +328,13 @@ def _past(
     return _since(dataset, state, None)
 
 
-def _since(dataset: Dataset, state: ChainState, condensed: Condensed | None) -> _Past:
+def _since(dataset: Dataset, state: ChainState, condensed: Condensed | None) -> _RecordedHistory:
     after = None if condensed is None else condensed.block
     events = [block.event for _, block in dataset.blocks(after, state.head)]
     slices = [e.new_data for e in events if isinstance(e, AddData | ExecuteTransform)]
-    return _Past(dataset, condensed, tuple(s for s in slices if s is not None), len(events))
+    return _RecordedHistory(
+        dataset, condensed, tuple(s for s in slices if s is not None), len(events)
+    )
 
 
 def _folder(site: Site, dataset: Dataset) -> Path:

@@ -158,7 +158,7 @@ def ingest(
         try:
             with hiding(secrets_of(state.polling.fetch, site.env)):
                 if again:
-                    _read_again(polling, again[0], done)
+                    _reread(polling, again[0], done)
                     del again[0]
                     continue
                 more = _round(polling, done, together=together)
@@ -217,7 +217,7 @@ def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) 
     return last.has_more
 
 
-def _read_again(polling: _Polling, paths: list[Path], done: Callable[[Round], None]) -> None:
+def _reread(polling: _Polling, paths: list[Path], done: Callable[[Round], None]) -> None:
     """Read files that the order of the source passes over; its state stays as it is.
 
     The head moves once, after the last one: none of them counts while those after it are missing.

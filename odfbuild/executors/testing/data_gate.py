@@ -73,7 +73,7 @@ class DataGate:
         refused = [each for each in results if _refuses(each, self.level)]
         if refused:
             raise DataCheckError(tuple(_refusal(each, source) for each in refused))
-        return tuple(_told(each) for each in results if not each.passed)
+        return tuple(_warning(each) for each in results if not each.passed)
 
     def _checks(self, site: Site, dataset: DatasetId) -> tuple[RowCheck, ...]:
         names = (name for name, id in site.workspace.names().items() if id == dataset)
@@ -88,7 +88,7 @@ def _refusal(result: Result, source: str) -> Diagnostic:
     return replace(found, why=f"the rows{of} would have got these offsets, and were held back")
 
 
-def _told(result: Result) -> Diagnostic:
+def _warning(result: Result) -> Diagnostic:
     found = result_diagnostic(result, Level.WARNING, _LOOK)
     what = f"{result.check.dataset}: {found.what}"
     return replace(found, what=what, level=Level.WARNING)

@@ -74,10 +74,10 @@ def _has_more(source: ChainState, output: ChainState, *, every: bool) -> bool:
     here, there = _data_columns(source), _data_columns(output)
     if every and here.keys() - there.keys():
         return True
-    return any(not _is_held(kind, there.get(name)) for name, kind in here.items())
+    return any(not _is_contained(kind, there.get(name)) for name, kind in here.items())
 
 
-def _is_held(kind: DataType, held: DataType | None) -> bool:
+def _is_contained(kind: DataType, held: DataType | None) -> bool:
     """Tell whether a column has no fields that another one lacks; lists hold no structs."""
     if not isinstance(inner(kind), DataTypeStruct):
         return True

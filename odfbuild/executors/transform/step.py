@@ -210,7 +210,13 @@ def step_work(
     in_full = restates(state)
     looks_back = in_full or not query.facts.is_linear
     frames = tuple(
-        _frame(bound, source, _past(source, recorded, slices) if looks_back else (), schema, files)
+        _frame(
+            bound,
+            source,
+            _read_slices(source, recorded, slices) if looks_back else (),
+            schema,
+            files,
+        )
         for bound, source, recorded, schema in zip(
             batch.inputs, inputs, batch.query_inputs, schemas, strict=True
         )
@@ -312,7 +318,7 @@ def _frame(
     )
 
 
-def _past(
+def _read_slices(
     source: StepSource, recorded: ExecuteTransformInput, slices: SlicesUpto
 ) -> Sequence[DataSlice]:
     """Return the slices of an input that earlier steps have read."""

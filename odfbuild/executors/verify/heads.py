@@ -34,7 +34,7 @@ def head_findings(
         return
     dataset = project.workspace.dataset(head.dataset)
     if not _descends(dataset, head.head, known):
-        yield Fault(head.head, _told(dataset, head, known, _name(project, head.dataset)))
+        yield Fault(head.head, _finding(dataset, head, known, _name(project, head.dataset)))
 
 
 def _descends(dataset: Dataset, head: Multihash, known: "SeenHead") -> bool:
@@ -51,7 +51,7 @@ def _is_before(dataset: Dataset, block: Multihash, head: Multihash) -> bool:
     return True
 
 
-def _told(dataset: Dataset, head: ChainState, known: "SeenHead", name: str) -> str:
+def _finding(dataset: Dataset, head: ChainState, known: "SeenHead", name: str) -> str:
     return (
         f"the head does not descend from the one that was seen last: block {known.sequence}, "
         f"{known.head}, seen {known.seen} in {known.workspace}; this chain ends with block "

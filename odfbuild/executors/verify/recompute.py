@@ -103,7 +103,7 @@ def recompute(
         with workspace.staging() as staging:
             return _compared(query, step, past, engine, staging)
     except OdfBuildError as error:
-        return _found(step, f"its query cannot be computed in full: {error.what}")
+        return _finding(step, f"its query cannot be computed in full: {error.what}")
 
 
 def _compared(
@@ -117,7 +117,9 @@ def _compared(
     ):
         damage = past.damage(id, slices)
         if damage is not None:
-            return _found(step, f"its query cannot be computed in full, as {of} damaged: {damage}")
+            return _finding(
+                step, f"its query cannot be computed in full, as {of} damaged: {damage}"
+            )
     work = _work(query, step, inputs, tuple(path for _, path in output), staging)
     sealed = execute(engine, step.after, work, step.system_time)
     if not sealed.records:
@@ -191,5 +193,5 @@ def _differing(step: RecordedStep, sealed: Sealed) -> Recomputed:
     )
 
 
-def _found(step: RecordedStep, what: str) -> Recomputed:
+def _finding(step: RecordedStep, what: str) -> Recomputed:
     return Recomputed(block=step.block, sequence=step.sequence, findings=(what,))

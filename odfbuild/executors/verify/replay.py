@@ -223,7 +223,7 @@ def _compared(
     found = list(row_findings(step.event.new_data, None if sealed is None else sealed.slice))
     row = _first_row(step, sealed, past) if found else None
     if findings or found:
-        found += _told_of_version(step)
+        found += _version_notes(step)
     return (*findings, *found), row
 
 
@@ -403,7 +403,7 @@ def _first_row(
     )
 
 
-def _told_of_version(step: RecordedStep) -> Iterator[str]:
+def _version_notes(step: RecordedStep) -> Iterator[str]:
     made = step.before.transform
     assert made is not None  # noqa: S101 - else it is not tried
     installed = engine_version(made.transform.engine) or ""

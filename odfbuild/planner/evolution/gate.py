@@ -82,13 +82,13 @@ class PlanGate:
         if given.severity is Severity.OFF:
             return replace(given, judged=Judgement.PASSED)
         if accepted is not None or waved is not None:
-            text = _told(accepted) if accepted is not None else f"--allow {waved}"
+            text = _acceptance_text(accepted) if accepted is not None else f"--allow {waved}"
             return replace(given, judged=Judgement.ACCEPTED, accepted=text)
         refuses = given.severity is Severity.ERROR or self.mode == STRICT
         if not refuses or (self.mode == OFF and not self.protect):
             return replace(given, judged=Judgement.WARNED)
         if expired is not None:
-            return replace(given, judged=Judgement.EXPIRED, accepted=_told(expired))
+            return replace(given, judged=Judgement.EXPIRED, accepted=_acceptance_text(expired))
         return replace(given, judged=Judgement.REFUSED)
 
     def _acceptance(self, given: Hit) -> tuple[Acceptance | None, Acceptance | None]:
@@ -201,7 +201,7 @@ def _is_about(accepted: Acceptance, given: Hit) -> bool:
     )
 
 
-def _told(accepted: Acceptance) -> str:
+def _acceptance_text(accepted: Acceptance) -> str:
     reason = "" if accepted.reason is None else f": {accepted.reason}"
     return f"{accepted.span}, until {accepted.until}{reason}"
 

@@ -66,11 +66,11 @@ class Reaches:
                 near = [each for each in near if _may_take_all(by_alias[each.dataset])]
             if near and alias in done:
                 near_first: dict[DatasetAlias, list[Reader]] = {**readers, alias: near}
-                reached = affected(alias, reach, near_first, order, self._made)
+                reached = affected(alias, reach, near_first, order, self._derived)
                 done[alias] = replace(done[alias], affected=reached)
         return done
 
-    def _made(self, alias: DatasetAlias) -> Sequence[DerivedColumns]:
+    def _derived(self, alias: DatasetAlias) -> Sequence[DerivedColumns]:
         """Return what the query of a dataset that is there makes, before and after."""
         before = self._resolver.made_before(alias)
         if before is None:

@@ -103,10 +103,10 @@ def moved_datasets(saved: SavedPlan, heads: Mapping[Any, Multihash]) -> tuple[Da
 
     `heads` has all that there are, by name and by id.
     """
-    return tuple(alias for alias, at, head in _found(saved) if heads.get(at) != head)
+    return tuple(alias for alias, at, head in _touched_heads(saved) if heads.get(at) != head)
 
 
-def _found(
+def _touched_heads(
     saved: SavedPlan,
 ) -> Iterator[tuple[DatasetAlias, DatasetAlias | DatasetId, Multihash | None]]:
     """Yield the datasets, what each is looked for by, and the head that it had."""

@@ -32,7 +32,7 @@ def literal_secrets(each: Declared, level: Level) -> Iterator[Diagnostic]:
         return
     at = each.snapshot.metadata.index(source)
     for path, where in (*_of_fetch(source.fetch), *_of_programs(source.prepare or ())):
-        yield _found(each, ("metadata", at, *path), where, level)
+        yield _finding(each, ("metadata", at, *path), where, level)
 
 
 def _of_fetch(fetch: FetchStep) -> Iterator[_Place]:
@@ -60,7 +60,7 @@ def _of_programs(steps: Sequence[PrepStep]) -> Iterator[_Place]:
                 yield ("prepare", n, "command", word), "a program"
 
 
-def _found(each: Declared, path: tuple[str | int, ...], where: str, level: Level) -> Diagnostic:
+def _finding(each: Declared, path: tuple[str | int, ...], where: str, level: Level) -> Diagnostic:
     return Diagnostic(
         code="literal-secret",
         what=f"{where} of {each.alias} holds a credential, or what looks like one",

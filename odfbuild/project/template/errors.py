@@ -120,7 +120,7 @@ def run_problem(
     """Return why a template, or a macro that it uses, failed; at the place of the failure."""
     frames = list(_frames(error.__traceback__))
     text = environment.texts[frames[-1].file if frames else file]
-    told = _told(error, frames, environment)
+    told = _diagnostic(error, frames, environment)
     span = replace(_place(error, text, frames), instance=instance)
     return replace(told, why=told.why + _callers(frames[:-1], environment), span=span)
 
@@ -194,7 +194,9 @@ def _start(environment: TemplateEnvironment, frame: _Frame) -> str:
     return str(text.source.span(start, start + 1))
 
 
-def _told(error: Exception, frames: list[_Frame], environment: TemplateEnvironment) -> Diagnostic:
+def _diagnostic(
+    error: Exception, frames: list[_Frame], environment: TemplateEnvironment
+) -> Diagnostic:
     match error:
         case UndefinedNameError():
             return _absent(error, frames[-1].names if frames else ())

@@ -608,7 +608,7 @@ def _value(wanted: Any, form: Any, payload: bytes | None) -> Any:  # noqa: PLR09
             raise ValueError("is no array")
         return tuple(_value(get_args(wanted)[0], each, payload) for each in form)
     if wanted in _HIGHEST:
-        return _whole(form, _HIGHEST[wanted])
+        return _count(form, _HIGHEST[wanted])
     if wanted is bytes:
         return _bytes(form, payload)
     if wanted is Multihash:
@@ -629,7 +629,7 @@ def _without_none(wanted: Any) -> Any:
     return left[0] if len(left) == 1 else TransferPhase
 
 
-def _whole(form: Any, highest: int) -> int:
+def _count(form: Any, highest: int) -> int:
     if not isinstance(form, int) or isinstance(form, bool) or not 0 <= form <= highest:
         raise ValueError(f"is no whole number from 0 to {highest:,}")
     return form

@@ -94,7 +94,7 @@ def column_problems(
     for number, (name, key) in enumerate(keys, start=len(steps)):
         for column in missing(name, key, inputs):
             what = f"the temporal table '{name}' has no column '{column}' for its primary key"
-            fix = _near(column, [field.name for field in inputs[name].fields])
+            fix = _suggestion(column, [field.name for field in inputs[name].fields])
             yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
     for number, step in enumerate(steps):
         asked = {each.table.place.start: each for each in as_of_joins(step.statement)}
@@ -104,7 +104,7 @@ def column_problems(
                 yield QueryFinding(Reason.TEMPORAL, problem[0], number, problem[1], problem[2])
 
 
-def _near(name: str, known: Sequence[str]) -> str:
+def _suggestion(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known)}"
 

@@ -79,7 +79,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     the system columns.
     """
     if is_datafusion(steps):
-        return _untold(inputs)
+        return _unknown_columns(inputs)
     tables = NamedRelations(inputs)
     reader = Relations(tables.rows)
     rows = RelationColumns([])
@@ -108,7 +108,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     )
 
 
-def _untold(inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
+def _unknown_columns(inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
     """Return what is said of a query whose columns another engine tells: it may use any column."""
     used = (
         ColumnRef(name, field.name)

@@ -80,7 +80,7 @@ class NameScope:
         while at is not None and (found is None or _is_open(found)):
             found = _either(found, at._local(parts))
             at = at.outer
-        return Missing(self._near(parts)) if found is None else found
+        return Missing(self._similar_name(parts)) if found is None else found
 
     def _local(self, parts: tuple[str, ...]) -> Resolution | Ambiguous | None:
         if self.variables and (bound := self.variables.get(parts[0])) is not None:
@@ -135,9 +135,9 @@ class NameScope:
                 self._index.setdefault(each.name, []).append(each)
         return self._index
 
-    def _near(self, parts: tuple[str, ...]) -> str | None:
+    def _similar_name(self, parts: tuple[str, ...]) -> str | None:
         """Return the name in scope that is most like one that is not there."""
-        if len(parts) > 1 and (inside := self._near_field(parts)) is not None:
+        if len(parts) > 1 and (inside := self._similar_field(parts)) is not None:
             return inside
         qualified = len(parts) > 1 and self.rows.relation(parts[0]) is not None
         wanted = parts[1] if qualified else parts[0]
@@ -148,7 +148,7 @@ class NameScope:
         folded = [name for name in names if name.lower() == wanted.lower()]
         return next(iter(folded or difflib.get_close_matches(wanted, names, n=1)), None)
 
-    def _near_field(self, parts: tuple[str, ...]) -> str | None:
+    def _similar_field(self, parts: tuple[str, ...]) -> str | None:
         """Return the nearest field, where all but the last part of a name are known."""
         found = self._local(parts[:-1])
         kind = found.value.kind if isinstance(found, Resolution) else None

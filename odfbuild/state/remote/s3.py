@@ -98,12 +98,12 @@ class Bucket:
 
     def get(self, key: str, most: int) -> bytes | None:
         """Return an object of at most so many bytes, None if there is none."""
-        found = self._found(key)
+        found = self._object(key)
         return None if found is None else self._bytes(found, key, most)
 
     def tagged(self, key: str, most: int) -> tuple[bytes, str | None] | None:
         """Return an object and its ETag, None if there is none."""
-        found = self._found(key)
+        found = self._object(key)
         if found is None:
             return None
         return self._bytes(found, key, most), found.meta["e_tag"]
@@ -113,14 +113,14 @@ class Bucket:
         from obstore.exceptions import NotModifiedError
 
         try:
-            found = self._found(key, {} if known is None else {"if_none_match": known})
+            found = self._object(key, {} if known is None else {"if_none_match": known})
         except NotModifiedError:
             return UNCHANGED
         if found is None:
             return None
         return TaggedBytes(self._bytes(found, key, most), found.meta["e_tag"])
 
-    def _found(self, key: str, options: Any = None) -> Any:
+    def _object(self, key: str, options: Any = None) -> Any:
         import obstore
 
         try:

@@ -72,7 +72,7 @@ class BucketWorkspace(Workspace):
             self.client,
             local,
             self.objects,
-            settled=self._settled,
+            settled=self._wait_for_collection,
             remembers=self.seen_at is None,
         )
         self._runs = BucketRuns(self.client, local)
@@ -133,7 +133,7 @@ class BucketWorkspace(Workspace):
         finally:
             self.leases.release(COLLECTING)
 
-    def _settled(self) -> None:
+    def _wait_for_collection(self) -> None:
         waited = 0.0
         while waited < _PATIENCE:
             note = self.leases.note(COLLECTING)

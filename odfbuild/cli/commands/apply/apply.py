@@ -502,7 +502,7 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
         say(report_text(report))
     _answer_json(options, plan, report, notes, doing.unplanned, run)
     if run is not None and not report.is_whole:
-        _tell_way_on(run)
+        _print_resume(run)
     if stopped:
         raise KeyboardInterrupt
     code = run_code(plan, report, left_out=doing.left_out)
@@ -511,7 +511,7 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
     return code
 
 
-def _tell_way_on(run: str) -> None:
+def _print_resume(run: str) -> None:
     hint(
         f"The rest of this very plan: odfbuild apply --resume {run}\n"
         "With files that changed since: odfbuild apply\n"
@@ -567,7 +567,7 @@ def _run(
         report, stopped = ended.report, True
     except KeyboardInterrupt:
         if begun:
-            _tell_way_on(begun[0])
+            _print_resume(begun[0])
         raise
     return report, begun[0] if begun else None, stopped
 

@@ -266,12 +266,12 @@ def _ended(results: Sequence[_Result]) -> int:
         return exits.DONE
     sys.stderr.write(render_diagnostics(failed.error.diagnostics()) + "\n")
     if len(results) > 1:
-        sys.stderr.writelines(printable(line) + "\n" for line in _standing(results))
+        sys.stderr.writelines(printable(line) + "\n" for line in _pushed_lines(results))
     committed = any(each.pushed is not None and each.pushed.blocks for each in results)
     return exits.PARTLY if committed else exits.exit_code(failed.error)
 
 
-def _standing(results: Sequence[_Result]) -> Iterator[str]:
+def _pushed_lines(results: Sequence[_Result]) -> Iterator[str]:
     done = [each.file for each in results if each.pushed is not None]
     left = [each.file for each in results if each.pushed is None]
     yield f"In the dataset are: {', '.join(done) or 'none of these files'}."

@@ -142,7 +142,7 @@ def _prepared(project: app.Opened, name: str, wish: Wish, settings: MaintenanceO
         return exits.DONE
     if settings.is_dry:
         check_files(project, prepared)
-    _tell(HousekeepingPlan((prepared.housekeeping,), alone=True), settings)
+    _print_plan(HousekeepingPlan((prepared.housekeeping,), alone=True), settings)
     if settings.is_dry:
         return exits.DONE
     if not settings.yes:
@@ -150,7 +150,7 @@ def _prepared(project: app.Opened, name: str, wish: Wish, settings: MaintenanceO
     return _done(project, prepared, as_json=settings.as_json)
 
 
-def _tell(plan: HousekeepingPlan, settings: MaintenanceOptions) -> None:
+def _print_plan(plan: HousekeepingPlan, settings: MaintenanceOptions) -> None:
     """Print what will happen; save it where that was asked for."""
     print_saved(plan, as_json=settings.as_json)
     if settings.out is not None:
@@ -332,7 +332,7 @@ def _all_prepared(
         anew = made_anew(steps)
         for step in steps:
             check_files(project, step, anew)
-    _tell(plan, settings)
+    _print_plan(plan, settings)
     if settings.is_dry:
         return exits.DONE
     if not settings.yes:

@@ -196,7 +196,7 @@ def _look_and_run(given: ProjectArguments, options: RunOptions, seen: _Seen) -> 
             data.files.check(project)
         waiting = (*data.pending, *data.missing)
         if waiting != seen.waiting:
-            _tell_waiting(data)
+            _print_waiting(data)
             seen.waiting = waiting
         left_out = _left_out(project, data, options)
         if left_out.keys() != seen.left_out:
@@ -265,7 +265,7 @@ def _chosen(project: app.Opened, data: Data, options: RunOptions) -> Plan:
     return restrict(data.plan, found)
 
 
-def _tell_waiting(data: Data) -> None:
+def _print_waiting(data: Data) -> None:
     found = []
     if data.pending:
         found.append(

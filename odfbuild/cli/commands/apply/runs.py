@@ -314,11 +314,11 @@ def _dataset(run: RunSummary, events: Sequence[Event], name: str, *, as_json: bo
         _print_json(found)
         return exits.DONE
     for event in found:
-        sys.stdout.write(f"{printable(_told(event))}\n")
+        sys.stdout.write(f"{printable(_event_line(event))}\n")
     return exits.DONE
 
 
-def _told(event: Event) -> str:
+def _event_line(event: Event) -> str:
     parts = [f"{event.get('time')}  {event.get('event'):<16}", str(event.get("step", ""))]
     kind = event.get("event")
     if kind == "slice_committed":

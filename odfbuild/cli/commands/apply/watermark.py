@@ -58,11 +58,11 @@ def set_watermark(given: ProjectArguments, name: str, to: str, timeout: float) -
         moved = move_watermark(app.find_dataset(project, name), wanted, now=now, source=SOURCE_NAME)
     except NotARootError as error:
         raise NotARootError(f"{known} is no root dataset", error.why, error.fix) from None
-    sys.stdout.write(f"{known}  {moved.after}  ({_told(wanted, moved.before)})\n")
+    sys.stdout.write(f"{known}  {moved.after}  ({_before_text(wanted, moved.before)})\n")
     return exits.DONE
 
 
-def _told(wanted: Timestamp, before: Timestamp | None) -> str:
+def _before_text(wanted: Timestamp, before: Timestamp | None) -> str:
     if before is None or before < wanted:
         return f"was {before or 'not set'}"
     return "as it was" if before == wanted else f"as it was: it never goes back, to {wanted}"

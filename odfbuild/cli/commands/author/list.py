@@ -87,7 +87,7 @@ def list_workspace(
 def _write(rows: Sequence[_Row], output: str, *, safe_csv: bool) -> None:
     """Write rows; what a table has no room for is in the other formats only."""
     if output == "table":
-        rows = [_told(row) for row in rows]
+        rows = [_table_row(row) for row in rows]
     names = tuple(rows[0]) if rows else _TABLE
     values = [tuple(row.values()) for row in rows]
     if output == "csv":
@@ -95,15 +95,15 @@ def _write(rows: Sequence[_Row], output: str, *, safe_csv: bool) -> None:
     write_rows((names, values), output, sys.stdout, safe_csv=safe_csv)
 
 
-def _told(row: _Row) -> _Row:
+def _table_row(row: _Row) -> _Row:
     instance = row.get("instance")
-    told = {key: _joined(value) for key, value in row.items() if key not in _UNTOLD}
+    cells = {key: _joined(value) for key, value in row.items() if key not in _JSON_ONLY}
     if instance is not None:
-        told["file"] = f"{told['file']} [{instance}]"
-    return told
+        cells["file"] = f"{cells['file']} [{instance}]"
+    return cells
 
 
-_UNTOLD = frozenset({"instance", "package", "line", "clause", "id"})
+_JSON_ONLY = frozenset({"instance", "package", "line", "clause", "id"})
 
 
 def _joined(value: Any) -> Any:

@@ -209,7 +209,7 @@ def _upgraded(
         confirm(_COMMAND)
     if writes:
         engine.record(project, wanted)
-    _tell(found, chosen, options, written=writes)
+    _print_upgrades(found, chosen, options, written=writes)
     return exits.DONE if passed else exits.NOT_VERIFIED
 
 
@@ -237,7 +237,7 @@ def _lines(each: Upgraded, width: int) -> list[str]:
     return [f"{first}, {count} run again", *more]
 
 
-def _tell(
+def _print_upgrades(
     found: Sequence[Upgraded], chosen: int, options: UpgradeOptions, *, written: bool
 ) -> None:
     if options.json:

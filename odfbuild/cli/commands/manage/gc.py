@@ -63,7 +63,7 @@ def gc(
         document = json.dumps(_document(found, dry_run=dry_run), indent=2, ensure_ascii=False)
         sys.stdout.write(printable_json(document) + "\n")
     else:
-        _tell(found, age, dry_run=dry_run)
+        _print_garbage(found, age, dry_run=dry_run)
     return exits.PARTLY if any(each.problem for each in found.datasets) else exits.DONE
 
 
@@ -79,7 +79,7 @@ def _age(text: str) -> int:
     return age
 
 
-def _tell(found: Collected, age: int, *, dry_run: bool) -> None:
+def _print_garbage(found: Collected, age: int, *, dry_run: bool) -> None:
     freed = [each for each in found.datasets if each.blocks or each.files]
     if freed:
         rows = [

@@ -107,7 +107,7 @@ def explain(
         passed = PassedOver() if state is None else files_of(project, state)
         lines = list(_declared(made.plan, each, state, names, passed))
     lines += _section("Last run", list(_last_run(project.workspace.root, alias)))
-    lines += _stands(state)
+    lines += _chain(state)
     lines += input_lines(each, state, {**current}, names, _rewritten(made.plan, alias))
     lines += _query(column_use(project, loaded).query_class(alias))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
@@ -275,7 +275,7 @@ def _last_run(workspace: Path, alias: DatasetAlias) -> Iterator[str]:
             return
 
 
-def _stands(state: ChainState | None) -> Iterator[str]:
+def _chain(state: ChainState | None) -> Iterator[str]:
     yield from _section("Chain", [standing_text(state)])
 
 

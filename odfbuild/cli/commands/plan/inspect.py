@@ -229,7 +229,7 @@ def _block_bytes(given: ProjectArguments, name: str) -> bytes:
 def _holders(workspace: Workspace, text: str) -> Mapping[Multihash, DatasetId]:
     """Return the blocks whose hash is, begins or ends with a text, and a dataset of each."""
     found: dict[Multihash, DatasetId] = {}
-    whole = _whole(text)
+    whole = _block_hash(text)
     for dataset in workspace.heads():
         blocks = workspace.dataset(dataset).stores.blocks
         if whole is not None:
@@ -240,7 +240,7 @@ def _holders(workspace: Workspace, text: str) -> Mapping[Multihash, DatasetId]:
     return found
 
 
-def _whole(text: str) -> Multihash | None:
+def _block_hash(text: str) -> Multihash | None:
     try:
         return Multihash.parse(text)
     except InvalidMultihashError:

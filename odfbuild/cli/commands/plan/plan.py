@@ -234,7 +234,7 @@ def _looking(refresh: str, out: Path | None, *, offline: bool) -> LookMode | Non
 def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
     """Print the plan, save it and write its reports; nothing else is changed."""
     reports = parse_reports(options.reports)
-    _refuse_untold(options)
+    _refuse_format(options)
     settings = PlanFormatOptions(
         max_bytes=options.max_bytes,
         colour=wants_colour(),
@@ -285,7 +285,7 @@ class _HalfAPlanErrors(ProjectErrors):
     """What is wrong with the datasets that a plan leaves out, which is not kept then."""
 
 
-def _refuse_untold(options: PlanOptions) -> None:
+def _refuse_format(options: PlanOptions) -> None:
     if options.tried is not None and (
         options.output is not PlanFormat.TEXT or options.scope.against is not None
     ):

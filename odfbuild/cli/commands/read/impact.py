@@ -76,7 +76,7 @@ def show_columns(
     if column is not None:
         raise _unknown(name, declared)
     graph = selection_graph(declared, project.workspace.names())
-    near = _near(dataset, graph.inputs, depth, up=up, down=down)
+    near = _neighbourhood(dataset, graph.inputs, depth, up=up, down=down)
     use = column_use(project, declared)
     shown = [each for each in declared if each.alias in near]
     if output == "html":
@@ -177,7 +177,7 @@ def _spelled(use: ColumnUse, dataset: DatasetAlias, column: str, text: str) -> s
     )
 
 
-def _near(
+def _neighbourhood(
     start: DatasetAlias,
     inputs: Mapping[DatasetAlias, Collection[DatasetAlias]],
     depth: int,

@@ -35,7 +35,7 @@ _RIGHT = [name == "lag" for name in _COLUMNS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _DatasetStatus:
     """One dataset: its chain, its lag, how the last apply left it, who holds its lock."""
 
     alias: DatasetAlias
@@ -56,7 +56,7 @@ def status(
     """Say where datasets stand: head, watermark, lag, last result, who holds a lock."""
     project = open_given(given, offline=offline)
     chosen, loaded = _chosen(project, selection or (), exclude or ())
-    found = _standing(project, chosen)
+    found = _statuses(project, chosen)
     changed = {a: each for a, each in changed_inputs(project).items() if a in chosen}
     if output == "json":
         names = project.workspace.aliases()
@@ -70,7 +70,7 @@ def status(
     return exits.ERROR if damaged else read_code(loaded)
 
 
-def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_Standing]:
+def _statuses(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_DatasetStatus]:
     from odfbuild.app.plan.divergence import rewritten_inputs
 
     states = project.workspace.states()
@@ -80,7 +80,7 @@ def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_St
     applied = recall_applied(project.workspace.root, wanted)
     locks = project.workspace.locks()
     return [
-        _Standing(
+        _DatasetStatus(
             alias=alias,
             state=state,
             lag=lag_of(state, by_id, rewritten.get(alias, ())),
@@ -102,7 +102,7 @@ def _chosen(
     return chosen_readable(project, selectors, exclude)
 
 
-def _print_table(found: Sequence[_Standing]) -> None:
+def _print_table(found: Sequence[_DatasetStatus]) -> None:
     from odfbuild.cli.terminal.console import print_table
 
     rows = [
@@ -150,7 +150,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _json(
-    each: _Standing, names: Mapping[DatasetId, DatasetAlias], changed: Sequence[Diagnostic]
+    each: _DatasetStatus, names: Mapping[DatasetId, DatasetAlias], changed: Sequence[Diagnostic]
 ) -> dict[str, Any]:
     state, holder = each.state, each.holder
     return {

@@ -71,7 +71,7 @@ def sign(
             keys = _witness(project, dataset, witness, now, secret)
         else:
             keys = _owner(project, dataset, days, now, secret)
-        signed.append(_told(name, dataset, keys))
+        signed.append(_json(name, dataset, keys))
     if output == "json":
         sys.stdout.write(json.dumps(signed, indent=2) + "\n")
     else:
@@ -136,5 +136,5 @@ def parse_key(text: str) -> DatasetId:
         ) from None
 
 
-def _told(name: DatasetAlias, dataset: Dataset, by: str) -> dict[str, str]:
+def _json(name: DatasetAlias, dataset: Dataset, by: str) -> dict[str, str]:
     return {"dataset": str(name), "id": str(dataset.id), "head": str(dataset.head()), "by": by}

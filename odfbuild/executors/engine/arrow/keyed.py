@@ -111,7 +111,7 @@ class _KeyedRead:
 
     def whole(self) -> TouchedStates:
         """Return all rows."""
-        return self._sides(None, {}, ReadAmount())
+        return self._touched_rows(None, {}, ReadAmount())
 
     def by_key(self) -> TouchedStates | None:
         """Return the rows of the touched keys; None if the query has to run over everything."""
@@ -124,9 +124,9 @@ class _KeyedRead:
         touched, read = found
         named = {alias: touched.rename_columns(list(names)) for alias, names in key.inputs.items()}
         conditions = {alias: KeyTable.of(table) for alias, table in named.items()}
-        held = self._as_held(touched.rename_columns(list(key.outputs)))
+        held = self._as_output(touched.rename_columns(list(key.outputs)))
         holding = None if held is None else KeyTable.of(held)
-        return None if holding is None else self._sides(holding, conditions, read)
+        return None if holding is None else self._touched_rows(holding, conditions, read)
 
     def by_window(self) -> TouchedStates | None:
         """Return the rows in the time that touched windows span, as they were and as they are.
@@ -176,7 +176,7 @@ class _KeyedRead:
         read = self.work.query.facts.inputs
         return tuple(each for each in self.work.inputs if each.alias in read)
 
-    def _sides(
+    def _touched_rows(
         self, held: KeyTable | None, conditions: Mapping[str, KeyTable | None], read: ReadAmount
     ) -> TouchedStates:
         inputs = {}
@@ -186,10 +186,10 @@ class _KeyedRead:
                 (*each.past, *each.paths), each.schema, each.vocab, condition, most=self.most
             )
             read += more
-        before, more = self._held(held)
+        before, more = self._output_rows(held)
         return TouchedStates(after=(inputs,), held=before, read=read + more)
 
-    def _as_held(self, keys: pa.Table) -> pa.Table | None:
+    def _as_output(self, keys: pa.Table) -> pa.Table | None:
         """Return keys in the types of the dataset's columns; None if it has none for them."""
         if self._stored is None:
             return keys
@@ -201,7 +201,7 @@ class _KeyedRead:
         except pa.ArrowInvalid:
             return None
 
-    def _held(self, condition: KeyTable | None) -> tuple[pa.Table | None, ReadAmount]:
+    def _output_rows(self, condition: KeyTable | None) -> tuple[pa.Table | None, ReadAmount]:
         """Return the rows that the dataset holds, of some keys or all."""
         work = self.work
         if self._stored is None:

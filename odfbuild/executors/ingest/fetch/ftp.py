@@ -181,7 +181,7 @@ def _attempt(
         if part.version is None or part.version != version.name or not _is_within(part, version):
             part.restart(version.name)
         _store(ftp, place.path, part)
-        _check_whole(ftp, place, request, part, version)
+        _check_size(ftp, place, request, part, version)
     return SourceAnswer(path=part.finish(), etag=None, last_modified=changed)
 
 
@@ -263,7 +263,7 @@ def _store(ftp: ftplib.FTP, path: str, part: PartialDownload) -> None:
     ftp.voidresp()
 
 
-def _check_whole(
+def _check_size(
     ftp: ftplib.FTP, place: _FtpLocation, request: Request, part: PartialDownload, version: _Version
 ) -> None:
     """Hold what is stored against what the server said before and says now."""

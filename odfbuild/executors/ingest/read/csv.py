@@ -462,11 +462,11 @@ class _Job:
     def _typed(self, cells: pa.Table, start: int) -> pa.Table:
         """Give the cells their types; `start` is the number of the first record in the file."""
         try:
-            return self._made(cells)
+            return self._table(cells)
         except Rejected as rejected:
             raise self._located(rejected, start) from None
 
-    def _made(self, cells: pa.Table) -> pa.Table:
+    def _table(self, cells: pa.Table) -> pa.Table:
         schema = self.binding.schema
         made = cast_columns(self._columns(cells), schema, self.formats, cells.num_rows)
         return pa.Table.from_arrays(made, schema=schema)

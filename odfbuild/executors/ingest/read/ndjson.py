@@ -170,7 +170,7 @@ class _NdJsonReader:
             except ValueError as error:
                 bad[number] = [str(error)]
         if self._aside is None:
-            return self._whole(records, bad)
+            return self._table(records, bad)
         at = list(records)
         table, misfits = sieve(list(records.values()), self._schema, self._formats)
         bad |= {at[row]: reasons for row, reasons in misfits.items()}
@@ -178,7 +178,7 @@ class _NdJsonReader:
             self._aside.put(number, bad[number], lines[number])
         return table
 
-    def _whole(
+    def _table(
         self, records: Mapping[int, dict[str, Any]], bad: Mapping[int, Sequence[str]]
     ) -> pa.Table:
         if bad:

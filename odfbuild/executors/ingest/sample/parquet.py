@@ -28,7 +28,7 @@ def sample_parquet(data: bytes, name: str, *, whole: bool) -> Sample:
         ) from None
     columns, notes = [], []
     for field in file.schema_arrow:
-        kind = _told(field.type)
+        kind = _read_type(field.type)
         if kind is None:
             notes.append(f"left out, as no type here holds it: {field.name} ({field.type})")
             continue
@@ -42,7 +42,7 @@ def sample_parquet(data: bytes, name: str, *, whole: bool) -> Sample:
     )
 
 
-def _told(kind: Any) -> Any:
+def _read_type(kind: Any) -> Any:
     """Return the type that a column is read as, None if there is no word for it."""
     found = _widened(kind)
     try:

@@ -100,7 +100,7 @@ class LineageListener:
         begun = _Started(Run(self._new_id(), job.named), job, before)
         with self._guard:
             self._started[step.id] = step, begun
-        self._tell(self._moment(EventType.START), step, begun)
+        self._emit(self._moment(EventType.START), step, begun)
         self._watched.started(step)
 
     def advanced(self, step: Step, done: "Round") -> None:
@@ -119,7 +119,7 @@ class LineageListener:
                 moment = self._moment(EventType.ABORT)
             else:
                 moment = self._moment(EventType.COMPLETE)
-            self._tell(moment, step, begun)
+            self._emit(moment, step, begun)
         self._watched.finished(step, outcome)
 
     def close(self, *, whole: bool) -> tuple[Diagnostic, ...]:
@@ -128,7 +128,7 @@ class LineageListener:
         Waits for a slow server, some seconds at most.
         """
         for step, begun in tuple(self._started.values()):
-            self._tell(self._moment(EventType.ABORT), step, begun)
+            self._emit(self._moment(EventType.ABORT), step, begun)
         end = EventType.FAIL if self._failed else EventType.COMPLETE
         error = "some steps failed" if whole and self._failed else None
         moment = self._moment(end if whole else EventType.ABORT, error)
@@ -147,7 +147,7 @@ class LineageListener:
             return type(error).__name__
         return without_secrets(said, secrets)
 
-    def _tell(self, moment: Moment, step: Step, begun: _Started) -> None:
+    def _emit(self, moment: Moment, step: Step, begun: _Started) -> None:
         """Send an event of a step with all that is known of it."""
         subjects, ended = self._subjects, moment.type is not EventType.START
         job = begun.job

@@ -93,7 +93,9 @@ class Subjects:
             source=str(dataset.id),
             block=state.head,
             columns=_columns(state),
-            made=self._made(step.target, state) if isinstance(step.work, Transform) else None,
+            made=self._derived_fields(step.target, state)
+            if isinstance(step.work, Transform)
+            else None,
             written=_written(dataset, before, state.head) if works else None,
         )
 
@@ -143,7 +145,9 @@ class Subjects:
             self._names = dict(self._workspace.aliases())
         return self._names.get(id)
 
-    def _made(self, alias: DatasetAlias, state: ChainState) -> tuple[LineageField, ...] | None:
+    def _derived_fields(
+        self, alias: DatasetAlias, state: ChainState
+    ) -> tuple[LineageField, ...] | None:
         """Return what the query in force makes the columns of; None where that is not known."""
         if state.transform is None:
             return None

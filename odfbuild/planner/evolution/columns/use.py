@@ -213,9 +213,9 @@ class ColumnUse:
         """Return whom a change of some columns of a dataset, or of all, reaches; inputs first."""
         readers = readers_of(self._declared, self._resolver.by_id)
         order = {each.alias: number for number, each in enumerate(self._declared)}
-        return affected(dataset, columns, readers, order, self._made)
+        return affected(dataset, columns, readers, order, self._derived)
 
-    def _made(self, dataset: DatasetAlias) -> tuple[DerivedColumns, ...]:
+    def _derived(self, dataset: DatasetAlias) -> tuple[DerivedColumns, ...]:
         found = self._resolver.made_after(dataset)
         return () if found is None else (found,)
 

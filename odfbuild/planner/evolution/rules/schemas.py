@@ -244,7 +244,7 @@ def schema_hits(
         yield _column(subject, columns, change, time)
     if _loses_time(columns):
         message = f"no column {time!r} is read or selected any more"
-        yield hit(EVENT_TIME_LOST, subject.alias, message, column=time, span=_whole(subject))
+        yield hit(EVENT_TIME_LOST, subject.alias, message, column=time, span=_columns_span(subject))
     for name in columns.untyped:
         message = f"the type of {name} cannot be told"
         yield hit(
@@ -276,7 +276,7 @@ def unknown_hits(subject: Subject, columns: AssessedColumns) -> Iterator[Hit]:
     """Yield ODF212 if the columns cannot be told, before or after."""
     if columns.change.unknown is not None:
         message = f"its columns cannot be told: {columns.change.unknown}"
-        yield hit(SCHEMA_UNKNOWN, subject.alias, message, span=_whole(subject))
+        yield hit(SCHEMA_UNKNOWN, subject.alias, message, span=_columns_span(subject))
 
 
 def _loses_time(columns: AssessedColumns) -> bool:
@@ -332,7 +332,7 @@ def _span(subject: Subject, columns: AssessedColumns, path: str) -> SourceSpan:
     return _in_read_schema(subject, name)
 
 
-def _whole(subject: Subject) -> SourceSpan:
+def _columns_span(subject: Subject) -> SourceSpan:
     """Return the place of what makes all columns."""
     if subject.query_path() is not None:
         return subject.query_span(subject.makes().steps)

@@ -59,7 +59,7 @@ def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) ->
     The rows of the result for some keys are what the query gives of the inputs' rows for these.
     """
     found = _read(steps, inputs)
-    return None if found is None else _found(*found)
+    return None if found is None else _shared_keys(*found)
 
 
 def step_key(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
@@ -111,7 +111,7 @@ def _read(
     return parts, part
 
 
-def _found(parts: QueryParts, part: QueryPart) -> KeyColumns | None:
+def _shared_keys(parts: QueryParts, part: QueryPart) -> KeyColumns | None:
     uses = [
         (name, {_root(parts, token): column for column, token in tokens.items()})
         for name, tokens in parts.uses

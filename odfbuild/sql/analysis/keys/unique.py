@@ -54,7 +54,7 @@ def _unique(query: QueryShape, tables: Mapping[str, QueryShape]) -> list[str | N
     if query.group.sets or query.group.all:
         return []
     names = GroupNames(query)
-    return [_held(key, query, names) for key in names.keys]
+    return [_result_column(key, query, names) for key in names.keys]
 
 
 def _all(found: Sequence[str | None]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def _is_generator(expr: Expr) -> bool:
     return any(isinstance(each, Call) and each.name in GENERATORS for each in walk(expr))
 
 
-def _held(key: Expr, query: Select, names: GroupNames) -> str | None:
+def _result_column(key: Expr, query: Select, names: GroupNames) -> str | None:
     """Return the column of the result that is a key; a key may be named by the name of an item."""
     same = [i for i in query.outputs if names.same(i.value, key) or _is_edge(i.value, key)]
     if not same and isinstance(key, Column):

@@ -105,11 +105,11 @@ class ArrowMerger:
         strategy, vocab = request.merge, request.vocab
         source = Source.of(request)
         check_names(source.schema.names, strategy, vocab)
-        request = self._near(request)
+        request = self._with_short_history(request)
         relations = self._relations(request.staging)
         new = {f.name: f.type for f in source.schema if f.name != PIECE}
         operation = new.pop(vocab.operation_type_column, None)
-        old = _past_schema(request, new)
+        old = _history_schema(request, new)
         check_columns(
             strategy,
             vocab,
@@ -168,7 +168,7 @@ class ArrowMerger:
         table = request.source.table
         return request.preprocess is not None and table is not None and table.nbytes <= self._held
 
-    def _near(self, request: IngestRequest) -> IngestRequest:
+    def _with_short_history(self, request: IngestRequest) -> IngestRequest:
         """Return the request with a history cut down to what its rows may touch, if it is long."""
         if not looks_up(request) or history_cost(request.history) <= self._held:
             return request
@@ -193,7 +193,7 @@ def open_engine(_: "Opened") -> ArrowMerger:
     return ArrowMerger()
 
 
-def _past_schema(request: IngestRequest, new: Mapping[str, pa.DataType]) -> pa.Schema | None:
+def _history_schema(request: IngestRequest, new: Mapping[str, pa.DataType]) -> pa.Schema | None:
     """Return what the strategy needs of the history, in plain types; None if there is none."""
     needed = needed_history(request.merge, request.vocab, new)
     if not needed or not request.history or request.in_force is None:

@@ -76,13 +76,13 @@ class Source:
         """Yield the rows in order."""
         for batch in self.frame.batches():
             columns = [
-                _made(each) if field.name == self.time else conform(each, field.type)
+                _event_times(each) if field.name == self.time else conform(each, field.type)
                 for each, field in zip(batch.columns, self.schema, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _made(times: Any) -> pa.Array:
+def _event_times(times: Any) -> pa.Array:
     return event_times(conform(times, plain_type(times.type)))
 
 

@@ -249,11 +249,11 @@ SELECT change.op AS {merging.op}, {columns} FROM (
     WHEN {differs(merging, key, compared)} THEN array(
       struct(2 AS op, state AS row), struct(3 AS op, fresh AS row))
   END) AS change
-  FROM ({_sides(merging, key, fresh, old)})
+  FROM ({_beside(merging, key, fresh, old)})
 ) {sort(merging)} {order}"""
 
 
-def _sides(merging: Merging, key: Sequence[str], fresh: str, old: str) -> str:
+def _beside(merging: Merging, key: Sequence[str], fresh: str, old: str) -> str:
     """Return the statement that puts new row and last state of each key side by side."""
     if merging.old is None:
         return f"SELECT fresh, times, if(false, fresh, NULL) AS state FROM ({fresh})"

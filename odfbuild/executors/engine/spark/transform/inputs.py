@@ -47,11 +47,11 @@ class NewRows:
         self, session: "SparkSession", lent: SessionCache, size: StepSize, *, empty: bool = False
     ) -> "DataFrame":
         """Return the rows; few ones that an earlier step has read are not read again."""
-        make = partial(self._made, session, size, empty=empty)
+        make = partial(self._frame, session, size, empty=empty)
         is_small = not empty and cost(*self.source.paths) <= _LENT
         return lent.frame(self, make) if is_small else make()
 
-    def _made(self, session: "SparkSession", size: StepSize, *, empty: bool) -> "DataFrame":
+    def _frame(self, session: "SparkSession", size: StepSize, *, empty: bool) -> "DataFrame":
         interval, paths = self.source.interval, self.source.paths
         if size is StepSize.BIG and interval is not None and paths and not empty:
             return self._from_files(session, interval.start, interval.end)

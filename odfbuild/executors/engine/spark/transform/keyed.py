@@ -58,7 +58,10 @@ class Keyed:
         with runs(cost(*read, *work.output)) as run:
             key = _touched(run, work)
             sent = sent_steps(work)
-            rows, versions = partial(_standing, run, key), partial(versions_of, run, work, key=key)
+            rows, versions = (
+                partial(_input_rows, run, key),
+                partial(versions_of, run, work, key=key),
+            )
             after = stored_result(run, work, sent, planned_result(run, work, sent, rows, versions))
             columns = () if key is None or key.outputs is None else key.outputs
             before = stored_rows(
@@ -72,7 +75,7 @@ def result_schema(run: StepRun, work: TransformWork) -> pa.Schema:
     """Return the columns that the query gives, all nullable, without reading rows."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    rows = partial(_standing, run, None, empty=True)
+    rows = partial(_input_rows, run, None, empty=True)
     versions = partial(versions_of, run, work, empty=True)
     found = as_stored(planned_result(run, work, sent_steps(work), rows, versions), work)
     schema = plain_schema(to_arrow_schema(found.schema, timezone="UTC"))
@@ -108,7 +111,7 @@ def versions_of(
     return in_force(run.replaying, rows, primary, time, f"{name}_rows")
 
 
-def _standing(
+def _input_rows(
     run: StepRun, key: KeyColumns | None, source: TransformInputFrame, *, empty: bool = False
 ) -> "DataFrame":
     """Return the rows of an input that nothing took back, with the columns that queries see."""

@@ -48,7 +48,7 @@ class RawLog:
         with runs(cost(*read, *work.output)) as run:
             step = _whole_step(run, work)
             with result_errors(run, step.sent):
-                after = complete(_standing(run, work, step), work)
+                after = complete(_result_rows(run, work, step), work)
                 return corrections(run, work, stored_rows(run, work, kinds_of(after.schema)), after)
 
 
@@ -61,7 +61,7 @@ def _whole_step(run: StepRun, work: TransformWork) -> AnalysedStep:
     return planned_step(run, replace(work, inputs=inputs))
 
 
-def _standing(run: StepRun, work: TransformWork, step: AnalysedStep) -> "DataFrame":
+def _result_rows(run: StepRun, work: TransformWork, step: AnalysedStep) -> "DataFrame":
     """Return the rows of the result that nothing takes back, the event time first."""
     op, *names = step.columns
     operation = quoted(op) if op in step.frame.columns else "0"

@@ -91,10 +91,10 @@ def _known_groups(work: TransformWork, found: Accumulators) -> KnownGroups | Non
     """Return what the checkpoint of the step before says, None if it says nothing of this query."""
     if work.checkpoint is None or work.in_full:
         return None
-    return read_groups(work.checkpoint, _made_for(work, found))
+    return read_groups(work.checkpoint, _checkpoint_key(work, found))
 
 
-def _made_for(work: TransformWork, found: Accumulators) -> str:
+def _checkpoint_key(work: TransformWork, found: Accumulators) -> str:
     """Return what tells checkpoints apart: the query, its inputs' types, and the engine."""
     sql = work.query.transform
     steps = [[each.alias, each.query] for each in sql.queries or ()] or [[None, sql.query]]
@@ -151,7 +151,7 @@ class _Step:
         if work.output or work.in_full:
             frame, groups = self.plainly(), self._of_all()
             if groups.table is not None and not work.in_full:
-                whole = self._compared(groups.table, self._held)
+                whole = self._compared(groups.table, self._output_rows)
                 groups = groups if _equal(frame, whole) else KnownGroups(None)
             self._write(groups)
             return frame
@@ -222,7 +222,7 @@ class _Step:
         """Return the changes from what the query makes of some groups to what of others."""
         few = before.num_rows + after.num_rows <= _FEW
         found = self._at_once(before, after) if few else None
-        return self._compared(after, lambda _: self._made(before)) if found is None else found
+        return self._compared(after, lambda _: self._results(before)) if found is None else found
 
     def _at_once(self, before: pa.Table, after: pa.Table) -> Frame | None:
         """Return the changes from one query over the groups of both sides, compared in Arrow.
@@ -236,7 +236,7 @@ class _Step:
             each.append_column(_SIDE, _side(n, each)) for n, each in enumerate((before, after))
         )
         with spark_errors("run the query", carried, self.counting.run.log):
-            made = self._made(pa.concat_tables(sides), carried)
+            made = self._results(pa.concat_tables(sides), carried)
             rows = self.counting.table(made)
         if not is_orderly(rows.schema):
             return None
@@ -253,12 +253,12 @@ class _Step:
     def _compared(self, after: pa.Table, before: "Callable[[Kinds], DataFrame]") -> Frame:
         """Return the changes from some rows, whose columns it gets, to what is made of groups."""
         run, work = self.counting.run, self.counting.work
-        now = self._made(after)
+        now = self._results(after)
         was = before(kinds_of(now.schema))
         with result_errors(run, self._sent()):
             return corrections(run, work, was, now, work.query.replaced_by)
 
-    def _made(self, groups: pa.Table, sent: "Sequence[SentQuery] | None" = None) -> "DataFrame":
+    def _results(self, groups: pa.Table, sent: "Sequence[SentQuery] | None" = None) -> "DataFrame":
         """Return what the query makes of some groups, as the dataset stores it."""
         run, work = self.counting.run, self.counting.work
         sent = self._sent() if sent is None else sent
@@ -267,7 +267,7 @@ class _Step:
         check_columns(result, work.vocab, raw=False)
         return stored_result(run, work, sent, result)
 
-    def _held(self, kinds: Kinds) -> "DataFrame":
+    def _output_rows(self, kinds: Kinds) -> "DataFrame":
         """Return the rows that the dataset holds, with the columns that the query gives."""
         return stored_rows(self.counting.run, self.counting.work, kinds)
 
@@ -316,7 +316,7 @@ class _Step:
         into = self.counting.work.new_checkpoint
         if into is not None:
             write_groups(
-                into, groups, self._keys, _made_for(self.counting.work, self.counting.found)
+                into, groups, self._keys, _checkpoint_key(self.counting.work, self.counting.found)
             )
 
 
