@@ -1,5 +1,6 @@
 """Settings of a server: the datasets and their users."""
 
+import ipaddress
 from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +22,12 @@ class MissingExtraError(StateError):
             why="most users do without it, so it comes with an extra",
             fix=f"pip install 'odfbuild[{extra}]'",
         )
+
+
+class UnusablePortError(StateError):
+    """The address that is to be served at cannot be had."""
+
+    code = "unusable-port"
 
 
 class NoStateFolderError(StateError):
@@ -52,6 +59,14 @@ class ServerSettings:
     public_url: str | None = None
     tls: TlsFiles | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is one of this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def server_folder(workspace: Path) -> Path:

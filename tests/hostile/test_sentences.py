@@ -18,6 +18,7 @@ BOUNDARIES = {
     "chain",
     "signature",
     "bytes",
+    "engine",
     "source",
     "server",
     "serving",

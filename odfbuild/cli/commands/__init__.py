@@ -178,6 +178,7 @@ REGISTRY: tuple[RegisteredCommand | RegisteredGroup, ...] = (
             RegisteredCommand("upgrade", "manage.engine", "Run again what other versions of the engine made; if all is equal, record this one."),
             RegisteredCommand("start", "manage.engine", "Start an engine that stays for the commands to come; each saves the start of its own."),
             RegisteredCommand("stop", "manage.engine", "End the engine that stays, once no command uses it."),
+            RegisteredCommand("serve", "manage.engine_serve", "Answer requests of coordinators over gRPC with Spark and DataFusion, until it is stopped."),
             RegisteredCommand("status", "manage.engine", "Tell whether an engine stays, who uses it, and why commands do not if they do not."),
         ),
     ),

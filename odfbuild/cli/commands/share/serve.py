@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diagnostics import render_diagnostics
-from odfbuild.errors import Diagnostic, Level, StateError, UsageRefusedError
+from odfbuild.errors import Diagnostic, Level, UsageRefusedError
 
 if TYPE_CHECKING:
     import socket
@@ -36,12 +35,6 @@ TokensOption = Annotated[
         help="The file of tokens. Default: one of this workspace, in the user's state folder.",
     ),
 ]
-
-
-class UnusablePortError(StateError):
-    """The address that is to be served at cannot be had."""
-
-    code = "unusable-port"
 
 
 def serve(
@@ -86,7 +79,12 @@ def serve(
     ] = None,
 ) -> int:
     """Serve the datasets of the workspace to others: to pull, and with a token to push."""
-    from odfbuild.serve.settings import MissingExtraError, ServerSettings, TlsFiles
+    from odfbuild.serve.settings import (
+        MissingExtraError,
+        ServerSettings,
+        TlsFiles,
+        UnusablePortError,
+    )
 
     if (tls_certificate is None) != (tls_key is None):
         raise UsageRefusedError(
@@ -157,24 +155,19 @@ def tokens_of(folder: Path, tokens: Path | None) -> Path:
 
 
 def _announce(settings: ServerSettings, listening: socket.socket, host: str) -> None:
+    from odfbuild.serve.settings import is_loopback
+
     scheme = "http" if settings.tls is None else "https"
     shown = f"[{host}]" if ":" in host else host
     port = listening.getsockname()[1]
     tenants = "several tenants" if settings.is_multi_tenant else "one tenant"
-    if settings.tls is None and settings.public_url is None and not _is_loopback(host):
+    if settings.tls is None and settings.public_url is None and not is_loopback(host):
         _warn_of_plain(host)
     readers = "anybody may read" if settings.anonymous_read else "readers need a token"
     sys.stdout.write(
         f"Serving {settings.workspace} at {scheme}://{shown}:{port}/ ({tenants}; {readers})\n"
     )
     sys.stdout.flush()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _warn_of_plain(host: str) -> None:

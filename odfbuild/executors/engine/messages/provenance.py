@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import (
-    Engine,
+    RawQueryWork,
     ReplayEngine,
     TransformInputFrame,
     TransformWork,
@@ -25,8 +25,14 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.arrow import from_arrow
 
 
-class RunsAgain(Engine, ReplayEngine, Protocol):
-    """An engine that also tells what rows are made of."""
+class RunsAgain(ReplayEngine, Protocol):
+    """An engine for queries that also tells what rows are made of; see `Engine`."""
+
+    def raw_query(self, work: RawQueryWork) -> Frame: ...
+
+    def transform(self, work: TransformWork) -> Frame: ...
+
+    def validate(self, work: TransformWork) -> pa.Schema: ...
 
 
 def derived(

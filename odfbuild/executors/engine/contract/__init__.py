@@ -1,0 +1,1 @@
+"""The engine contract over gRPC: a server of our engines, and engines elsewhere."""

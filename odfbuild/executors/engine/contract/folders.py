@@ -1,0 +1,143 @@
+"""Folders of an engine server: what a request names has to lie in them, links followed."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from odfbuild.errors import ProtocolError
+from odfbuild.odf.messages import RawQueryRequest, TransformRequest
+from odfbuild.values import dataclass
+
+Request: TypeAlias = RawQueryRequest | TransformRequest
+
+MOST_FILES: Final = 100_000
+"""Files that a request may name to be read."""
+
+
+class RefusedPathError(ProtocolError):
+    """A request names a file that it may not read or write."""
+
+    code = "refused-path"
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Folders that requests may read, and those that they may read and write; without links."""
+
+    read: tuple[Path, ...]
+    write: tuple[Path, ...]
+
+    def admitted(self, request: Request) -> Request:
+        """Return a request with the real paths of its files.
+
+        Raises RefusedPathError for a path that is not absolute, leads out of the folders, names
+        something else than a regular file to read, or names a file both to read and to write, or
+        twice to write.  What lies outside is not told: the error is the same if nothing does.
+        """
+        count = sum(1 for _ in _read(request))
+        if count > MOST_FILES:
+            raise _refused(f"... and {count - 1:,} others", f"there are more than {MOST_FILES:,}")
+        if isinstance(request, RawQueryRequest):
+            found: Request = self._of_raw_query(request)
+        else:
+            found = self._of_transform(request)
+        read, written = set(_read(found)), list(_written(found))
+        for each in written:
+            if each in read or written.count(each) > 1:
+                raise _refused(each, "the request reads or writes it twice")
+        return found
+
+    def _of_raw_query(self, request: RawQueryRequest) -> RawQueryRequest:
+        return replace(
+            request,
+            input_data_paths=tuple(map(self._to_read, request.input_data_paths)),
+            output_data_path=self._to_write(request.output_data_path),
+        )
+
+    def _of_transform(self, request: TransformRequest) -> TransformRequest:
+        inputs = tuple(
+            replace(
+                each,
+                data_paths=tuple(map(self._to_read, each.data_paths)),
+                schema_file=self._to_read(each.schema_file),
+            )
+            for each in request.query_inputs
+        )
+        before = request.prev_checkpoint_path
+        return replace(
+            request,
+            query_inputs=inputs,
+            prev_checkpoint_path=None if before is None else self._to_read(before),
+            new_checkpoint_path=self._to_write(request.new_checkpoint_path),
+            new_data_path=self._to_write(request.new_data_path),
+        )
+
+    def _to_read(self, path: str) -> str:
+        real = _real(path)
+        if not _is_within(real, (*self.read, *self.write)):
+            raise _refused(path, "it is not in a folder that requests may read")
+        try:
+            mode = os.lstat(real).st_mode
+        except OSError as error:
+            raise _refused(path, f"it cannot be read: {error.strerror}") from None
+        if not stat.S_ISREG(mode):
+            raise _refused(path, "it is not a regular file")
+        return real
+
+    def _to_write(self, path: str) -> str:
+        given = _absolute(path)
+        real = os.path.join(_real(os.path.dirname(given)), os.path.basename(given))  # noqa: PTH118, PTH119, PTH120
+        if not _is_within(real, self.write) or os.path.basename(given) in ("", ".", ".."):  # noqa: PTH119
+            raise _refused(path, "it is not in a folder that requests may write to")
+        try:
+            mode = os.lstat(real).st_mode
+        except FileNotFoundError:
+            return real
+        except OSError as error:
+            raise _refused(path, f"it cannot be written: {error.strerror}") from None
+        if not stat.S_ISREG(mode):
+            raise _refused(path, "something that is not a regular file is there")
+        return real
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise _refused(path, "it is not an absolute path")
+    return path
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(_absolute(path))
+
+
+def _is_within(real: str, folders: tuple[Path, ...]) -> bool:
+    return any(real.startswith(f"{str(each).rstrip('/')}/") for each in folders)
+
+
+def _read(request: Request) -> Iterator[str]:
+    if isinstance(request, RawQueryRequest):
+        yield from request.input_data_paths
+        return
+    if request.prev_checkpoint_path is not None:
+        yield request.prev_checkpoint_path
+    for each in request.query_inputs:
+        yield from each.data_paths
+        yield each.schema_file
+
+
+def _written(request: Request) -> Iterator[str]:
+    if isinstance(request, RawQueryRequest):
+        yield request.output_data_path
+    else:
+        yield from (request.new_checkpoint_path, request.new_data_path)
+
+
+def _refused(path: str, why: str) -> RefusedPathError:
+    return RefusedPathError(
+        what=f"the path {path!r} is refused: {why}",
+        why="an engine reads and writes files of the folders that it was started with",
+        fix="name files of these: --read and --write of `odfbuild engine serve`",
+    )

@@ -1,0 +1,113 @@
+"""Worker of an engine server: a process that answers one request after another.
+
+It reads requests from its standard input and writes answers to its standard output, as frames: the
+number of bytes in eight, then so many.  A request is the name of the operation, a zero byte and the
+message.  What a request starts, such as a JVM, stays for the next one.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+import pyarrow as pa
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.inputs import Inputs
+from odfbuild.executors.engine.messages import EngineOperations, answered
+from odfbuild.executors.engine.messages.provenance import RunsAgain
+from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
+
+LENGTH: Final = 8
+"""Bytes in which the length of a frame stands."""
+
+COMMAND: Final = (sys.executable, "-P", "-m", "odfbuild.executors.engine.contract.worker")
+"""How a worker is started; its argument is JSON: `cache`, `staging`, `memory`."""
+
+
+class LocalEngine(RunsAgain, Protocol):
+    """What a worker asks of an engine of ours."""
+
+    def close(self) -> None: ...
+
+
+class LocalEngines:
+    """The engines of this process by the name that a query has; one starts when first named."""
+
+    def __init__(self, cache: Path, memory: str | None) -> None:
+        self._cache, self._memory = cache, memory
+        self._opened: dict[str, LocalEngine] = {}
+
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        return self._of(work.query.engine).raw_query(work)
+
+    def transform(self, work: TransformWork) -> Frame:
+        return self._of(work.query.transform.engine).transform(work)
+
+    def validate(self, work: TransformWork) -> pa.Schema:
+        return self._of(work.query.transform.engine).validate(work)
+
+    def positions(self, work: TransformWork) -> Frame:
+        return self._of(work.query.transform.engine).positions(work)
+
+    def results(self, work: TransformWork, many: Sequence[Inputs]) -> Sequence[pa.Table]:
+        return self._of(work.query.transform.engine).results(work, many)
+
+    def close(self) -> None:
+        for each in self._opened.values():
+            each.close()
+
+    def _of(self, name: str) -> LocalEngine:
+        """Return an engine that `ENGINES` has, which whoever asks has looked up."""
+        if name not in self._opened:
+            self._opened[name] = self._started(name)
+        return self._opened[name]
+
+    def _started(self, name: str) -> LocalEngine:
+        if name == "datafusion":
+            from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
+
+            return DataFusionEngine()
+        from odfbuild.executors.engine.spark.engine import SparkEngine
+
+        return SparkEngine(self._cache, memory=self._memory)
+
+
+def read_frame(stream: BinaryIO) -> bytes | None:
+    """Return what a frame holds, None at the end of the stream or within a frame."""
+    head = stream.read(LENGTH)
+    if len(head) < LENGTH:
+        return None
+    size = int.from_bytes(head, "big")
+    found = stream.read(size)
+    return found if len(found) == size else None
+
+
+def framed(content: bytes) -> bytes:
+    """Return a frame."""
+    return len(content).to_bytes(LENGTH, "big") + content
+
+
+def main() -> None:
+    """Answer until the standard input ends."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # whoever started it ends it
+    asked = json.loads(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+    with ExitStack() as ending, answers:
+        engines = LocalEngines(Path(asked["cache"]), asked["memory"])
+        ending.callback(engines.close)
+        operations = EngineOperations(engines, Path(asked["staging"]))
+        while (frame := read_frame(sys.stdin.buffer)) is not None:
+            method, _, message = frame.partition(b"\0")
+            answers.write(framed(answered(operations, method.decode(), message)))
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()
