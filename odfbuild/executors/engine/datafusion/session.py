@@ -28,7 +28,6 @@ MEMORY: Final = 2 << 30
 _PINNED: Final = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
     "datafusion.sql_parser.dialect": "generic",
-    "datafusion.execution.time_zone": "+00:00",
     "datafusion.execution.collect_statistics": "true",
     "datafusion.execution.parquet.schema_force_view_types": "false",
     "datafusion.optimizer.repartition_sorts": "false",
