@@ -50,7 +50,10 @@ def duck(source: Source) -> list[Mapping[str, Any]]:
     database.register("input", pa.Table.from_pylist(rows))
     for alias, text in source.queries[:-1]:
         database.execute(f'create view "{alias}" as {text}')
-    return database.sql(source.queries[-1][1]).to_arrow_table().to_pylist()
+    found: list[Mapping[str, Any]] = (
+        database.sql(source.queries[-1][1]).to_arrow_table().to_pylist()
+    )
+    return found
 
 
 def plain(row: Mapping[str, Any], names: Iterable[str]) -> str:
