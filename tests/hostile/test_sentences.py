@@ -23,6 +23,7 @@ BOUNDARIES = {
     "server",
     "serving",
     "terminal",
+    "page",
     "local",
 }
 

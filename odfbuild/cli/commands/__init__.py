@@ -127,6 +127,14 @@ REGISTRY: tuple[RegisteredCommand | RegisteredGroup, ...] = (
         no_args_is_help=True,
     ),
     RegisteredGroup(
+        "docs",
+        "Make a page of the project to look at.",
+        (
+            RegisteredCommand("build", "read.docs", "Write the catalogue of the project as one offline HTML file: datasets, graph, a plan."),
+        ),
+        no_args_is_help=True,
+    ),
+    RegisteredGroup(
         "ref",
         "Name blocks: branches that share all objects with the dataset.",
         (

@@ -50,7 +50,7 @@ def render(plan: Plan, max_bytes: int = MAX_BYTES, *, marker: str | None = None)
     """
     marks = marks_of(plan)
     head = _fitted(_head(plan, marks, marker), max_bytes // 2)
-    order = _by_weight(plan, marks)
+    order = by_weight(plan, marks)
     room = max_bytes - size_of(head)
     rows = [_row(plan, alias, marks[alias]) for alias in order]
     table = fit_lines(_TABLE, rows, room // 3, _MORE_ROWS) if rows else ""
@@ -95,7 +95,7 @@ def _fitted(lines: Sequence[str], room: int) -> str:
     return text
 
 
-def _by_weight(plan: Plan, marks: dict[DatasetAlias, ActionSign]) -> list[DatasetAlias]:
+def by_weight(plan: Plan, marks: dict[DatasetAlias, ActionSign]) -> list[DatasetAlias]:
     """Return the datasets, what matters most first, else in the order of the plan."""
     return sorted(marks, key=lambda alias: _weight(plan, alias, marks[alias]))
 

@@ -5,30 +5,20 @@ never markup.  The policy of the page allows its own script and style by their h
 else: no image, no font, no request.
 """
 
-import base64
-import hashlib
 import html
-import json
 import unicodedata
-from collections.abc import Mapping, Sequence
-from importlib import resources
+from collections.abc import Sequence
 from typing import Any
 
 from odfbuild.cli.page.graph import Box, Graph, GraphColumn, Ref
 from odfbuild.cli.page.layout import Arrangement, BoxSize, laid_out, links
+from odfbuild.cli.page.markup import ascii_text, digest_of, page_file, safe_json, shown_lines
 from odfbuild.cli.terminal.console import printable
 
 _HEAD, _ROW, _FOOT = 46, 20, 6
 _LETTER, _COLUMN_LETTER, _BELOW_LETTER, _MARGIN = 8.8, 7.3, 6.6, 36
 _NARROW, _WIDE = 140, 340
 _SCRIPTS = ("paths.js", "geometry.js", "drawing.js", "view.js", "panel.js", "search.js", "start.js")
-_ESCAPES = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -53,18 +43,18 @@ _PAGE = """\
 
 def document(graph: Graph) -> str:
     """Return the page; it is ASCII, so that it is the same in every encoding."""
-    style = _file("page.css")
-    script = '(() => {\n"use strict";\n' + "".join(map(_file, _SCRIPTS)) + "})();\n"
+    style = page_file("page.css")
+    script = '(() => {\n"use strict";\n' + "".join(map(page_file, _SCRIPTS)) + "})();\n"
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src {_hash(script)}; style-src {_hash(style)}"
+        f"script-src {digest_of(script)}; style-src {digest_of(style)}"
     )
     return _PAGE.format(
         policy=policy,
-        title=_ascii(html.escape(printable(graph.title))),
+        title=ascii_text(html.escape(printable(graph.title))),
         style=style,
-        body=_file("page.html"),
-        data=_safe_json(page_data(graph)),
+        body=page_file("page.html"),
+        data=safe_json(page_data(graph)),
         script=script,
     )
 
@@ -140,7 +130,7 @@ def _box(box: Box) -> dict[str, Any]:
         "kind": box.kind,
         "home": None if box.home is None else printable(box.home),
         "facts": [[printable(label), printable(text)] for label, text in box.facts],
-        "query": None if box.query is None else _lines(box.query),
+        "query": None if box.query is None else shown_lines(box.query),
         "clauses": [printable(each) for each in box.clauses],
         "more": box.more,
     }
@@ -157,27 +147,3 @@ def _column(column: GraphColumn) -> list[Any]:
 
 def _ref(ref: Ref) -> list[str]:
     return [printable(each) for each in ref]
-
-
-def _lines(text: str) -> str:
-    return "\n".join(map(printable, text.expandtabs(4).strip("\n").split("\n")))
-
-
-def _safe_json(data: Mapping[str, Any]) -> str:
-    """Return JSON in which nothing can end the element that it stands in, nor a line."""
-    text = json.dumps(data, separators=(",", ":"))
-    return text.translate({ord(sign): escape for sign, escape in _ESCAPES.items()})
-
-
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
-
-
-def _file(name: str) -> str:
-    text = (resources.files("odfbuild.cli.page") / name).read_text("utf-8")
-    return text.replace("\r\n", "\n")
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

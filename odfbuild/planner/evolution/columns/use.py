@@ -200,6 +200,10 @@ class ColumnUse:
             for each in found.columns
         )
 
+    def schema(self, dataset: DatasetAlias) -> DataSchema | None:
+        """Return the data columns of a dataset as its readers see them; None if not known."""
+        return self._resolver.seen(dataset)
+
     def shaping(self, dataset: DatasetAlias) -> tuple[tuple[DatasetAlias, str], ...] | None:
         """Return the columns of inputs that decide on the rows of a dataset; None if unknown."""
         known = self._query(dataset)

@@ -1,0 +1,90 @@
+"""odfbuild docs: the catalogue of a project as one offline file of HTML."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.arguments.options import Exclude, Selection, StoreOffline
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.arguments.selection import selected_datasets
+from odfbuild.cli.files import require_folder, write_output
+from odfbuild.cli.saved import load_plan, stale_datasets
+from odfbuild.cli.terminal.console import hint, printable
+from odfbuild.cli.unreadable import is_damaged, load_readable, read_code
+
+if TYPE_CHECKING:
+    from odfbuild.app.inspection.catalogue import Catalogue
+    from odfbuild.odf.refs import DatasetAlias
+
+DEFAULT_FILE = Path("catalogue.html")
+
+
+def build(
+    given: ProjectArguments,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE", help="The file to write; - is standard output."),
+    ] = DEFAULT_FILE,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="Show a plan that `plan --out FILE` saved, too: the page begins with it.",
+        ),
+    ] = None,
+    blocks: Annotated[
+        int,
+        typer.Option("--blocks", min=0, help="The newest N blocks of each chain are shown."),
+    ] = 30,
+    offline: StoreOffline = False,
+) -> int:
+    """Write the catalogue of the project as one offline HTML file: datasets, graph, a plan."""
+    if str(out) != "-":
+        require_folder(out)
+    saved = None if plan is None else load_plan(plan)
+    project = open_given(given, offline=offline)
+    from odfbuild.app.inspection.catalogue import catalogue_of
+    from odfbuild.cli.page.catalogue.document import catalogue_document
+
+    loaded = load_readable(project)
+    chosen = None
+    if selection or exclude:
+        chosen = selected_datasets(project, loaded.declared, selection or (), exclude or ())
+    found = catalogue_of(project, loaded, chosen=chosen, blocks=blocks)
+    moved: tuple[DatasetAlias, ...] = ()
+    if saved is not None and saved.against is None:
+        moved = stale_datasets(saved, project)
+    text = catalogue_document(found, plan=saved, moved=moved)
+    if str(out) == "-":
+        sys.stdout.write(text)
+    else:
+        write_output(out, text)
+        hint(printable(_summary(found, out, len(text))) + "\n")
+    _report(found)
+    shown = [each.alias for each in found.entries]
+    damaged = is_damaged(project.workspace, shown, all_of=chosen is None)
+    return exits.ERROR if damaged or found.wrong_tests else read_code(loaded)
+
+
+def _summary(found: Catalogue, out: Path, size: int) -> str:
+    from odfbuild.cli.render.words import bytes_text, count
+
+    applied = "" if found.is_applied or not found.entries else ", none of them applied yet"
+    return f"{out}: {count(len(found.entries), 'dataset')}{applied}, {bytes_text(size)}"
+
+
+def _report(found: Catalogue) -> None:
+    """Write to stderr what is wrong with files of tests; of definitions that was said before."""
+    if found.wrong_tests:
+        from odfbuild.cli.render.diagnostics import render_diagnostics
+
+        sys.stderr.write(render_diagnostics(found.wrong_tests) + "\n")
