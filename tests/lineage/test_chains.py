@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
@@ -266,7 +267,7 @@ def test_a_chain_that_contradicts_what_was_added_is_named(
 ) -> None:
     assert run("apply", "--yes").code == 0
     ids = {str(name): node_id(id) for name, id in workspace.names().items()}
-    with sqlite3.connect(workspace.root / FILE) as db:
+    with closing(sqlite3.connect(workspace.root / FILE)) as db, db:
         db.executescript("delete from relation; delete from input; delete from chain;")
     db.close()
     store.bulk_add([LineageRelation("x", source_id=ids["more"], derived_id=ids["src"])])

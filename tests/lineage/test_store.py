@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
@@ -415,7 +416,7 @@ def test_a_truncated_file_is_named_and_left_alone(path: Path, kept: int) -> None
 
 
 def test_a_file_of_another_version_is_named_and_left_alone(path: Path) -> None:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("pragma user_version = 99")
     db.close()
     with pytest.raises(LineageStoreError, match="another version"):

@@ -103,6 +103,9 @@ class _Oracle:
     made: Made
     at: sqlite3.Connection = field(default_factory=lambda: sqlite3.connect(":memory:"))
 
+    def __del__(self) -> None:
+        self.at.close()
+
     def rows(self, chosen: Mapping[str, Sequence[Row]], mark: int | None) -> Counter[Any]:
         for name in self.made.inputs:
             columns = ("event_time", "k", "n", "m") if name == "a" else ("event_time", "k", "w")

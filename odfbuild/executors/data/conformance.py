@@ -104,7 +104,10 @@ def _fixed_list(array: Any, to: Any) -> pa.Array:
     """Conform the items as those of a list: Arrow's own cast refuses times that are to be cut."""
     if pa.types.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
-    return conform(array, pa.list_(to.value_field)).cast(to)
+    listed = conform(array, pa.list_(to.value_field))
+    if listed.null_count == len(listed):  # Arrow's cast reads items then, which may have no buffer
+        return pa.nulls(len(listed), to)
+    return listed.cast(to)
 
 
 def _is_list(data_type: pa.DataType) -> bool:

@@ -89,6 +89,11 @@ class Index:
         self._opened: sqlite3.Connection | None = None
         self._is_away = False
 
+    def __del__(self) -> None:
+        """Close the file, which lives as long as the workspace that nobody closes."""
+        if self._opened is not None:
+            self._opened.close()
+
     def get(self, dataset: DatasetId) -> ChainState | None:
         """Return the state of a dataset at some head of its past or present, if one is known."""
         rows = self._read("select * from states where dataset = ?", (dataset.multibase,))

@@ -57,3 +57,16 @@ def test_a_required_part_that_is_null_in_a_value_is_still_found() -> None:
     given = optional([{"a": None, "b": {"c": "x"}}, None])
     made = conform(given, MUST)
     assert list(unexpected_nulls(made, pa.field("x", MUST))) == [("x.a", 1)]
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.bool_(), pa.timestamp("us", "UTC")])
+@pytest.mark.parametrize("size", [0, 2])
+def test_lists_that_are_all_null_may_have_no_items(kind: Any, size: int) -> None:
+    """As Java sends them; the cast of Arrow reads the items that are not there, and crashes."""
+    items = pa.Array.from_buffers(kind, 0, [None] * len(pa.array([], kind).buffers()))
+    ends = pa.array([0, 0, 0, 0], pa.int32()).buffers()[1]
+    lists = pa.Array.from_buffers(pa.list_(kind), 3, [pa.py_buffer(b"\0"), ends], children=[items])
+    found = conform(lists, pa.list_(pa.field("item", kind), size))
+    found.validate(full=True)
+    assert found.type == pa.list_(kind, size)
+    assert found.to_pylist() == [None] * 3

@@ -137,6 +137,7 @@ def test_rows_fail_that_a_question_finds(
         shown = [each.offset for each in result.rows]
         assert len(shown) == min(5, len(wanted))
         assert set(shown) <= set(wanted)
+    base.close()
 
 
 TAKEN: list[list[Row]] = [

@@ -2,6 +2,7 @@
 
 import sqlite3
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,7 @@ def _of_dataset(n: int) -> ChainState:
 
 
 def changed(path: Path, statement: str, *values: object) -> None:
-    with sqlite3.connect(path) as opened:
+    with closing(sqlite3.connect(path)) as opened, opened:
         opened.execute(statement, values)
     opened.close()
 
@@ -136,7 +137,7 @@ def test_states_of_another_version_are_not_read(tmp_path: Path) -> None:
 
 def test_tables_of_another_version_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
-    with sqlite3.connect(path) as opened:
+    with closing(sqlite3.connect(path)) as opened, opened:
         opened.execute("create table states (something text)")
     opened.close()
     index = Index(path)

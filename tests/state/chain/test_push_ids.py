@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_a_row_that_is_no_hash_is_as_none(chain: Chain, tmp_path: Path) -> None:
     chain.push("a", "1")
     chain.push("a", "2")
     assert chain.has("a", "1")
-    with sqlite3.connect(tmp_path / "index.sqlite") as opened:
+    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as opened, opened:
         opened.execute("update pushed set upto = 'x'")
     assert chain.has("a", "1")
     assert chain.index.pushed_upto(OUR_ID) == chain.dataset.head()
@@ -153,7 +154,7 @@ def test_no_damage_of_the_index_lets_a_push_in_twice(
     for number in range(5):
         chain.push("a", str(number))
     assert not chain.has("a", "none")
-    with sqlite3.connect(tmp_path / "index.sqlite") as opened:
+    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as opened, opened:
         opened.execute(damage)
     for number in range(5):
         assert chain.has("a", str(number))

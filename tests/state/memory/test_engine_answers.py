@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,13 +32,13 @@ def overwrite(path: Path) -> None:
 
 
 def falsify(path: Path) -> None:
-    with sqlite3.connect(path) as opened:
+    with closing(sqlite3.connect(path)) as opened, opened:
         opened.execute("update answers_1 set answer = 'x'")
     opened.close()
 
 
 def drop(path: Path) -> None:
-    with sqlite3.connect(path) as opened:
+    with closing(sqlite3.connect(path)) as opened, opened:
         opened.execute("drop table answers_1")
     opened.close()
 
