@@ -304,6 +304,7 @@ LOOKS = (
     ("sql", "select count(*) as n from src", "--engine", "datafusion", "-o", "json"),
     ("explain", "report"),
     ("explain-row", "report", "1"),
+    ("docs", "build", "--out", "-"),
 )
 
 

@@ -61,7 +61,7 @@ def build(
         chosen = selected_datasets(project, loaded.declared, selection or (), exclude or ())
     found = catalogue_of(project, loaded, chosen=chosen, blocks=blocks)
     moved: tuple[DatasetAlias, ...] = ()
-    if saved is not None and saved.against is None:
+    if saved is not None and saved.against is None and project.workspace.root.exists():
         moved = stale_datasets(saved, project)
     text = catalogue_document(found, plan=saved, moved=moved)
     if str(out) == "-":

@@ -49,6 +49,7 @@ CHUNK = 100
 LONGEST_TEXT = 4_000
 LONGEST_QUERY = 20_000
 LONGEST_SUMMARY = 140
+LONGEST_COLUMN = 300
 MOST_COLUMNS = 2_000
 MOST_TESTS = 200
 MOST_ATTACHMENTS = 10
@@ -210,7 +211,7 @@ def _columns(each: CatalogueEntry, numbers: Mapping[DatasetAlias, int]) -> list[
         return None
     return [
         [
-            printable(name),
+            printable(name[:LONGEST_COLUMN]),
             *types[name],
             None if each.columns is None else [_ref(ref, numbers) for ref in sources.get(name, ())],
         ]
@@ -231,7 +232,8 @@ def _type(of: DataType) -> tuple[str, bool]:
 
 def _ref(ref: tuple[DatasetAlias, str], numbers: Mapping[DatasetAlias, int]) -> list[Any]:
     dataset, column = ref
-    return [numbers.get(dataset, printable(str(dataset))), printable(column)]
+    shown = printable(column[:LONGEST_COLUMN])
+    return [numbers.get(dataset, printable(str(dataset))), shown]
 
 
 def _details(
@@ -371,5 +373,8 @@ def _all_shown(value: Any) -> Any:
 
 
 def _shown(text: str, most: int = LONGEST_TEXT) -> str:
-    """Return a text that is printable, has no credential and at most so many characters."""
-    return shown_lines(excerpt(text, most))
+    """Return a text that is printable, has no credential and at most so many characters.
+
+    What begins far behind them is not looked at.
+    """
+    return shown_lines(excerpt(text[: 10 * LONGEST_QUERY], most))

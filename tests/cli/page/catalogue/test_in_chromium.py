@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
+from odfbuild.app.inspection.catalogue import Catalogue, CatalogueEntry
 from odfbuild.cli.page.catalogue.document import catalogue_document
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import (
+    DatasetKind,
+    SetTransform,
+    SqlQueryStep,
+    TransformInput,
+    TransformSql,
+)
+from odfbuild.odf.identity import DatasetId, sha3_256
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.evolution.columns.use import ColumnUse
 from odfbuild.planner.plan.changes import Usage
 from tests.cli.page.catalogue.projects import BAD, RICH, catalogue_in, described, transform
@@ -275,7 +287,46 @@ def test_columns_are_followed_in_the_graph(rich: Shown) -> None:
     assert page.evaluate("document.querySelectorAll('.link').length") == 3
 
 
+def test_the_dataset_that_a_selector_is_about_is_chosen(rich: Shown) -> None:
+    page = rich.open("#/graph?show=%2Bshop.sales")
+    page.wait("document.querySelectorAll('.box').length === 3")
+    assert text(page, ".box.here .name") == "shop.sales"
+    assert text(page, "#panel h2") == "shop.sales"
+
+
 # whatever is on it
+
+
+def _circle() -> Catalogue:
+    """Return two datasets whose chains say that each is made of the other, as a forger's may."""
+    ids = {DatasetAlias.parse(name): DatasetId(name.encode() * 32) for name in "ab"}
+    names = list(ids)
+    entries = []
+    for alias, other in zip(names, reversed(names), strict=True):
+        sql = TransformSql(engine="spark", queries=(SqlQueryStep(query="select 1"),))
+        state = ChainState(
+            dataset=ids[alias],
+            kind=DatasetKind.DERIVATIVE,
+            head=sha3_256(b""),
+            sequence=0,
+            system_time=Timestamp.from_millis(0),
+            transform=SetTransform(inputs=(TransformInput(ids[other], "x"),), transform=sql),
+        )
+        entries.append(CatalogueEntry(alias=alias, id=ids[alias], state=state))
+    by_id = {id: alias for alias, id in ids.items()}
+    return Catalogue(project="p", target="dev", entries=tuple(entries), names=by_id)
+
+
+def test_datasets_that_read_each_other_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "circle.html"
+    path.write_text(catalogue_document(_circle()), "ascii")
+    page = browser.open(f"{path.as_uri()}#/graph?show=%2Ba%2B")
+    page.wait("document.querySelectorAll('.edge').length === 2")
+    assert sorted(page.evaluate(_BOXES)) == ["a", "b"]
+    page.evaluate("void (location.hash = '#/dataset/b')")
+    page.wait("document.getElementById('dataset-title')?.textContent === 'b'")
+    assert "touches 1 dataset in all" in text(page, "#part-neighbours")
+    assert page.complaints() == []
 
 
 @pytest.mark.holds("page-closed")

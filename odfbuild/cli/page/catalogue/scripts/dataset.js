@@ -59,7 +59,7 @@ function datasetParts(number, details, column) {
 
 function factList(row, details) {
   const code = (text) => text ? make("code", { text }) : null;
-  const moments = (millis) => millis === null || millis === undefined ? null : make("span", {}, timeOf(millis),
+  const moments = (millis) => millis === null || millis === undefined ? null : make("span", {}, timeOf(millis, false),
     make("span", { class: "faint", text: ` (${timeText(millis)})` }));
   const facts = [
     ["Owner", row.owner || "none given"],
@@ -157,7 +157,7 @@ function historyParts(details) {
       make("tr", {}, headCell(numeral(sequence)), cell("Event", event),
         cell("Rows", count === null ? null : make("span", { class: "number", text: numeral(count) })),
         cell("Written", make("time", { text: timeText(time) })), cell("Watermark", watermark === null ? "" : timeText(watermark)),
-        cell("Hash", make("code", { text: hash })))), { class: "cards" }),
+        cell("Hash", make("code", { text: hash })))), { class: "cards blocks" }),
     details.older ? make("p", { class: "faint", text: `${countOf(details.older, "older block is", "older blocks are")} not shown: odfbuild log has them.` }) : null,
   ];
 }

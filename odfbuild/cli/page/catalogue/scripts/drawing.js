@@ -8,7 +8,7 @@ canvas.append(world);
 // What view.js asks for: boxes are datasets or folders, and their columns are drawn with them.
 const data = { head: HEAD, row: ROW }, form = "closed";
 let boxes = [], drawn = [], arcs = [], placed = { places: [], bends: [], size: [0, 0], layer: [] };
-let arcsInto = [], arcsOutOf = [], paths = [], boxOf = new Map(), withColumns = false;
+let arcsInto = [], arcsOutOf = [], paths = [], tips = [], boxOf = new Map(), withColumns = false;
 const placeOf = (box) => placed.places[box];
 const sizeOf = () => placed.size;
 const columnsOf = (box) => boxes[box].columns || [];
@@ -70,7 +70,8 @@ function draw(numbers, folded) {
   placed = layOut(boxes.map(sizeOfBox), arcs);
   drawn = boxes.map(boxElement);
   paths = arcs.map((_, number) => shape("path", { class: "edge", d: wayOf(number) }));
-  lines.replaceChildren(...paths, ...arcs.map((_, number) => shape("path", { class: "tip", d: tipOf(number) })));
+  tips = arcs.map((_, number) => shape("path", { class: "tip", d: tipOf(number) }));
+  lines.replaceChildren(...paths, ...tips);
   overlay.replaceChildren();
   const [wide, high] = sizeOf();
   for (const each of [lines, overlay]) { each.setAttribute("width", wide); each.setAttribute("height", high); }
@@ -101,7 +102,8 @@ function curve([x, y], points) {
   let text = `M${x},${y}`;
   points.forEach(([nextX, nextY], at) => {
     const half = (x + nextX) / 2;
-    text += at % 2 === 1 && points.length > 1 && at < points.length ? `L${nextX},${nextY}` : `C${half},${y} ${half},${nextY} ${nextX},${nextY}`;
+    if (nextX <= x) text += `C${x + 90},${y - 70} ${nextX - 90},${nextY - 70} ${nextX},${nextY}`; // in a circle
+    else text += at % 2 === 1 && points.length > 1 && at < points.length ? `L${nextX},${nextY}` : `C${half},${y} ${half},${nextY} ${nextX},${nextY}`;
     [x, y] = [nextX, nextY];
   });
   return text;
@@ -124,7 +126,11 @@ function mark(boxMarks, arcMarks) {
     head.querySelector(".mark").textContent = how ? MARKS[how] : "";
     say(head, how);
   });
-  paths.forEach((path, number) => path.setAttribute("class", `edge ${arcMarks.get(number) || ""}`));
+  paths.forEach((path, number) => {
+    const how = arcMarks.get(number) || "";
+    path.setAttribute("class", `edge ${how}`);
+    tips[number].setAttribute("class", `tip ${how}`);
+  });
 }
 
 // Mark columns, by dataset and name, and draw the lines between those that are drawn.

@@ -37,8 +37,9 @@ function ageText(millis) {
   }
   return "just now";
 }
-const timeOf = (millis) => millis === null || millis === undefined ? make("span", { class: "faint", text: "none" }) :
-  make("time", { datetime: moment(millis)?.toISOString(), title: timeText(millis), text: ageText(millis) });
+// An age, with the time itself for who points at it, and on paper.
+const timeOf = (millis, titled = true) => millis === null || millis === undefined ? make("span", { class: "faint", text: "none" }) :
+  make("time", { datetime: moment(millis)?.toISOString(), title: titled && timeText(millis), text: ageText(millis) });
 
 const addressOf = (number, column) => `#/dataset/${encodeURIComponent(rows[number].name)}` +
   (column === undefined ? "" : `/${encodeURIComponent(column)}`);

@@ -6,7 +6,7 @@ const folders = [...new Set(rows.map(({ folder }) => folder ?? "(no definition)"
 let folded = new Set(rows.length > FOLD_FROM && folders.length > 1 ? folders : []);
 let chosenBox = null, focused = 0, graphShown = null;
 
-function showGraph({ keep = false } = {}) {
+function showGraph() {
   const error = byId("selector-error");
   error.textContent = "";
   let numbers;
@@ -35,8 +35,17 @@ function showGraph({ keep = false } = {}) {
   byId("fold").setAttribute("aria-pressed", String(folded.size === folders.length && folders.length > 0));
   byId("with-columns").setAttribute("aria-pressed", String(withColumns));
   showPanel();
-  if (!keep) fitReadable();
+  fitReadable();
   place();
+  const named = namedDataset();
+  if (named !== undefined) { choose(named); if (!isSeen(named, WHOLE)) center(named, WHOLE); }
+}
+
+// The box of the one dataset whose neighbours a selector means.
+function namedDataset() {
+  const [, before, at, core, after] = ATOM.exec(selector.value.trim());
+  const signed = before !== undefined || at !== undefined || after !== undefined;
+  return signed ? boxOf.get(numberOf.get(core.toLowerCase())) : undefined;
 }
 
 // Fit, but no smaller than can be read; then what is left out can be moved to.

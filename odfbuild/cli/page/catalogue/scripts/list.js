@@ -133,6 +133,10 @@ function startList() {
       make("strong", { text: "Nobody has applied this project yet. " }),
       "What is here is what the definitions say: there are no rows and no blocks.")));
   }
+  if (typeof DecompressionStream === "undefined") {
+    byId("notices").append(notice(["old browser", "This browser cannot unpack what the pages of datasets and the graph show.", "",
+      "open the file in a newer one"], "warn"));
+  }
   byId("notices").append(...index.problems.map((each) => notice(each)));
   words.addEventListener("input", filterChanged);
   for (const select of Object.values(filters)) select.addEventListener("change", filterChanged);
