@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from glob import has_magic
 from os.path import normpath, realpath
 from pathlib import Path
@@ -12,6 +13,7 @@ from odfbuild.executors.ingest.fetch.request import FetchError, printable
 from odfbuild.executors.ingest.fetch.substitute import used_by
 from odfbuild.executors.ingest.process.unpackers import unpacker_of
 from odfbuild.host.permissions import PathNotPermittedError, Permissions, leads_inside
+from odfbuild.host.reading_session import once
 from odfbuild.odf.events import (
     FetchStep,
     FetchStepContainer,
@@ -42,7 +44,9 @@ def path_problems(
             if path is None:
                 continue
             if path not in known:
-                known[path] = permissions.allows_path(path, root)
+                known[path] = once(
+                    (permissions, root, path), partial(permissions.allows_path, path, root)
+                )
             if not known[path]:
                 folder = (
                     path if isinstance(event.fetch, FetchStepFilesGlob) else str(Path(path).parent)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.host.files import MOST, read_regular
+from odfbuild.host.reading_session import reading_session
 from odfbuild.project import PROJECT_FILE
 from odfbuild.values import dataclass
 
@@ -93,9 +94,25 @@ def project_files(root: Path, folders: Iterable[str]) -> list[str]:
     """
     asked = tuple(folders)
     found = {name for name, _ in _walk(str(root), asked, _DEFINITIONS)}
+    found.update(_unsaved(str(root), asked))
     if not any(each.startswith(_TESTS) for each in (f"{folder}/" for folder in asked)):
         found = {name for name in found if not name.startswith(_TESTS)}
     return sorted(name for name in found if name.endswith(_DEFINITIONS))
+
+
+def _unsaved(root: str, folders: Iterable[str]) -> Iterator[str]:
+    """Yield what an editor shows in some folders, relative to the project, saved or not."""
+    session = reading_session()
+    inner = [os.path.normpath(each).replace(os.sep, "/") for each in folders]
+    for path in () if session is None else session.unsaved:
+        name = path.removeprefix(f"{root}/")
+        above = name.rpartition("/")[0]
+        listed = any(each in (".", name) or name.startswith(f"{each}/") for each in inner)
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if name in (path, PROJECT_FILE) or hidden or not listed:
+            continue
+        if os.path.isdir(f"{root}/{above}") and not _is_linked(root, above or "."):  # noqa: PTH112
+            yield name
 
 
 def _look(root: Path, folders: tuple[str, ...], young_from: int | None) -> tuple[str, list[str]]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
+from odfbuild.host.reading_session import reading_session
 from odfbuild.odf.events import DatasetSnapshot
 from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.manifest.errors import ManifestErrors, Problem
@@ -21,7 +22,7 @@ from odfbuild.project.second_process import in_halves
 from odfbuild.project.template.generator_items import Item, NameText, expand, name_of
 from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.template.templates import Templates
-from odfbuild.project.yaml import Document, Include, read_source
+from odfbuild.project.yaml import INCLUDE, Document, Include, read_source
 from odfbuild.project.yaml.places import KeyPath, PlaceFinder, SourceText
 from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
@@ -219,6 +220,7 @@ def _refuse(
 
 
 _TEMPLATE = ".j2"
+_ID = "did:odf:"
 _MANY = 200  # files, from which on a second process helps
 
 
@@ -297,19 +299,32 @@ class Reading:
 
     def _light(self, declared: Declared) -> Declared:
         places = declared.places
-        if not isinstance(places, PlaceFinder) or "!include" in places.source.text:
+        if not isinstance(places, PlaceFinder) or INCLUDE in places.source.text:
             return declared
         again = FoundAgain(self.home, declared.file, declared.document, declared.span())
         return replace(declared, places=again)
 
     def _plain(self, name: str) -> None:
-        include = self._of(self.home).include(name, {}, None)
         try:
-            self._take(self.home.read(name), include)
+            self._add(self._known(name, self.home.read(name)))
         except UnreadableError as error:
             self._refuse(error.at(SourceSpan(file=self.home.shown(name), line=1)))
         except ProjectErrors as errors:
             self._refuse(errors)
+
+    def _known(self, name: str, source: SourceText) -> Manifests:
+        """Return what a plain text declares, as an open session knows it of a round before."""
+        session = reading_session()
+        if session is None or INCLUDE in source.text or _ID in source.text:
+            return self._read_plain(name, source)
+        return session.made(
+            (source.file, source.text, self.home.package),
+            lambda: self._read_plain(name, source),
+            keeps=_is_by_itself,
+        )
+
+    def _read_plain(self, name: str, source: SourceText) -> Manifests:
+        return self._manifests(source, self._of(self.home).include(name, {}, None))
 
     def _alone(self, name: str) -> None:
         templates = self._of(self.home)
@@ -358,14 +373,17 @@ class Reading:
             raise ProjectErrors([wrong]) from None
 
     def _take(self, source: SourceText, include: Include, name: str | None = None) -> None:
-        self._add(
-            read_definitions(
-                source,
-                include,
-                name=name,
-                package=self.home.package,
-                references=self.references,
-            )
+        self._add(self._manifests(source, include, name))
+
+    def _manifests(
+        self, source: SourceText, include: Include, name: str | None = None
+    ) -> Manifests:
+        return read_definitions(
+            source,
+            include,
+            name=name,
+            package=self.home.package,
+            references=self.references,
         )
 
     def _add(self, manifests: Manifests) -> None:
@@ -389,6 +407,11 @@ class Reading:
         if home.package not in self._templates:
             self._templates[home.package] = Templates(home, self.names, self.packages)
         return self._templates[home.package]
+
+
+def _is_by_itself(manifests: Manifests) -> bool:
+    """Tell whether no repository has a say in what a text declares."""
+    return not manifests.hidden and not any(each.remote for each in manifests.declared)
 
 
 def _taken(home: Home, name: str, generator: GeneratorEntry, key: str) -> SourceText:

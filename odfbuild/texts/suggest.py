@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 
 _LIMIT = 20
 _LISTED = 12
@@ -14,6 +15,12 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if guess is not None:
         return f"did you mean '{guess}'?"
     return f"use one of: {', '.join(names)}" if 0 < len(names) <= _LISTED else ""
+
+
+@lru_cache(maxsize=64)
+def _closest(given: str, names: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return the most similar names; the same is asked more than once of a project with errors."""
+    return tuple(get_close_matches(given, names, n=count, cutoff=0.6))
 
 
 class Suggestions:
@@ -33,7 +40,5 @@ class Suggestions:
             self._by_lower = {name.lower(): name for name in sorted(self._known, reverse=True)}
         wanted = given.lower()
         left_out = None if without is None else without.lower()
-        matches = get_close_matches(
-            wanted, self._by_lower, n=1 if without is None else 2, cutoff=0.6
-        )
+        matches = _closest(wanted, tuple(self._by_lower), 1 if without is None else 2)
         return next((self._by_lower[each] for each in matches if each != left_out), None)

@@ -11,6 +11,7 @@ from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.executors.engine.analysis import Analyser, QueryPlace
 from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query, query_path
 from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.host.reading_session import made_of
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
@@ -108,7 +109,7 @@ def column_findings(
             columns(each.alias)
             made = columns.read(each.alias)
             if made is not None and made.steps:
-                problems = list(_problems(each, made))
+                problems = list(_text_problems(each, made))
                 problems += _other_version(each, states.get(each.alias))
                 if not _in_force(each, states.get(each.alias)):
                     problems += _null_time(each, made)
@@ -245,6 +246,12 @@ def refused_definitions(
 def _is_refused(assessment: Assessment | None) -> bool:
     hits = () if assessment is None else assessment.hits
     return any(hit.judged in (Judgement.REFUSED, Judgement.EXPIRED) for hit in hits)
+
+
+def _text_problems(each: Declared, made: DerivedColumns) -> tuple[Diagnostic, ...]:
+    return made_of(
+        ("problems", each.alias), (each, made), None, lambda: tuple(_problems(each, made))
+    )
 
 
 def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:

@@ -47,6 +47,7 @@ REGISTRY: tuple[RegisteredCommand | RegisteredGroup, ...] = (
     RegisteredCommand("convert", "author.convert", "Turn a manifest into YAML, JSON or FlatBuffers; what it is, its content says."),
     RegisteredCommand("fmt", "author.fmt", "Lay out definitions in one way: indentation, order of keys, blank lines. Comments stay."),
     RegisteredCommand("mv", "author.mv", "Rename a dataset: its definition, the inputs that read it, and a moved: entry."),
+    RegisteredCommand("lsp", "editor.lsp", "Answer an editor over stdin and stdout, as the Language Server Protocol has it."),
     RegisteredCommand("accept", "author.accept", "Accept a finding of the gate, in odfbuild.yaml, for review in git."),
     RegisteredCommand("new", "author.new", "Write the definition of a dataset, with a schema that is guessed from a sample."),
     RegisteredCommand("check", "check.check", "Say what is wrong with the project, all of it at once. Needs no network and no engine."),

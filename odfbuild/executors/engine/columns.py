@@ -26,6 +26,7 @@ from odfbuild.executors.engine.analysis import (
 )
 from odfbuild.executors.engine.protocol import IngestRequest, engine_version
 from odfbuild.host.json_text import parse_json
+from odfbuild.host.reading_session import made_of
 from odfbuild.odf.chain.schema import schema_in_force, schema_of
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
@@ -352,7 +353,12 @@ class ColumnsOf:
         if whole and None in seen.values():
             return None
         read = columns_alike if self._static else None  # places are needed only of what is wrong
-        return derive(makes_of_events(each.kind, each.metadata), seen, read)
+        return made_of(
+            ("columns", alias, self._static),
+            (each,),
+            seen,
+            lambda: derive(makes_of_events(each.kind, each.metadata), seen, read),
+        )
 
     def inputs_hash(self, alias: DatasetAlias) -> str:
         """Return the hash of the columns of a dataset's inputs."""

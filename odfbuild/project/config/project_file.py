@@ -6,7 +6,8 @@ from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
-from odfbuild.host.files import MOST, read_regular
+from odfbuild.host.files import MOST
+from odfbuild.host.reading_session import read_shown
 from odfbuild.planner.plan.policy import Acceptance, Gates, RenamedDataset
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default, read_defaults
@@ -220,7 +221,7 @@ def load_settings(root: Path, *, user_folder: Path | None = None) -> Settings:
     name = root.resolve().name
     try:
         refuse_link_out(root, PROJECT_FILE)
-        data = read_regular(path, MOST)
+        data = read_shown(path, MOST)
     except ProjectErrors as errors:
         return _unreadable(name, errors)
     except OSError as error:

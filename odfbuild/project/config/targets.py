@@ -10,7 +10,8 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
-from odfbuild.host.files import MOST, read_regular
+from odfbuild.host.files import MOST
+from odfbuild.host.reading_session import read_shown
 from odfbuild.project.config.engines import DEFAULT_ENGINE, MERGERS
 from odfbuild.project.config.repositories import RepositorySettings, add_repositories
 from odfbuild.project.config.settings import Section, SettingsReader
@@ -230,7 +231,7 @@ def _by_place(found: Diagnostic) -> tuple[int, int]:
 
 def _read(path: Path, name: str) -> ProfilesFile | None:
     try:
-        return ProfilesFile(name, decode(read_regular(path, MOST), name))
+        return ProfilesFile(name, decode(read_shown(path, MOST), name))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -7,6 +7,7 @@ from posixpath import normpath
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import read_regular
+from odfbuild.host.reading_session import reading_session, unsaved_text
 from odfbuild.project.yaml import decode
 from odfbuild.project.yaml.places import SourceText
 from odfbuild.project.yaml.rules import YamlRule
@@ -73,12 +74,20 @@ class Home:
 
         Raises UnreadableError, or ProjectErrors if it is not text.
         """
+        session = reading_session()
+        if session is None:
+            return self._read(name)
+        return session.once((self.root, self.prefix, name), lambda: self._read(name))
+
+    def _read(self, name: str) -> SourceText:
         path = self.root / name
         if not self._is_real(name.rpartition("/")[0]) or leads_out(self.root, path):
             raise UnreadableError(OUTSIDE)
         try:
-            size = path.stat().st_size
-            data = read_regular(path) if size <= MAX_BYTES else b""
+            data = unsaved_text(path)
+            size = path.stat().st_size if data is None else len(data)
+            if data is None:
+                data = _data(path) if size <= MAX_BYTES else b""
         except OSError as error:
             raise UnreadableError(_unreadable(error)) from None
         if size > MAX_BYTES:
@@ -101,13 +110,19 @@ class Home:
         return self._sources[name]
 
     def has(self, name: str) -> bool:
-        return (self.root / name).is_file()
+        path = self.root / name
+        return path.is_file() or unsaved_text(path) is not None
 
     def _is_real(self, folder: str) -> bool:
         """Tell whether no part of a folder's path, below this one, is a link."""
         if folder not in self._folders:
             self._folders[folder] = not folder or is_own_folder(self.root, folder)
         return self._folders[folder]
+
+
+def _data(path: Path) -> bytes:
+    session = reading_session()
+    return read_regular(path) if session is None else session.data(path)
 
 
 def refuse_link_out(root: Path, name: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from odfbuild.errors import Diagnostic, ProjectErrors, ProtocolError, SourceSpan
-from odfbuild.host.files import read_regular
+from odfbuild.host.reading_session import read_shown, unsaved_text
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.yaml import yaml_text
@@ -161,9 +161,9 @@ def read_lock(root: Path) -> Lock | None:
     path = root / LOCK_FILE
     refuse_link_out(root, LOCK_FILE)
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if unsaved_text(path) is None and path.stat().st_size > MAX_BYTES:
             raise ProjectErrors([_refused(f"it has more than {MAX_BYTES:,} bytes")])
-        data = read_regular(path)
+        data = read_shown(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -31,13 +31,13 @@ from odfbuild.cli.arguments.options import (
     RunReports,
     Yes,
 )
+from odfbuild.cli.arguments.problems import with_all_problems
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
 from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.files import Reports, parse_reports
 from odfbuild.cli.formats.outputs import wants_colour
-from odfbuild.cli.problems import with_all_problems
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.render.run import failures_of, notes_of, report_json, report_text

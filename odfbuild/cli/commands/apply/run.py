@@ -28,6 +28,7 @@ from odfbuild.cli.arguments.options import (
     RunReports,
     Selection,
 )
+from odfbuild.cli.arguments.problems import with_all_problems
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.commands.apply.apply import (
     ApplyOptions,
@@ -39,7 +40,6 @@ from odfbuild.cli.commands.apply.apply import (
 )
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.formats.outputs import wants_colour
-from odfbuild.cli.problems import with_all_problems
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.reservation import reserved_for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -23,10 +23,10 @@ from odfbuild.app.plan.sources import name_findings
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import CheckSelection
+from odfbuild.cli.arguments.problems import all_problems
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.formats.check import CheckOutput, CheckReport, report_text
-from odfbuild.cli.problems import all_problems
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, by_place, merged
 from odfbuild.planner.exclusion import plannable
@@ -77,19 +77,19 @@ def check(
     With `fix`, manifests of older specifications are rewritten first.  `against` is a revision of
     git: of what the project switches on by itself, only that is on which is on there.
     """
-    try:
+
+    def opened(given: ProjectArguments) -> app.Opened:
+        nonlocal fix
         project = open_given(given)
         if fix:
+            fix = False
             _upgrade(project)
-        granted = None if against is None else granted_at(project, against)
-        loaded = load(project, granted=granted)
-        read_lock(project.root)
-    except ProjectErrors as error:
-        report = CheckReport(datasets=None, found=_found(given, selection or (), error, against))
-        root = find_project(Path.cwd(), given.directory).absolute()
-    else:
-        report = _checked(project, loaded, selection or (), locked=locked, engine=engine)
-        root = project.root
+        return project
+
+    report = project_report(
+        given, opened, selection or (), against=against, locked=locked, engine=engine
+    )
+    root = find_project(Path.cwd(), given.directory).absolute()
     with as_it_is(output == "github"):
         sys.stdout.write(report_text(report, CheckOutput(output), _prefix(root)))
     if report.errors:
@@ -97,15 +97,42 @@ def check(
     return exits.REFUSED if report.outdated else exits.DONE
 
 
+def project_report(
+    given: ProjectArguments,
+    opened: Callable[[ProjectArguments], app.Opened],
+    selectors: Sequence[str] = (),
+    *,
+    against: str | None = None,
+    locked: bool = False,
+    engine: bool = False,
+) -> CheckReport:
+    """Return what a check of a project finds; `opened` gives the project of the arguments.
+
+    Of what is wrong with its files nothing is raised.  Raises other OdfBuildErrors.
+    """
+    try:
+        project = opened(given)
+        granted = None if against is None else granted_at(project, against)
+        loaded = load(project, granted=granted)
+        read_lock(project.root)
+    except ProjectErrors as error:
+        return CheckReport(datasets=None, found=_found(given, opened, selectors, error, against))
+    return _checked(project, loaded, selectors, locked=locked, engine=engine)
+
+
 def _found(
-    given: ProjectArguments, selectors: Sequence[str], met: ProjectErrors, against: str | None
+    given: ProjectArguments,
+    opened: Callable[[ProjectArguments], app.Opened],
+    selectors: Sequence[str],
+    met: ProjectErrors,
+    against: str | None,
 ) -> tuple[Diagnostic, ...]:
     """Return all problems of the files, and those of all definitions that can be judged: what is
     wrong itself, or reads such a dataset, is left out.
     """
-    found = all_problems(given, met, against)
+    found = all_problems(given, met, against, opened)
     try:
-        project = open_given(given)
+        project = opened(given)
         granted = None if against is None else granted_at(project, against)
         loaded = load(project, granted=granted, tolerated=_FETCHING, partly=True)
         states = project.workspace.states()

@@ -26,6 +26,7 @@ from odfbuild.cli.arguments.options import (
     PlanOutput,
     Verbose,
 )
+from odfbuild.cli.arguments.problems import with_all_problems
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
 from odfbuild.cli.formats.outputs import (
@@ -38,7 +39,6 @@ from odfbuild.cli.formats.outputs import (
     wants_colour,
     write_reports,
 )
-from odfbuild.cli.problems import with_all_problems
 from odfbuild.cli.terminal.console import columns, printable
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import OdfBuildError, ProjectErrors, UsageRefusedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.identity import DatasetId
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.project.config.project_file import Config
+    from odfbuild.project.opened import Opened
 
 
 def with_all_problems(
@@ -31,9 +32,15 @@ def with_all_problems(
 
 
 def all_problems(
-    given: ProjectArguments, met: ProjectErrors, against: str | None = None
+    given: ProjectArguments,
+    met: ProjectErrors,
+    against: str | None = None,
+    opened: Callable[[ProjectArguments], Opened] = open_given,
 ) -> tuple[Diagnostic, ...]:
-    """Return the problems that a command met, and all others that the project's files show."""
+    """Return the problems that a command met, and all others that the project's files show.
+
+    `opened` gives the project of the arguments.
+    """
     from odfbuild.host.user_folders import config_folder
     from odfbuild.project.config.permissions import permissions_of
     from odfbuild.project.config.project_file import find_project
@@ -42,30 +49,34 @@ def all_problems(
     root = find_project(Path.cwd(), given.directory).absolute()
     return survey(
         root,
-        known=_known(given),
+        known=_known(given, opened),
         given=given.variables,
         vars_files=given.vars_files,
         env=os.environ,
         user_folder=config_folder(os.environ),
         permissions=permissions_of(os.environ, root),
-        granted=None if against is None else _granted(given, against),
+        granted=None if against is None else _granted(given, against, opened),
         notes=met.found,
     )
 
 
-def _granted(given: ProjectArguments, against: str) -> Config:
+def _granted(
+    given: ProjectArguments, against: str, opened: Callable[[ProjectArguments], Opened]
+) -> Config:
     """Return what a revision switches on; nothing, where that is unknown."""
     from odfbuild.app.load_project import granted_at
     from odfbuild.project.config.project_file import Config
 
     try:
-        return granted_at(open_given(given), against)
+        return granted_at(opened(given), against)
     except OdfBuildError:
         return Config(name="")
 
 
-def _known(given: ProjectArguments) -> Mapping[DatasetAlias, DatasetId]:
+def _known(
+    given: ProjectArguments, opened: Callable[[ProjectArguments], Opened]
+) -> Mapping[DatasetAlias, DatasetId]:
     try:
-        return open_given(given).workspace.names()
+        return opened(given).workspace.names()
     except ProjectErrors:
         return {}

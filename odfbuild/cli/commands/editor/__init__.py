@@ -1,0 +1,1 @@
+"""Commands for editors: the language server."""

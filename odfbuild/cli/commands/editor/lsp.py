@@ -1,0 +1,37 @@
+"""odfbuild lsp: a language server for editors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from odfbuild.cli.arguments.context import ProjectArguments
+
+
+def lsp(
+    given: ProjectArguments,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="git:REV",
+            help="A reviewed revision: what a project switches on by itself (Python, the "
+            "environment) is on only if it is on there.",
+        ),
+    ] = None,
+) -> int:
+    """Answer an editor over stdin and stdout, as the Language Server Protocol has it.
+
+    Diagnostics are those of `odfbuild check`, of the texts that the editor shows.  Nothing is
+    written, no engine is started, and no network is used.
+    """
+    from odfbuild.cli.commands.check.check import project_report
+    from odfbuild.serve.settings import MissingExtraError
+
+    try:
+        from odfbuild.cli.editor.server import make_server, serve_stdio
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lsp", "answer an editor", error.name) from None
+    return serve_stdio(make_server(given, partial(project_report, against=against)))

@@ -1,0 +1,1 @@
+"""Language server: what an editor shows of a project while its definitions are written."""

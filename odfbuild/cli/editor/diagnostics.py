@@ -1,0 +1,82 @@
+"""Diagnostics of the protocol: findings of a check, with their places in the texts of an editor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from lsprotocol import types
+
+from odfbuild.cli.editor.positions import range_of
+from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics
+from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.project import PROJECT_FILE
+
+SOURCE: Final = "odfbuild"
+"""What an editor shows beside a code."""
+
+_SEVERITIES: Final = {
+    Level.ERROR: types.DiagnosticSeverity.Error,
+    Level.WARNING: types.DiagnosticSeverity.Warning,
+    Level.NOTE: types.DiagnosticSeverity.Information,
+}
+_PLACE: Final = re.compile(r"(?<![\w/.-])(\w[\w./-]*\.(?:yaml|yml|j2|sql|lock)):(\d+)(?::(\d+))?")
+_RELATED: Final = 10  # places of one message that are shown
+
+Lines = Callable[[str, int], str | None]
+"""The line of a file, by its name and a number from 1; None where it cannot be read."""
+
+
+def diagnostics_by_file(
+    found: Sequence[Diagnostic], root: Path, uri: Callable[[Path], str], lines: Lines, encoding: str
+) -> Mapping[str, list[types.Diagnostic]]:
+    """Return findings of a project by file; those without a place are at the top of its settings.
+
+    Files are named as findings name them, relative to `root`; `uri` gives what a client calls one.
+    """
+    by_file: dict[str, list[types.Diagnostic]] = {}
+    for each in of_diagnostics(found):
+        span = each.span or SourceSpan(file=PROJECT_FILE, line=1)
+        by_file.setdefault(span.file, []).append(
+            types.Diagnostic(
+                range=range_of(span, _line(span, lines), encoding),
+                severity=_SEVERITIES[each.level],
+                code=each.code,
+                source=SOURCE,
+                message="\n".join(_text(each)),
+                related_information=list(_related(each, root, uri, lines, encoding)) or None,
+            )
+        )
+    return by_file
+
+
+def _text(each: FindingLine) -> Iterator[str]:
+    for line in message_lines(each):
+        yield f"fix: {line.removeprefix('options: ')}" if line.startswith("options: ") else line
+
+
+def _line(span: SourceSpan, lines: Lines) -> str | None:
+    return span.excerpt if span.excerpt is not None else lines(span.file, span.line)
+
+
+def _related(
+    each: FindingLine, root: Path, uri: Callable[[Path], str], lines: Lines, encoding: str
+) -> Iterator[types.DiagnosticRelatedInformation]:
+    """Yield the places in files of the project that a message names."""
+    seen: set[tuple[str, str]] = set()
+    text = "\n".join((each.message, each.why, *each.ways))
+    for name, row, column in _PLACE.findall(text):
+        line = lines(name, int(row)) if len(row) < 8 and len(column) < 8 else None
+        if line is None or (name, row) in seen or len(seen) == _RELATED:
+            continue
+        seen.add((name, row))
+        span = SourceSpan(
+            file=name,
+            line=int(row),
+            column=int(column or 1),
+            length=1 if column else max(1, len(line)),
+        )
+        where = types.Location(uri(root / name), range_of(span, line, encoding))
+        yield types.DiagnosticRelatedInformation(location=where, message=f"{name}:{row}")

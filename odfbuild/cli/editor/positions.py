@@ -1,0 +1,80 @@
+"""Positions of the Language Server Protocol, and places in files as findings have them.
+
+A place here counts lines and characters from 1; a position counts both from 0, and along the line
+in the units that client and server agreed on: those of UTF-16 unless the client asks for others
+(LSP 3.17, "Position").
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from lsprotocol.types import Position, PositionEncodingKind, Range
+
+from odfbuild.errors import SourceSpan
+from odfbuild.project.yaml.places import SourceText
+
+_ONE = {PositionEncodingKind.Utf8.value: "utf-8", PositionEncodingKind.Utf16.value: "utf-16-le"}
+
+
+def units(text: str, encoding: str) -> int:
+    """Return the length of a text in the units of a position encoding."""
+    if text.isascii() or encoding not in _ONE:
+        return len(text)
+    size = len(text.encode(_ONE[encoding], "surrogatepass"))
+    return size // 2 if encoding == PositionEncodingKind.Utf16.value else size
+
+
+def characters(line: str, offset: int, encoding: str) -> int:
+    """Return how many characters of a line stand before an offset in units; all, if it is past."""
+    if line.isascii() or encoding not in _ONE:
+        return min(offset, len(line))
+    at = passed = 0
+    while at < len(line) and passed < offset:
+        passed += units(line[at], encoding)
+        at += 1
+    return at
+
+
+def range_of(span: SourceSpan, line: str | None, encoding: str) -> Range:
+    """Return the range of a place; `line` is the text of its line, if that is known.
+
+    Without it, characters are taken for units.  What goes past the line ends with it.
+    """
+    start, end = span.column - 1, span.column - 1 + span.length
+    if line is not None:
+        start = units(line[:start], encoding)
+        end = max(start, units(line[:end], encoding))
+    row = span.line - 1
+    return Range(Position(row, start), Position(row, end))
+
+
+class DocumentText:
+    """A text with its lines, as the protocol and YAML divide it: by LF, CR LF and CR only."""
+
+    def __init__(self, text: str, encoding: str) -> None:
+        self.text = text
+        self.encoding = encoding
+
+    @cached_property
+    def source(self) -> SourceText:
+        return SourceText("", self.text)
+
+    def line(self, row: int) -> str:
+        """Return a line, from 0, without its end; past the last one, an empty line."""
+        return self.source.line_at(row)[1]
+
+    def offset(self, position: Position) -> int:
+        """Return the offset of a position in characters; past the end of a line, its end."""
+        first, line = self.source.line_at(position.line)
+        return first + characters(line, position.character, self.encoding)
+
+    def position(self, offset: int) -> Position:
+        """Return the position of an offset in characters."""
+        row = self.source.row_of(offset)
+        first, line = self.source.line_at(row)
+        return Position(row, units(line[: offset - first], self.encoding))
+
+    def range(self, start: int, end: int) -> Range:
+        """Return the range of characters [start, end)."""
+        return Range(self.position(start), self.position(end))

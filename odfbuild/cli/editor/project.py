@@ -1,0 +1,74 @@
+"""Edited project: what `odfbuild check` finds in a project whose files an editor shows.
+
+Nothing is written and no store is asked: the workspace is only read, one in an object store is as
+this machine saw it last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.formats.check import CheckReport
+from odfbuild.errors import Diagnostic, InternalError, OdfBuildError
+from odfbuild.host.reading_session import ReadingSession
+from odfbuild.project import PROJECT_FILE
+from odfbuild.project.opened import Opened, open_project
+from odfbuild.state.chain.index import Index
+
+Judge: TypeAlias = Callable[[ProjectArguments, Callable[[ProjectArguments], Opened]], CheckReport]
+"""A check: of the project of some arguments, opened by a function."""
+
+
+def project_above(path: Path) -> Path | None:
+    """Return the nearest folder at or above a path with a project, None if there is none."""
+    return next((each for each in (path, *path.parents) if (each / PROJECT_FILE).is_file()), None)
+
+
+class EditedProject:
+    """A project whose files may have other texts in an editor.
+
+    `given` has its target and variables, `judge` is the check.
+    """
+
+    def __init__(self, root: Path, given: ProjectArguments, judge: Judge) -> None:
+        self.root = root
+        self._given = replace(given, directory=root)
+        self._judge = judge
+        self._session = ReadingSession()
+        self._states: dict[Path, Index] = {}  # in memory, of each workspace that was read
+
+    def exists(self) -> bool:
+        """Tell whether there is a project yet, or still."""
+        return (self.root / PROJECT_FILE).is_file()
+
+    def findings(self, unsaved: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
+        """Return what a check finds, given the texts of an editor by absolute path.
+
+        Whatever goes wrong is a finding as well.
+        """
+        if not self.exists():
+            return ()
+        with self._session.round(unsaved):
+            try:
+                return self._judge(self._given, self._opened).found
+            except OdfBuildError as error:
+                return error.diagnostics()
+            except Exception as error:  # nothing above it could tell anybody
+                return InternalError(error, while_="checking the project").diagnostics()
+
+    def _opened(self, given: ProjectArguments) -> Opened:
+        project = open_project(
+            given.directory,
+            target=given.target,
+            variables=given.variables,
+            vars_files=given.vars_files,
+            offline=True,
+        )
+        workspace = project.workspace.read_only()
+        if workspace.url is None:
+            workspace.index = self._states.setdefault(workspace.root, workspace.index)
+        return replace(project, workspace=workspace)

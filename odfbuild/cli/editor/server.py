@@ -1,0 +1,261 @@
+"""Server of the protocol: documents come in, diagnostics and answers go out.
+
+Documents are sent in full, as editors and Python do not agree where the lines of a text end.
+Projects are judged in the thread that reads messages, so no answer is about half of a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import BinaryIO, Final
+
+from lsprotocol import types
+from pygls.io_ import StdoutWriter, run_async
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from odfbuild import __version__
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.editor.diagnostics import diagnostics_by_file
+from odfbuild.cli.editor.positions import DocumentText
+from odfbuild.cli.editor.project import EditedProject, Judge, project_above
+from odfbuild.values import dataclass
+
+_PAUSE: Final = 0.05
+"""Seconds without a change after which a project is judged; longer where judging takes longer."""
+_LONGEST_PAUSE: Final = 1.0
+_WATCHED: Final = "**/*.{yaml,yml,j2,sql,py,csv,json,lock}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A document that an editor has open: its version, its URI there, and its text as bytes."""
+
+    version: int | None
+    uri: str
+    data: bytes
+    lines: DocumentText
+
+
+class EditorServer(LanguageServer):
+    """The language server of all projects that an editor has open.
+
+    `given` has target and variables of every project, `judge` is the check of one.
+    """
+
+    def __init__(self, given: ProjectArguments, judge: Judge) -> None:
+        super().__init__("odfbuild", __version__, types.TextDocumentSyncKind.Full)
+        self._given = given
+        self._check = judge
+        self._projects: dict[Path, EditedProject] = {}
+        self._shown: dict[str, _Shown] = {}
+        self._waiting: dict[Path, asyncio.TimerHandle] = {}
+        self._pauses: dict[Path, float] = {}
+        self._published: dict[Path, dict[str, list[types.Diagnostic]]] = {}
+
+    @property
+    def encoding(self) -> str:
+        """The units of positions that client and server agreed on."""
+        chosen = self.workspace.position_encoding
+        return str(getattr(chosen, "value", chosen))
+
+    def begin(self) -> None:
+        """Judge the projects of all folders that are open, and ask to hear of changed files."""
+        capabilities = self.client_capabilities.workspace
+        watching = None if capabilities is None else capabilities.did_change_watched_files
+        if watching is not None and watching.dynamic_registration:
+            watcher = types.FileSystemWatcher(glob_pattern=_WATCHED)
+            options = types.DidChangeWatchedFilesRegistrationOptions(watchers=[watcher])
+            method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            asked = types.Registration(id=method, method=method, register_options=options)
+            self.client_register_capability(types.RegistrationParams(registrations=[asked]))
+        self.folders_changed()
+
+    def folders_changed(self) -> None:
+        """Judge the projects of folders that were opened, and forget those of closed ones."""
+        open_folders = [path for uri in self._folder_uris() if (path := _path(uri)) is not None]
+        for folder in open_folders:
+            self.changed(folder)
+        for root in list(self._projects):
+            mine = any(
+                folder.is_relative_to(root) or root.is_relative_to(folder)
+                for folder in open_folders
+            )
+            if not mine and not any(Path(each).is_relative_to(root) for each in self._shown):
+                self._forget(root)
+
+    def _folder_uris(self) -> Iterator[str]:
+        folders = self.workspace.folders
+        if folders:
+            yield from folders
+        elif self.workspace.root_uri is not None:
+            yield self.workspace.root_uri
+
+    def shown(self, uri: str) -> None:
+        """Take the text of a document that was opened or changed."""
+        path = _path(uri)
+        if path is None:
+            return
+        document = self.workspace.get_text_document(uri)
+        text = document.source
+        data = text.encode("utf-8", "surrogatepass")
+        lines = DocumentText(text, self.encoding)
+        self._shown[str(path)] = _Shown(document.version, uri, data, lines)
+        self.changed(path)
+
+    def closed(self, uri: str) -> None:
+        """Forget the text of a document: from now on the file counts."""
+        path = _path(uri)
+        if path is not None:
+            self._shown.pop(str(path), None)
+            self.changed(path)
+
+    def changed(self, path: Path) -> None:
+        """Judge the project that a file or folder belongs to, once nothing changes for a moment."""
+        root = project_above(path)
+        gone = [each for each in self._projects if path.is_relative_to(each)]
+        for each in {*gone, *(() if root is None else (root,))}:
+            project = EditedProject(each, self._given, self._check)
+            self._projects.setdefault(each, project)
+            waiting = self._waiting.pop(each, None)
+            if waiting is not None:
+                waiting.cancel()
+            pause = self._pauses.get(each, _PAUSE)
+            loop = asyncio.get_running_loop()
+            self._waiting[each] = loop.call_later(pause, self._judge, each)
+
+    def _judge(self, root: Path) -> None:
+        self._waiting.pop(root, None)
+        project, began = self._projects[root], perf_counter()
+        found = project.findings({path: each.data for path, each in self._shown.items()})
+        by_file = diagnostics_by_file(
+            found, root, self._uri, lambda file, row: self._line(root / file, row), self.encoding
+        )
+        self._publish(root, {self._uri(root / file): each for file, each in by_file.items()})
+        if root not in self._pauses:
+            gc.collect()
+            gc.freeze()  # what was read the first time stays, and need not be looked at again
+        self._pauses[root] = min(max(_PAUSE, perf_counter() - began), _LONGEST_PAUSE)
+
+    def _publish(self, root: Path, found: Mapping[str, Sequence[types.Diagnostic]]) -> None:
+        """Send the diagnostics of files for which they are others than were sent."""
+        before = self._published.get(root, {})
+        versions = {each.uri: each.version for each in self._shown.values()}
+        for uri in {**before, **found}:
+            now = list(found.get(uri, ()))
+            if now != before.get(uri, []):
+                sent = types.PublishDiagnosticsParams(uri, now, versions.get(uri))
+                self.text_document_publish_diagnostics(sent)
+        self._published[root] = {uri: list(each) for uri, each in found.items()}
+
+    def _forget(self, root: Path) -> None:
+        waiting = self._waiting.pop(root, None)
+        if waiting is not None:
+            waiting.cancel()
+        self._publish(root, {})
+        for each in (self._projects, self._pauses, self._published):
+            each.pop(root, None)
+
+    def _uri(self, path: Path) -> str:
+        """Return what the client calls a file."""
+        known = self._shown.get(str(path))
+        return known.uri if known is not None else (from_fs_path(str(path)) or path.as_uri())
+
+    def _line(self, path: Path, row: int) -> str | None:
+        """Return a line of a file that is open, from 1; None of others."""
+        known = self._shown.get(str(path))
+        return None if known is None else known.lines.line(row - 1)
+
+
+def _path(uri: str) -> Path | None:
+    """Return the file of a URI; None of what is no file of this machine."""
+    if not uri.startswith("file:"):
+        return None
+    try:
+        path = to_fs_path(uri)
+    except ValueError:
+        return None
+    if not path or "\0" in path or not os.path.isabs(path):  # noqa: PTH117
+        return None
+    return Path(os.path.normpath(path))
+
+
+def make_server(given: ProjectArguments, judge: Judge) -> EditorServer:
+    """Return a server with all that it answers to."""
+    server = EditorServer(given, judge)
+
+    @server.feature(types.INITIALIZED)
+    def initialized(_: types.InitializedParams) -> None:
+        server.begin()
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def opened(params: types.DidOpenTextDocumentParams) -> None:
+        server.shown(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(params: types.DidChangeTextDocumentParams) -> None:
+        server.shown(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
+        server.closed(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        if (path := _path(params.text_document.uri)) is not None:
+            server.changed(path)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def files_changed(params: types.DidChangeWatchedFilesParams) -> None:
+        for each in params.changes:
+            if (path := _path(each.uri)) is not None:
+                server.changed(path)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def folders_changed(_: types.DidChangeWorkspaceFoldersParams) -> None:
+        server.folders_changed()
+
+    return server
+
+
+def serve_stdio(server: EditorServer) -> int:
+    """Speak with one client over the standard streams; return the exit code.
+
+    It is 0 if the client asked for the end, 1 if it ended or said `exit` without asking before
+    (LSP 3.17, "Exit Notification").  What a project's own code prints goes where errors go, so that
+    it is no part of a message.
+    """
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)
+    sys.stdout.flush()
+    messages = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        with os.fdopen(messages, "wb") as out:
+            asyncio.run(_serve(server, out))
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except (BrokenPipeError, asyncio.IncompleteReadError):
+        return 1
+    return 1
+
+
+async def _serve(server: EditorServer, out: BinaryIO) -> None:
+    """Read messages until the client ends; no other thread waits for them, which none could end."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    server.protocol.set_writer(StdoutWriter(out))
+    await run_async(
+        stop_event=threading.Event(),
+        reader=reader,
+        protocol=server.protocol,
+        error_handler=server.report_server_error,
+    )
