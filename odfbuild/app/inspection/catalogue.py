@@ -7,6 +7,7 @@ of it, and the others are as they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,6 +44,20 @@ if TYPE_CHECKING:
 
 _Event = TypeVar("_Event", bound=MetadataEvent)
 Source = SetPollingSource | AddPushSource
+TestKey = tuple[str, str, str]
+"""A test by its kind (unit or data), its dataset and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """What became of a test: passed, warned, failed or skipped.
+
+    Of so many rows that were `looked` at, so many are `failing`.
+    """
+
+    outcome: str
+    failing: int | None = None
+    looked: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +153,17 @@ class CatalogueEntry:
 class Catalogue:
     """The datasets, inputs before what reads them, then those that no definition is of.
 
-    `unread` are problems of definitions without a readable name, `wrong_tests` those of files of
-    tests, `damage` is what is damaged in the workspace and no dataset by its name.
+    `folders` are those of this machine that the project and its workspace are in.  `unread` are
+    problems of definitions without a readable name, `wrong_tests` those of files of tests, `damage`
+    is what is damaged in the workspace and no dataset by its name.
     """
 
     project: str
     target: str
     entries: tuple[CatalogueEntry, ...]
     names: Mapping[DatasetId, DatasetAlias]
+    outcomes: Mapping[TestKey, TestOutcome] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
     unread: tuple[Diagnostic, ...] = ()
     wrong_tests: tuple[Diagnostic, ...] = ()
     damage: tuple[OdfBuildError, ...] = ()
@@ -162,11 +180,12 @@ def catalogue_of(
     *,
     chosen: Collection[DatasetAlias] | None = None,
     blocks: int = 30,
+    outcomes: Mapping[TestKey, TestOutcome] | None = None,
 ) -> Catalogue:
     """Return the catalogue of a project that was loaded, partly if need be.
 
     With `chosen`, those datasets are in it and no others.  Of each chain the newest `blocks` are
-    read.
+    read.  `outcomes` are those of its tests.
     """
     from odfbuild.app.load_project import locked_columns
     from odfbuild.app.plan.divergence import rewritten_inputs
@@ -198,6 +217,8 @@ def catalogue_of(
         target=project.target,
         entries=tuple(facts.entry(alias, history) for alias, history in histories.items()),
         names={id: alias for alias, id in ids.items()},
+        outcomes=outcomes or {},
+        folders=(str(workspace.root), str(project.root)),
         unread=loaded.unread,
         wrong_tests=tests.found,
         damage=tuple(each for key, each in damage.items() if not isinstance(key, DatasetAlias)),
@@ -231,6 +252,7 @@ def _history(workspace: Workspace, state: ChainState | None, most: int) -> Histo
             found.append(each)
     except OdfBuildError as error:
         problem = error
+        workspace.note_damage(state.dataset, error)
     return History(
         blocks=tuple(found), older=max(state.sequence + 1 - len(found), 0), problem=problem
     )

@@ -41,6 +41,14 @@ def build(
             help="Show a plan that `plan --out FILE` saved, too: the page begins with it.",
         ),
     ] = None,
+    tests: Annotated[
+        Path | None,
+        typer.Option(
+            "--tests",
+            metavar="FILE",
+            help="Show what became of tests, as `test --report json=FILE` wrote it.",
+        ),
+    ] = None,
     blocks: Annotated[
         int,
         typer.Option("--blocks", min=0, help="The newest N blocks of each chain are shown."),
@@ -54,12 +62,14 @@ def build(
     project = open_given(given, offline=offline)
     from odfbuild.app.inspection.catalogue import catalogue_of
     from odfbuild.cli.page.catalogue.document import catalogue_document
+    from odfbuild.cli.page.catalogue.outcomes import read_outcomes
 
+    outcomes = {} if tests is None else read_outcomes(tests)
     loaded = load_readable(project)
     chosen = None
     if selection or exclude:
         chosen = selected_datasets(project, loaded.declared, selection or (), exclude or ())
-    found = catalogue_of(project, loaded, chosen=chosen, blocks=blocks)
+    found = catalogue_of(project, loaded, chosen=chosen, blocks=blocks, outcomes=outcomes)
     moved: tuple[DatasetAlias, ...] = ()
     if saved is not None and saved.against is None and project.workspace.root.exists():
         moved = stale_datasets(saved, project)

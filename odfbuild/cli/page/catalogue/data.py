@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from odfbuild.app.inspection.catalogue import Catalogue, CatalogueEntry, Source
+from odfbuild.app.inspection.catalogue import Catalogue, CatalogueEntry, Source, TestOutcome
 from odfbuild.cli.page.markup import shown_lines
 from odfbuild.cli.render.words import column_text, count
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, OdfBuildError, ProtocolError
-from odfbuild.executors.testing.model import On, RowCheck
+from odfbuild.executors.testing.model import Fixture, On, RowCheck
 from odfbuild.odf.chain.schema import schema_of
 from odfbuild.odf.events import (
     AddData,
@@ -55,8 +55,8 @@ MOST_TESTS = 200
 MOST_ATTACHMENTS = 10
 
 STATES = (
-    "damaged", "wrong definition", "failed", "skipped", "behind", "not applied", "not declared",
-    "up to date", "applied",
+    "damaged", "wrong definition", "failed", "skipped", "test failed", "behind", "not applied",
+    "not declared", "up to date", "applied",
 )  # fmt: skip
 """What can be said of a dataset in a word, what matters most first."""
 
@@ -77,7 +77,7 @@ def index_of(catalogue: Catalogue, *, has_plan: bool) -> dict[str, Any]:
         "rows": rows,
         "problems": [
             *map(_problem, (*catalogue.unread, *catalogue.wrong_tests)),
-            *map(_damage, catalogue.damage),
+            *(_damage(each, catalogue) for each in catalogue.damage),
         ],
     }
 
@@ -144,7 +144,7 @@ def _row(
         words(None if each.declared is None else str(PurePosixPath(each.declared.file).parent)),
         words(None if traits is None else traits.owner),
         [] if traits is None else [words(tag) for tag in traits.tags],
-        STATES.index(state_of(each)),
+        STATES.index(state_of(each, catalogue)),
         None if each.state is None else each.state.system_time.millis,
         None if each.state is None else each.state.next_offset,
         list(dict.fromkeys(at for _, at in _inputs(each, catalogue, numbers))),
@@ -153,7 +153,7 @@ def _row(
     ]
 
 
-def state_of(each: CatalogueEntry) -> str:
+def state_of(each: CatalogueEntry, catalogue: Catalogue) -> str:
     """Return what is to be known of a dataset first, one of `STATES`."""
     if each.damage is not None or each.history.problem is not None:
         return "damaged"
@@ -161,6 +161,8 @@ def state_of(each: CatalogueEntry) -> str:
         return "wrong definition"
     if each.result in ("failed", "skipped"):
         return each.result
+    if any(found is not None and found.outcome == "failed" for found in _outcomes(each, catalogue)):
+        return "test failed"
     if each.state is None:
         return "not applied"
     if each.lag is not None and _is_behind(each.lag):
@@ -254,12 +256,12 @@ def _details(
         "inputs": _inputs(each, catalogue, numbers),
         **_query(each),
         "sources": [_source(source) for source in each.sources],
-        "tests": [*map(_check, each.checks[:MOST_TESTS]), *_fixtures(each)][:MOST_TESTS],
+        "tests": _tests(each, catalogue),
         "history": [_block(hash.short(), block) for hash, block in each.history.blocks],
         "older": each.history.older,
         "schemas": list(_schemas([block for _, block in each.history.blocks], each.vocab)),
         "attachments": list(_attachments(each)),
-        "problems": list(_problems(each)),
+        "problems": list(_problems(each, catalogue)),
     }
     return {key: _all_shown(value) for key, value in found.items() if value not in (None, [])}
 
@@ -289,17 +291,41 @@ def _source(source: Source) -> list[str]:
     return [f"{kind} {name}".strip(), excerpt(yaml_text(found), LONGEST_QUERY)]
 
 
+def _outcomes(each: CatalogueEntry, catalogue: Catalogue) -> list[TestOutcome | None]:
+    """Return what became of the checks and the fixtures of a dataset; None where nobody knows."""
+    if not catalogue.outcomes:
+        return []
+    keys = [("data", str(each.alias), check.label) for check in each.checks]
+    keys += [("unit", str(each.alias), fixture.name) for fixture in each.fixtures]
+    return [catalogue.outcomes.get(key) for key in keys]
+
+
+def _tests(each: CatalogueEntry, catalogue: Catalogue) -> list[list[str]]:
+    """Return the tests of a dataset, each with what became of it; no row is in that."""
+    tests = [*map(_check, each.checks), *map(_fixture, each.fixtures)]
+    outcomes = _outcomes(each, catalogue) or [None] * len(tests)
+    found = [[*test, *_words_of(one)] for test, one in zip(tests, outcomes, strict=True)]
+    return found[:MOST_TESTS]
+
+
+def _words_of(found: TestOutcome | None) -> list[str]:
+    if found is None:
+        return ["", ""]
+    if found.failing is None or found.looked is None or found.outcome == "passed":
+        return [found.outcome, ""]
+    return [found.outcome, f"{found.failing:,} of {count(found.looked, 'row')}"]
+
+
 def _check(check: RowCheck) -> list[str]:
     about = "new rows" if check.on is On.NEW_ROWS else "all rows"
     place = f"{check.span.file}:{check.span.line}"
     return ["check", check.label, check.severity.value, about, place]
 
 
-def _fixtures(each: CatalogueEntry) -> Iterator[list[str]]:
-    for fixture in each.fixtures:
-        span = fixture.dataset_span
-        batches = count(len(fixture.batches), "batch").replace("batchs", "batches")
-        yield ["fixture", fixture.name, "error", batches, f"{span.file}:{span.line}"]
+def _fixture(fixture: Fixture) -> list[str]:
+    span, number = fixture.dataset_span, len(fixture.batches)
+    batches = f"{number:,} {'batch' if number == 1 else 'batches'}"
+    return ["fixture", fixture.name, "error", batches, f"{span.file}:{span.line}"]
 
 
 def _block(hash: str, block: MetadataBlock) -> list[Any]:
@@ -345,16 +371,20 @@ def _attachments(each: CatalogueEntry) -> Iterator[list[str]]:
             yield [item.path, excerpt(item.content, LONGEST_TEXT)]
 
 
-def _problems(each: CatalogueEntry) -> Iterator[list[str]]:
+def _problems(each: CatalogueEntry, catalogue: Catalogue) -> Iterator[list[str]]:
     if each.damage is not None:
-        yield _damage(each.damage)
+        yield _damage(each.damage, catalogue)
     if each.history.problem is not None:
-        yield _damage(each.history.problem)
+        yield _damage(each.history.problem, catalogue)
     yield from map(_problem, each.wrong)
 
 
-def _damage(error: OdfBuildError) -> list[str]:
-    return [_shown(each) for each in ("damaged", error.what, error.why, error.fix)]
+def _damage(error: OdfBuildError, catalogue: Catalogue) -> list[str]:
+    """Return what is said of damage, without the folders of this machine."""
+    texts = [error.what, error.why, error.fix]
+    for folder in catalogue.folders:
+        texts = [text.replace(f"{folder}/", "") for text in texts]
+    return ["damaged", *map(_shown, texts)]
 
 
 def _problem(found: Diagnostic) -> list[str]:

@@ -91,20 +91,26 @@ def test_news_of_an_input_and_a_failed_step_are_seen(ask: Within) -> None:
     assert found.detail("report")["query"][0][1].startswith("select")
 
 
-@pytest.mark.parametrize("part", ["head", "block", "name"])
+@pytest.mark.parametrize("part", ["head", "block", "earlier block", "name"])
 def test_a_damaged_dataset_is_shown_as_that_and_the_others_stay(ask: Within, part: str) -> None:
-    head = str(dataset(ask.folder, "src").head())
+    hashes = [str(hash) for hash, _ in dataset(ask.folder, "src").blocks()]
     folder = folder_of(ask, "src")
     path = {
         "head": folder / "refs/head",
-        "block": folder / "blocks" / head,
+        "block": folder / "blocks" / hashes[-1],
+        "earlier block": folder / "blocks" / hashes[1],
         "name": ask.folder / ".odfbuild/names/src",
     }[part]
     path.write_bytes(b"nonsense")
     found = built(ask, code=1)
     assert set(found.names) == {"src", "acme/side", "out", "report"}
     assert found.state("src") == "damaged"
-    assert found.detail("src")["problems"][0][0] == "damaged"
+    (problem,) = found.detail("src")["problems"]
+    assert problem[0] == "damaged"
+    assert str(ask.folder) not in json.dumps(problem)
+    assert len(found.detail("src").get("history", [])) == (
+        len(hashes) - 2 if part == "earlier block" else 0
+    )
     assert found.state("acme/side") == "applied"
     assert found.detail("acme/side")["history"]
 
@@ -136,6 +142,38 @@ def test_a_project_that_nobody_applied_says_so(
     done = ask("docs", "build")
     assert done.err.startswith("catalogue.html: 4 datasets, none of them applied yet, ")
     assert not (ask.folder / ".odfbuild").exists()
+
+
+# results of tests
+
+
+def test_outcomes_of_tests_are_shown_without_rows(ask: Within) -> None:
+    lay_out(
+        ask.folder,
+        {
+            "tests/data/src.yaml": "dataset: src\nchecks:\n  - range: {column: v, max: 1}\n"
+            "    name: small\n  - not_null: [k]\n"
+        },
+    )
+    assert built(ask).state("src") == "applied"
+    assert ask("test", "--data", "--report", "json=t.json").code == 7
+    found = built(ask, "--tests", "t.json")
+    assert found.state("src") == "test failed"
+    assert [(each[1], each[5], each[6]) for each in found.detail("src")["tests"]] == [
+        ("small", "failed", "1 of 2 rows"),
+        ("not_null(k)", "passed", ""),
+    ]
+    assert found.state("acme/side") == "applied"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"tests": [1]}', '{"tests": [{"kind": "x"}]}'], ids=str
+)
+def test_what_has_no_results_is_refused(ask: Within, text: str) -> None:
+    lay_out(ask.folder, {"t.json": text})
+    done = ask("docs", "build", "--tests", "t.json")
+    assert (done.code, "error[not-test-results]" in done.err) == (1, True)
+    assert not (ask.folder / "catalogue.html").exists()
 
 
 # a plan

@@ -99,8 +99,8 @@ def test_what_definitions_say_is_on_the_page(rich: str) -> None:
     detail = found.detail("shop.orders")
     assert detail["place"] == "datasets/raw/orders.yaml:4"
     assert detail["tests"] == [
-        ["check", "not_null(k)", "error", "all rows", "tests/data/orders.yaml:3"],
-        ["check", "range(v)", "warn", "all rows", "tests/data/orders.yaml:4"],
+        ["check", "not_null(k)", "error", "all rows", "tests/data/orders.yaml:3", "", ""],
+        ["check", "range(v)", "warn", "all rows", "tests/data/orders.yaml:4", "", ""],
     ]
     assert detail["attachments"] == [["README.md", "Orders as they came.\n\nDaily."]]
     description, columns, shaping = found.columns[2]

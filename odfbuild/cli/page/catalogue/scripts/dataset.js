@@ -80,7 +80,7 @@ function columnParts(number, chosen) {
   const { columns } = columnsKnown[number];
   if (!columns) return [make("p", { text: "They are not known before the first rows come, or an engine looks at the query." })];
   const lines = columns.map((each) => make("tr", { class: chosen !== undefined && top(each.name) === top(chosen) ? "chosen" : null },
-    headCell(make("a", { class: "name", href: addressOf(number, each.name), text: each.name })),
+    headCell(make("a", { class: "name", href: addressOf(number, each.name), text: each.name.trim() ? each.name : "(blank)" })),
     cell("Type", make("code", { text: each.type || "not known" }), each.required ? make("span", { class: "faint", text: " never null" }) : null),
     cell("Made of", ...sourceList(each.sources))));
   const impact = chosen === undefined ? null : impactBox(number, chosen);
@@ -137,8 +137,11 @@ function queryParts(number, details) {
 
 function testParts(row, details) {
   if (!details.tests) return [make("p", { class: "faint", text: "None below tests/data or tests/unit is about it." })];
-  return [table(`Tests of ${row.name}`, ["Test", "Kind", "If it fails", "Looks at", "Written in"], details.tests.map(([kind, label, severity, about, place]) =>
-    make("tr", {}, headCell(label), cell("Kind", kind), cell("If it fails", severity), cell("Looks at", about),
+  const judged = details.tests.some(([, , , , , outcome]) => outcome);
+  const heads = ["Test", ...judged ? ["Result"] : [], "Kind", "If it fails", "Looks at", "Written in"];
+  return [table(`Tests of ${row.name}`, heads, details.tests.map(([kind, label, severity, about, place, outcome, said]) =>
+    make("tr", {}, headCell(label), judged ? cell("Result", outcome ? stateBadge(outcome) : "not run", said && ` ${said}`) : null,
+      cell("Kind", kind), cell("If it fails", severity), cell("Looks at", about),
       cell("Written in", make("code", { text: place })))), { class: "cards" })];
 }
 
