@@ -44,15 +44,19 @@ class ReadingSession:
         self._once: dict[Hashable, Any] = {}
 
     @contextmanager
-    def round(self, unsaved: Mapping[str, bytes]) -> Iterator[None]:
-        """Read with texts of an editor, by absolute path, in the place of the files there."""
+    def round(self, unsaved: Mapping[str, bytes], *, whole: bool = True) -> Iterator[None]:
+        """Read with texts of an editor, by absolute path, in the place of the files there.
+
+        One that is not `whole` asks for a part only, and forgets nothing.
+        """
         self.unsaved = unsaved
         token = _CURRENT.set(self)
         try:
             yield
         finally:
             _CURRENT.reset(token)
-            self._made, self._used, self._once = self._used, {}, {}
+            self._made = self._used if whole else {**self._made, **self._used}
+            self._used, self._once = {}, {}
             self.unsaved = {}
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:

@@ -60,6 +60,12 @@ class DocumentText:
     def source(self) -> SourceText:
         return SourceText("", self.text)
 
+    @cached_property
+    def rows(self) -> list[str]:
+        """The lines without their ends."""
+        count = self.source.row_of(len(self.text)) + 1
+        return [self.source.line_at(row)[1] for row in range(count)]
+
     def line(self, row: int) -> str:
         """Return a line, from 0, without its end; past the last one, an empty line."""
         return self.source.line_at(row)[1]

@@ -6,12 +6,15 @@ this machine saw it last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol
 
+from odfbuild.app.load_project import granted_at, load
 from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.editor.names import ReadDefinitions
 from odfbuild.cli.formats.check import CheckReport
 from odfbuild.errors import Diagnostic, InternalError, OdfBuildError
 from odfbuild.host.reading_session import ReadingSession
@@ -19,8 +22,18 @@ from odfbuild.project import PROJECT_FILE
 from odfbuild.project.opened import Opened, open_project
 from odfbuild.state.chain.index import Index
 
-Judge: TypeAlias = Callable[[ProjectArguments, Callable[[ProjectArguments], Opened]], CheckReport]
-"""A check: of the project of some arguments, opened by a function."""
+
+class Judge(Protocol):
+    """A check."""
+
+    def __call__(
+        self,
+        given: ProjectArguments,
+        opened: Callable[[ProjectArguments], Opened],
+        *,
+        against: str | None,
+    ) -> CheckReport:
+        """Return what is found in the project of some arguments, opened by a function."""
 
 
 def project_above(path: Path) -> Path | None:
@@ -31,13 +44,17 @@ def project_above(path: Path) -> Path | None:
 class EditedProject:
     """A project whose files may have other texts in an editor.
 
-    `given` has its target and variables, `judge` is the check.
+    `given` has its target and variables, `judge` is the check, `against` a reviewed revision: of
+    what the project switches on by itself, only that is on which is on there.
     """
 
-    def __init__(self, root: Path, given: ProjectArguments, judge: Judge) -> None:
+    def __init__(
+        self, root: Path, given: ProjectArguments, judge: Judge, against: str | None = None
+    ) -> None:
         self.root = root
         self._given = replace(given, directory=root)
         self._judge = judge
+        self._against = against
         self._session = ReadingSession()
         self._states: dict[Path, Index] = {}  # in memory, of each workspace that was read
 
@@ -54,11 +71,27 @@ class EditedProject:
             return ()
         with self._session.round(unsaved):
             try:
-                return self._judge(self._given, self._opened).found
+                return self._judge(self._given, self._opened, against=self._against).found
             except OdfBuildError as error:
                 return error.diagnostics()
             except Exception as error:  # nothing above it could tell anybody
                 return InternalError(error, while_="checking the project").diagnostics()
+
+    @contextmanager
+    def definitions(self, unsaved: Mapping[str, bytes]) -> Iterator[ReadDefinitions | None]:
+        """Read the definitions, to answer a question about them; None if none can be read.
+
+        They hold their places while the context lasts.
+        """
+        with self._session.round(unsaved, whole=False):
+            try:
+                project = self._opened(self._given)
+                granted = None if self._against is None else granted_at(project, self._against)
+                loaded = load(project, granted=granted, partly=True)
+            except OdfBuildError:
+                yield None
+            else:
+                yield ReadDefinitions(loaded.declared, project.workspace.states())
 
     def _opened(self, given: ProjectArguments) -> Opened:
         project = open_project(

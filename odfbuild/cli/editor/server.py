@@ -12,7 +12,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import BinaryIO, Final
@@ -24,9 +25,13 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from odfbuild import __version__
 from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.editor.actions import actions
+from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.diagnostics import diagnostics_by_file
-from odfbuild.cli.editor.positions import DocumentText
+from odfbuild.cli.editor.names import Occurrence, ReadDefinitions
+from odfbuild.cli.editor.positions import DocumentText, range_of
 from odfbuild.cli.editor.project import EditedProject, Judge, project_above
+from odfbuild.errors import SourceSpan
 from odfbuild.values import dataclass
 
 _PAUSE: Final = 0.05
@@ -44,17 +49,44 @@ class _Shown:
     data: bytes
     lines: DocumentText
 
+    @property
+    def rows(self) -> list[str]:
+        return self.lines.rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked about a position: the file, its lines, row and column from 0 in characters.
+
+    `known` are the definitions, None if none can be read; `location` says where a place is.
+    """
+
+    file: str
+    lines: list[str]
+    row: int
+    column: int
+    known: ReadDefinitions | None
+    location: Callable[[SourceSpan], types.Location]
+
+    def name(self) -> Occurrence | None:
+        """Return the name at the position."""
+        if self.known is None:
+            return None
+        return self.known.at(self.file, self.row + 1, self.column + 1)
+
 
 class EditorServer(LanguageServer):
     """The language server of all projects that an editor has open.
 
-    `given` has target and variables of every project, `judge` is the check of one.
+    `given` has target and variables of every project, `judge` is the check of one, `against` a
+    reviewed revision of each.
     """
 
-    def __init__(self, given: ProjectArguments, judge: Judge) -> None:
+    def __init__(self, given: ProjectArguments, judge: Judge, against: str | None) -> None:
         super().__init__("odfbuild", __version__, types.TextDocumentSyncKind.Full)
         self._given = given
         self._check = judge
+        self._against = against
         self._projects: dict[Path, EditedProject] = {}
         self._shown: dict[str, _Shown] = {}
         self._waiting: dict[Path, asyncio.TimerHandle] = {}
@@ -123,14 +155,51 @@ class EditorServer(LanguageServer):
         root = project_above(path)
         gone = [each for each in self._projects if path.is_relative_to(each)]
         for each in {*gone, *(() if root is None else (root,))}:
-            project = EditedProject(each, self._given, self._check)
-            self._projects.setdefault(each, project)
+            self._projects.setdefault(each, self._made(each))
             waiting = self._waiting.pop(each, None)
             if waiting is not None:
                 waiting.cancel()
             pause = self._pauses.get(each, _PAUSE)
             loop = asyncio.get_running_loop()
             self._waiting[each] = loop.call_later(pause, self._judge, each)
+
+    @contextmanager
+    def asking(self, uri: str, position: types.Position) -> Iterator[Question | None]:
+        """Read the definitions around a position in a document that is open; None of any other."""
+        path = _path(uri)
+        shown = None if path is None else self._shown.get(str(path))
+        root = None if path is None else project_above(path)
+        if path is None or shown is None or root is None or position.line >= len(shown.rows):
+            yield None
+            return
+        project = self._projects.setdefault(root, self._made(root))
+        first, _ = shown.lines.source.line_at(position.line)
+        with project.definitions({name: each.data for name, each in self._shown.items()}) as known:
+            yield Question(
+                file=path.relative_to(root).as_posix(),
+                lines=shown.rows,
+                row=position.line,
+                column=shown.lines.offset(position) - first,
+                known=known,
+                location=lambda span: self._location(root, span),
+            )
+
+    def fixes(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        """Return the fixes of findings in a document that is open."""
+        path = _path(params.text_document.uri)
+        shown = None if path is None else self._shown.get(str(path))
+        if shown is None:
+            return []
+        return list(actions(shown.uri, shown.lines, params.context.diagnostics))
+
+    def _location(self, root: Path, span: SourceSpan) -> types.Location:
+        line = span.excerpt
+        if line is None:
+            line = self._line(root / span.file, span.line)
+        return types.Location(self._uri(root / span.file), range_of(span, line, self.encoding))
+
+    def _made(self, root: Path) -> EditedProject:
+        return EditedProject(root, self._given, self._check, self._against)
 
     def _judge(self, root: Path) -> None:
         self._waiting.pop(root, None)
@@ -188,9 +257,9 @@ def _path(uri: str) -> Path | None:
     return Path(os.path.normpath(path))
 
 
-def make_server(given: ProjectArguments, judge: Judge) -> EditorServer:
+def make_server(given: ProjectArguments, judge: Judge, against: str | None = None) -> EditorServer:
     """Return a server with all that it answers to."""
-    server = EditorServer(given, judge)
+    server = EditorServer(given, judge, against)
 
     @server.feature(types.INITIALIZED)
     def initialized(_: types.InitializedParams) -> None:
@@ -223,7 +292,61 @@ def make_server(given: ProjectArguments, judge: Judge) -> EditorServer:
     def folders_changed(_: types.DidChangeWorkspaceFoldersParams) -> None:
         server.folders_changed()
 
+    _answer_questions(server)
     return server
+
+
+def _answer_questions(server: EditorServer) -> None:
+    """Add what is asked about a position."""
+
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    def definition(params: types.DefinitionParams) -> list[types.Location]:
+        with server.asking(params.text_document.uri, params.position) as asked:
+            found = None if asked is None else asked.name()
+            if asked is None or asked.known is None or found is None:
+                return []
+            declared = (asked.known.of(each) for each in found.datasets)
+            return [asked.location(each.span()) for each in declared if each is not None]
+
+    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
+    def references(params: types.ReferenceParams) -> list[types.Location]:
+        with server.asking(params.text_document.uri, params.position) as asked:
+            found = None if asked is None else asked.name()
+            if asked is None or asked.known is None or found is None or found.column is not None:
+                return []
+            own = params.context.include_declaration
+            everywhere = asked.known.everywhere(found.datasets[0])
+            return [asked.location(each.span) for each in everywhere if own or not each.defines]
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(params: types.HoverParams) -> types.Hover | None:
+        with server.asking(params.text_document.uri, params.position) as asked:
+            if asked is None:
+                return None
+            found, text = asked.name(), None
+            if found is not None and asked.known is not None:
+                text = asked.known.describe(found)
+            if text is None:
+                text = field_text(asked.file, asked.lines, asked.row, asked.column)
+            if text is None:
+                return None
+            return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
+
+    @server.feature(
+        types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", ":", " "])
+    )
+    def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
+        with server.asking(params.text_document.uri, params.position) as asked:
+            if asked is None:
+                return []
+            return completions(asked.file, asked.lines, asked.row, asked.column, asked.known)
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+    )
+    def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        return server.fixes(params)
 
 
 def serve_stdio(server: EditorServer) -> int:

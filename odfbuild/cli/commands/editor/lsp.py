@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -34,4 +33,4 @@ def lsp(
         from odfbuild.cli.editor.server import make_server, serve_stdio
     except ModuleNotFoundError as error:
         raise MissingExtraError("lsp", "answer an editor", error.name) from None
-    return serve_stdio(make_server(given, partial(project_report, against=against)))
+    return serve_stdio(make_server(given, project_report, against))

@@ -1,0 +1,43 @@
+"""Code actions: names that a finding suggests, put in the place of those that are wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lsprotocol import types
+
+from odfbuild.cli.editor.diagnostics import SOURCE
+from odfbuild.cli.editor.positions import DocumentText
+
+_MEANT: Final = re.compile(r"did you mean (?:'([^'\n]{1,200})'|(\w{1,200})\(\))\?")
+_QUOTES: Final = ("'", '"', "`")
+
+
+def actions(
+    uri: str, text: DocumentText, found: Sequence[types.Diagnostic]
+) -> Iterator[types.CodeAction]:
+    """Yield a fix for each finding that suggests a name in the place of the one at its range."""
+    for each in found:
+        meant = _MEANT.search(each.message) if each.source == SOURCE else None
+        start, end = text.offset(each.range.start), text.offset(each.range.end)
+        written = text.text[start:end]
+        quote = written[:1] if written[:1] in _QUOTES and written[-1:] == written[:1] else ""
+        bare = written.strip(quote) if quote else written
+        if meant is None or not bare or not _is_about(each.message.split("\n")[0], bare):
+            continue
+        new = meant[1] or meant[2]
+        edit = types.TextEdit(each.range, f"{quote}{new}{quote}")
+        yield types.CodeAction(
+            title=f"Change '{bare}' to '{new}'",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[each],
+            is_preferred=True,
+            edit=types.WorkspaceEdit(changes={uri: [edit]}),
+        )
+
+
+def _is_about(what: str, name: str) -> bool:
+    """Tell whether a message is about a name: of a column also where its table stands in front."""
+    return any(each in what for each in (f"'{name}'", f".{name}'", f" {name}()"))

@@ -1,0 +1,108 @@
+"""Path of a position in a manifest that is being written, found by its indentation alone.
+
+A text is no valid YAML most of the time while it is typed, so it is not read as such: the keys
+above a position are those of the lines above that stand further out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, TypeAlias
+
+from odfbuild.values import dataclass
+
+ITEM: Final = "-"
+_KEY: Final = re.compile(r"(['\"]?)([\w./-]+)\1:(?=\s|$)")
+_FURTHEST: Final = 5_000  # lines that are looked at
+
+Token: TypeAlias = tuple[int, str, str]
+"""A key or the dash of an item: its column, its text, and what stands behind it in the line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestPath:
+    """Where a position is: the keys and items around it, outermost first, and what is there.
+
+    `kinds` has for each step the `kind` of the mapping that it stands in, where that has one.
+    `part` is a key, the value of the last step, or a line of a text in a block below it; `word` is
+    what stands before the position of it.
+    """
+
+    steps: tuple[str, ...]
+    kinds: tuple[str | None, ...]
+    kind: str | None
+    part: Literal["key", "value", "block"]
+    word: str
+
+
+def path_at(lines: Sequence[str], row: int, column: int) -> ManifestPath:
+    """Return the path of a position, both of its numbers from 0 and in characters."""
+    before = lines[row][:column]
+    tokens = list(_tokens(before))
+    dashes = [each for each in tokens if each[1] == ITEM]
+    keys = [each for each in tokens if each[1] != ITEM]
+    start = _start(before)
+    steps: list[tuple[int, str]] = []
+    part: Literal["key", "value", "block"] = "key"
+    word = before[start:]
+    if keys:
+        part, word = "value", keys[-1][2].lstrip()
+        steps.append((keys[-1][0], keys[-1][1]))
+    steps += ((each[0], ITEM) for each in reversed(dashes))
+    level = steps[-1][0] if steps else start
+    for number in range(row - 1, max(-1, row - _FURTHEST), -1):
+        if lines[number].startswith("---"):
+            break
+        for at, text, behind in reversed(list(_tokens(lines[number]))):
+            of_list = text != ITEM and at == level and bool(steps) and steps[-1][1] == ITEM
+            if at < level or of_list:
+                if not steps and part == "key" and behind.lstrip()[:1] in ("|", ">"):
+                    part, word = "block", before
+                steps.append((at, text))
+                level = at
+    kinds = tuple(None if text == ITEM else _kind(lines, row, at) for at, text in reversed(steps))
+    own = _kind(lines, row, start) if part == "key" else None
+    return ManifestPath(
+        steps=tuple(text for _, text in reversed(steps)),
+        kinds=kinds,
+        kind=own,
+        part=part,
+        word=word,
+    )
+
+
+def _tokens(line: str) -> Iterator[Token]:
+    """Yield the dashes and the key that a line begins with."""
+    at = len(line) - len(line.lstrip(" "))
+    while line[at : at + 2] in ("- ", "-"):
+        yield at, ITEM, line[at + 1 :]
+        at += 1
+        at += len(line[at:]) - len(line[at:].lstrip(" "))
+    found = _KEY.match(line, at)
+    if found is not None:
+        yield at, found[2], line[found.end() :]
+
+
+def _start(line: str) -> int:
+    """Return the column at which a line begins behind its dashes."""
+    at = len(line) - len(line.lstrip(" "))
+    while line[at : at + 2] == "- ":
+        at += 1
+        at += len(line[at:]) - len(line[at:].lstrip(" "))
+    return at
+
+
+def _kind(lines: Sequence[str], row: int, column: int) -> str | None:
+    """Return the `kind` of the mapping whose keys stand in a column around a row."""
+    for rows in (range(row, max(-1, row - _FURTHEST), -1), range(row + 1, len(lines))):
+        for number in rows:
+            tokens = list(_tokens(lines[number]))
+            for at, text, behind in tokens:
+                if at == column and text == "kind":
+                    return behind.strip().strip("'\"") or None
+            if number != row and any(at < column for at, _, _ in tokens):
+                break
+            if rows.step < 0 and any(at < column for at, _, _ in tokens):
+                break
+    return None

@@ -1,0 +1,208 @@
+"""Answers of the language server: where names are, what they mean, what may stand at a place."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odfbuild.cli.editor.completion import completions, field_text
+from odfbuild.cli.editor.manifest_path import path_at
+from odfbuild.cli.editor.positions import DocumentText
+from tests.cli.editor.client import Editor, editor
+from tests.support.process.inside import lay_out
+from tests.support.projects.texts import derivative, root
+
+INFO = "    - kind: SetInfo\n      description: 'Prices [of](http://x) <b>things</b>'\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a project in which a query of two lines reads a described root."""
+    query = "|\n          select t, k, src.v\n          from src"
+    return lay_out(
+        tmp_path / "project",
+        {
+            "datasets/src.yaml": root() + INFO,
+            "datasets/out.yaml": derivative("out", "src", query),
+            "datasets/more.yaml": derivative("more", "src"),
+        },
+    )
+
+
+def at(path: Path, text: str, word: str, behind: int = 0) -> dict[str, Any]:
+    """Return the position of a word in a text that is shown, or of what is so far behind it."""
+    offset = text.index(word) + behind
+    before = text[:offset]
+    line = before.count("\n")
+    return {
+        "textDocument": {"uri": path.as_uri()},
+        "position": {"line": line, "character": len(before) - before.rfind("\n") - 1},
+    }
+
+
+def test_a_name_leads_to_its_definition_and_to_all_that_read_it(folder: Path) -> None:
+    out, source = folder / "datasets/out.yaml", folder / "datasets/src.yaml"
+    text = out.read_text("utf-8")
+    with editor(folder) as it:
+        it.open(out)
+        for word, behind in (("datasetRef: src", 12), ("from src", 6), ("src.v", 4), ("t, k", 0)):
+            (found,) = it.ask("textDocument/definition", at(out, text, word, behind))
+            assert found["uri"] == source.as_uri()
+            assert found["range"]["start"] == {"line": 3, "character": 8}
+        assert it.ask("textDocument/definition", at(out, text, "metadata")) == []
+        asked = {**at(out, text, "from src", 6), "context": {"includeDeclaration": True}}
+        everywhere = it.ask("textDocument/references", asked)
+        files = [Path(each["uri"]).name for each in everywhere]
+        assert sorted(files) == ["more.yaml"] * 2 + ["out.yaml"] * 2 + ["src.yaml"]
+        asked["context"] = {"includeDeclaration": False}
+        assert len(it.ask("textDocument/references", asked)) == 4
+        # a line more, not saved: places are those of what is shown
+        it.change(out, "# a note\n" + text)
+        moved = it.ask("textDocument/references", at_more(asked))
+        assert {each["range"]["start"]["line"] for each in moved} == {
+            each["range"]["start"]["line"] + (Path(each["uri"]).name == "out.yaml")
+            for each in everywhere
+            if Path(each["uri"]).name != "src.yaml"
+        }
+
+
+def at_more(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the same question one line further down."""
+    place = asked["position"]
+    return {**asked, "position": {**place, "line": place["line"] + 1}}
+
+
+def test_hovering_shows_columns_descriptions_and_fields(folder: Path) -> None:
+    out = folder / "datasets/out.yaml"
+    text = out.read_text("utf-8")
+
+    def shown(it: Editor, word: str, behind: int = 0) -> str:
+        found = it.ask("textDocument/hover", at(out, text, word, behind))
+        return "" if found is None else str(found["contents"]["value"])
+
+    with editor(folder) as it:
+        it.open(out)
+        dataset = shown(it, "datasetRef: src", 12)
+        assert dataset.startswith("**src** (Root, datasets/src.yaml)")
+        assert "v BIGINT" in dataset
+        assert "\\[of\\]\\(http://x\\) \\<b\\>things\\</b\\>" in dataset  # no link, no HTML
+        assert shown(it, "src.v", 4) == "`v BIGINT` of src"
+        assert "Whether a dataset takes data" in shown(it, "kind: Derivative")
+        assert shown(it, "select") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "unwanted"),
+    [
+        ("content:\n  kind: ", {"Root", "Derivative"}, {"root"}),
+        ("content:\n  me", {"metadata", "name", "kind"}, {"fetch"}),
+        ("content:\n  metadata:\n    - kind: ", {"SetTransform", "SetInfo"}, {"AddData", "Seed"}),
+        ("content:\n  metadata:\n  - kind: SetTransform\n    ", {"inputs", "transform"}, {"read"}),
+        (
+            "content:\n  metadata:\n    - kind: SetPollingSource\n      read:\n        kind: ",
+            {"Csv", "Parquet"},
+            {"Ledger"},
+        ),
+        (
+            "content:\n  metadata:\n    - kind: SetPollingSource\n      read:\n"
+            "        kind: Csv\n        header: ",
+            {"true", "false"},
+            {"Csv"},
+        ),
+        ("content:\n  metadata:\n    - inputs:\n        - datasetRef: ", {"src", "out"}, {"Csv"}),
+    ],
+)
+def test_what_may_be_written_is_offered(
+    folder: Path, before: str, wanted: set[str], unwanted: set[str]
+) -> None:
+    new = folder / "datasets/new.yaml"
+    text = f"kind: DatasetSnapshot\nversion: 1\n{before}"
+    with editor(folder) as it:
+        it.open(new, text + "\n")
+        found = {
+            each["label"]
+            for each in it.ask("textDocument/completion", at(new, text + "\n", text, len(text)))
+        }
+        assert wanted <= found
+        assert not unwanted & found
+
+
+def test_columns_and_functions_are_offered_in_a_query_that_is_not_whole(folder: Path) -> None:
+    out = folder / "datasets/out.yaml"
+    text = out.read_text("utf-8").replace("src.v\n", "src.v, src.\n")
+    with editor(folder) as it:
+        it.open(out, text)
+        found = it.ask("textDocument/completion", at(out, text, "v, src.", 7))
+        assert [each["label"] for each in found] == ["t", "k", "v"]
+        assert found[2]["detail"] == "v BIGINT of src"
+        labels = {
+            each["label"] for each in it.ask("textDocument/completion", at(out, text, "v, src.", 3))
+        }
+        assert {"t", "k", "v", "src", "coalesce", "sum"} <= labels
+        assert "java_method" not in labels
+
+
+def test_a_fix_puts_in_the_name_that_was_meant(folder: Path) -> None:
+    out = folder / "datasets/out.yaml"
+    good = out.read_text("utf-8")
+    with editor(folder) as it:
+        for old, new, code, fixed in (
+            ("datasetRef: src", "datasetRef: srcc", "unknown-input", "datasetRef: src"),
+            ("k, src.v", "k, src.vv", "unknown-column", "k, src.v"),
+            ("k, src.v", "k, abss(v) as v", "unknown-function", "k, abs(v) as v"),
+            ("kind: Derivative", "kind: Derivativ", "unknown-value", "kind: Derivative"),
+        ):
+            text = good.replace(old, new)
+            if out.as_uri() in it.versions:
+                it.change(out, text)
+            else:
+                it.open(out, text)
+            found = it.codes(out, code)
+            asked = {
+                "textDocument": {"uri": out.as_uri()},
+                "range": found[0]["range"],
+                "context": {"diagnostics": found},
+            }
+            (action,) = it.ask("textDocument/codeAction", asked)
+            (edit,) = action["edit"]["changes"][out.as_uri()]
+            lines = text.split("\n")
+            start, end = edit["range"]["start"], edit["range"]["end"]
+            line = lines[start["line"]]
+            lines[start["line"]] = (
+                line[: start["character"]] + edit["newText"] + line[end["character"] :]
+            )
+            assert "\n".join(lines) == good.replace(old, fixed)
+
+
+@given(st.text("ab:- \n|'#\t{\u2028\U0001f600", max_size=60), st.integers(0, 60))
+def test_any_text_has_a_path_and_some_completions(text: str, offset: int) -> None:
+    shown = DocumentText(text, "utf-16")
+    place = shown.position(min(offset, len(text)))
+    assert shown.offset(place) == min(offset, len(text))
+    column = shown.offset(place) - shown.source.line_at(place.line)[0]
+    path = path_at(shown.rows, place.line, column)
+    assert len(path.steps) == len(path.kinds)
+    found = completions("datasets/a.yaml", shown.rows, place.line, column, None)
+    assert len({each.label for each in found}) == len(found)
+    field_text("datasets/a.yaml", shown.rows, place.line, column)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "part"),
+    [
+        ("a:\n  b: x", ("a", "b"), "value"),
+        ("a:\n- b: x\n  c", ("a", "-"), "key"),
+        ("a:\n  - b:\n      - c: ", ("a", "-", "b", "-", "c"), "value"),
+        ("a:\n  query: |\n    select x", ("a", "query"), "block"),
+        ("a: 1\n---\nb:\n  c", ("b",), "key"),
+        ("", (), "key"),
+    ],
+)
+def test_the_path_of_a_position_is_read_from_indentation(
+    text: str, steps: tuple[str, ...], part: str
+) -> None:
+    lines = text.split("\n")
+    found = path_at(lines, len(lines) - 1, len(lines[-1]))
+    assert (found.steps, found.part) == (steps, part)
