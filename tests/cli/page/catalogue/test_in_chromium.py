@@ -287,6 +287,14 @@ def test_columns_are_followed_in_the_graph(rich: Shown) -> None:
     assert page.evaluate("document.querySelectorAll('.link').length") == 3
 
 
+@pytest.mark.parametrize("place", ["#top", "#dataset", "#list", "#%", "#/nowhere", "#x"])
+def test_any_address_shows_something(rich: Shown, place: str) -> None:
+    page = rich.open(place)
+    assert page.evaluate("document.querySelectorAll('.view:not([hidden])').length") == 1
+    assert page.evaluate("document.documentElement.dataset.view") == "list"
+    assert len(listed(page)) == 4
+
+
 def test_the_dataset_that_a_selector_is_about_is_chosen(rich: Shown) -> None:
     page = rich.open("#/graph?show=%2Bshop.sales")
     page.wait("document.querySelectorAll('.box').length === 3")

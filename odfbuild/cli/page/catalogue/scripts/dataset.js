@@ -178,6 +178,6 @@ function barsOf(slices) {
     bar.append(title);
     picture.append(bar);
   });
-  picture.style.maxWidth = `${Math.max(slices.length * width, 160)}px`;
+  picture.style.width = `${slices.length * width}px`;
   return make("figure", {}, picture, make("figcaption", { class: "faint", text: `Rows by block, at most ${numeral(most)}` }));
 }

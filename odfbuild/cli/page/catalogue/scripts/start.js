@@ -18,14 +18,14 @@ let first = true;
 async function route() {
   const address = location.hash;
   const inside = address.length > 1 && !address.startsWith("#/") ? byId(address.slice(1)) : null;
-  if (inside) {
-    const view = inside.closest(".view");
-    if (view?.hidden) showView(view.id);
+  if (inside?.closest("#plan")) {
+    showView("plan");
+    first = false;
     inside.scrollIntoView();
     inside.focus({ preventScroll: true });
     return;
   }
-  const [path, query = ""] = address.replace(/^#\/?/, "").split("?", 2);
+  const [path, query = ""] = (address.startsWith("#/") ? address.slice(2) : "").split("?", 2);
   const [kind, ...parts] = path.split("/");
   let name, column;
   try { [name, column] = parts.map(decodeURIComponent); } catch { name = parts.join("/"); }
@@ -35,7 +35,7 @@ async function route() {
   } else if (kind === "graph") {
     showView("graph");
     await openGraph(query);
-  } else if (kind === "plan" && index.plan || !kind && address === "" && HOME === "plan") {
+  } else if (kind === "plan" && index.plan || !address.startsWith("#/") && HOME === "plan") {
     showView("plan");
   } else {
     showView("list");
