@@ -20,6 +20,7 @@ POLICY_FORMAT = "odfbuild_policy: 1"
 SENSITIVE = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/var/run")
 """Folders that hold no data; with them, every folder of the home folder that starts with a dot."""
 _LOCAL = ("local", "local[[]*]")
+_HERE = ("127.0.0.1:*", "localhost:*", "[[]::1]:*")
 _HARMLESS = ("LANG", "LANGUAGE", "LC_*", "TZ", "USER", "LOGNAME", "HOSTNAME")
 
 
@@ -65,6 +66,12 @@ class MasterNotPermittedError(NotPermittedError):
     code = "master-not-permitted"
 
 
+class EngineNotPermittedError(NotPermittedError):
+    """An engine elsewhere is to be asked that the policy does not allow."""
+
+    code = "engine-not-permitted"
+
+
 class StoreNotPermittedError(NotPermittedError):
     """A workspace is in an object store that the policy does not allow."""
 
@@ -83,8 +90,8 @@ class Permissions:
 
     `python` are folders of projects whose macros may be Python, `env` names that templates may
     read, `source_env` names that sources may be filled with, `pipe_env` names that programs get,
-    `paths` folders that sources may read (* for all), `masters` clusters, `pipes` programs,
-    `containers` images, `stores` object stores of workspaces.
+    `paths` folders that sources may read (* for all), `masters` clusters, `engines` addresses of
+    engines elsewhere, `pipes` programs, `containers` images, `stores` object stores of workspaces.
     `network` is about planning, `literal_secrets` about credentials that go into chains,
     `confine` says whether programs run confined: auto, required or off.
     `file` is where a user may say otherwise, `because` names what the values come from.
@@ -96,6 +103,7 @@ class Permissions:
     pipe_env: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     masters: tuple[str, ...] = _LOCAL
+    engines: tuple[str, ...] = ()
     pipes: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
@@ -178,6 +186,15 @@ class Permissions:
                 what=f"Spark is to run on {master}",
                 why=self.refusal("a cluster sees every row, and what Spark is started with"),
                 fix=self.way_on("masters", master),
+            )
+
+    def check_engine(self, name: str, address: str) -> None:
+        """Raise EngineNotPermittedError of an engine that may not be asked."""
+        if not _fits(address, self.engines):
+            raise EngineNotPermittedError(
+                what=f"the engine {name} at {address} is to be asked",
+                why=self.refusal("an engine sees the rows of the inputs, and makes those of data"),
+                fix=self.way_on("engines", address),
             )
 
     def check_path(self, path: str | Path, project: Path) -> None:
@@ -308,6 +325,7 @@ UNLIMITED = Permissions(
     pipe_env=("*",),
     paths=("*",),
     masters=("*",),
+    engines=("*",),
     pipes=("*",),
     containers=("*",),
     stores=("*",),
@@ -321,6 +339,7 @@ DEFAULTS = Permissions(
     env=_HARMLESS,
     source_env=("*",),
     paths=("/",),
+    engines=_HERE,
     pipes=("*",),
     containers=("*",),
     stores=("s3://*",),

@@ -15,6 +15,7 @@ from odfbuild.planner.exclusion import LEFT_OUT, stand_in
 from odfbuild.planner.plan.policy import last_names
 from odfbuild.planner.plan.remote_inputs import names_in_workspace
 from odfbuild.project import PROJECT_FILE
+from odfbuild.project.checks.engines import engine_problems
 from odfbuild.project.checks.remote_inputs import NO_REFERENCES, References
 from odfbuild.project.config.defaults import Default, apply_defaults
 from odfbuild.project.config.permissions import admit
@@ -115,6 +116,8 @@ def load_project(
     )
     for each in taken:
         loading.add(each.read(env or {}, config, homes, references, templates=templates))
+    if "engines" not in doubtful:
+        loading.check_engines(config.engines)
     return loading.project(root, config, partly=partly)
 
 
@@ -130,6 +133,13 @@ class _Loading:
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
     tolerated: Collection[str] = ()
+
+    def check_engines(self, outside: Collection[str]) -> None:
+        """Note the engines that are named and not known; `outside` are those of the project."""
+        for each in self.declared:
+            for problem in engine_problems(each, outside):
+                self.found.append(problem)
+                self.wrong.setdefault(each.alias, []).append(problem)
 
     def add(self, reading: Reading) -> None:
         self.found += reading.found

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from odfbuild.sql.text.steps import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, is_foreign, steps_of
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ class Query:
 
     @cached_property
     def waits(self) -> bool:
-        """Tell whether rows wait for the watermark."""
+        """Tell whether rows wait for the watermark; those of a dialect that is not read may."""
         from odfbuild.sql.analysis.windows import waits
 
-        return waits(self.steps)
+        return is_foreign(self.steps) or waits(self.steps)
 
     @cached_property
     def longest_wait(self) -> int | None:

@@ -11,8 +11,8 @@ from odfbuild.sql.text.steps import QueryStep
 from tests.sql.published import MANIFESTS, Published, published
 
 SAID = {
-    "ca.bccdc.covid19.daily-cases": ("flink", "keyed (an event-time window)"),
-    "ca.ontario.data.covid19.daily-cases": ("flink", "keyed (an event-time window)"),
+    "ca.bccdc.covid19.daily-cases": ("flink", "whole (the dialect of flink)"),
+    "ca.ontario.data.covid19.daily-cases": ("flink", "whole (the dialect of flink)"),
     "ca.vancouver.opendata.property.tax-report": ("spark", "linear"),
     "com.defillama.chains.tvl.deriv": ("datafusion", "linear"),
     "com.defillama.pools.deriv": ("datafusion", "linear"),

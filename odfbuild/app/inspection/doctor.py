@@ -8,7 +8,7 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from importlib.metadata import PackageNotFoundError
@@ -88,7 +88,7 @@ def look_at_project(project: Opened) -> Iterator[Checkup]:
             yield Checkup("datasets", Health.BAD, f"{name}: {wrong.what}", wrong.fix)
     yield from _guarded("datasets", lambda: _datasets(project, states))
     yield from _guarded("lineage", lambda: _lineage(project))
-    yield from _guarded("engine", lambda: _made_by(states))
+    yield from _guarded("engine", lambda: _made_by(states, project.config.engines))
     yield from _guarded("cluster", lambda: _cluster(project))
     yield from _guarded("clock", lambda: _clock([each.system_time for each in states.values()]))
     yield from _guarded("locks", lambda: _locks(project))
@@ -359,7 +359,9 @@ def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Ite
         yield _ok("datasets", f"{len(states):,}, each with a name and a head")
 
 
-def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Checkup]:
+def _made_by(
+    states: Mapping[DatasetAlias, ChainState], outside: Collection[str]
+) -> Iterator[Checkup]:
     try:
         installed = engine_version(DEFAULT_ENGINE) or ""
     except PackageNotFoundError:
@@ -373,6 +375,8 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Checkup]:
         cause = may_have_wrong_rows(state, states, installed)
         if cause is not None:
             wrong.setdefault(cause.value, []).append(str(alias))
+        elif transform.engine in outside:
+            continue
         elif (own := engine_version(transform.engine)) is None or made_by_another(transform, own):
             others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
     for what, names in wrong.items():

@@ -48,11 +48,11 @@ from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.analysis.row_by_row import is_aggregate
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, integer
-from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.findings import QueryFinding, words
 from odfbuild.sql.text.parse import read, skeleton
 from odfbuild.sql.text.shape import Call, Literal, Select, TextPlace, walk
 from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import is_of_spark
 from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.texts.patterns import late_pattern
 
@@ -160,7 +160,7 @@ def _alike(each: Declared, made: DerivedColumns) -> object:
     source = None if makes.source is None else (makes.source.read, makes.source.merge)
     steps = (
         (step.alias, step.engine, step.text)
-        if is_datafusion((step,))
+        if not is_of_spark((step,))
         else (step.alias, skeleton(step.text, compared=True))
         for step in made.steps
     )

@@ -82,7 +82,8 @@ def query_lines(step: WrittenStep) -> Iterator[str]:
     if is_opaque(sql):
         yield "  by a query of a kind that this version does not know"
         return
-    yield f"  by {sql.engine} {sql.version or ''}, {_kind(step.kind)}:"
+    engine = " ".join(filter(None, (sql.engine, sql.version)))
+    yield f"  by {engine}, {_kind(step.kind)}:"
     for each in steps_of(sql):
         yield ""
         yield from (f"    {line}" for line in each.text.strip().splitlines())

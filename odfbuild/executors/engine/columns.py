@@ -53,8 +53,7 @@ from odfbuild.odf.schema.ddl import column_lines, read_columns
 from odfbuild.odf.schema.types import inner
 from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.project.lock.state import Definitions
-from odfbuild.sql.datafusion import is_datafusion
-from odfbuild.sql.text.steps import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark, steps_of
 from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.values import dataclass
 
@@ -174,7 +173,7 @@ class Asker:
 
 def _of_engine(step: QueryStep) -> tuple[str, ...]:
     """Return the engine of a step and its version, where it is not the one that is always asked."""
-    return (step.engine, engine_version(step.engine) or "") if is_datafusion((step,)) else ()
+    return (step.engine, engine_version(step.engine) or "") if not is_of_spark((step,)) else ()
 
 
 def declares_columns(source: Source) -> bool:
@@ -244,6 +243,7 @@ _UNREADABLE = "the definition uses parts of a newer version of the format"
 _UNDECLARED = "the source declares no columns, so its first rows decide"
 _SOURCELESS = "the dataset has no source and declares no columns"
 _BROKEN = "the definition has errors"
+_ELSEWHERE = "an engine elsewhere tells them when the query runs"
 _UNASKED = "the text does not tell, and no engine was asked"
 
 
@@ -401,6 +401,8 @@ class ColumnsOf:
     def _of_transform(self, each: Declared, at: int, event: SetTransform) -> AnalysedColumns:
         if any(opaque_parts(event)) or not isinstance(event.transform, TransformSql):
             return AnalysedColumns(unknown=_UNREADABLE)
+        if is_foreign(steps_of(event.transform)):
+            return AnalysedColumns(unknown=_ELSEWHERE)
         inputs: list[AnalysedInput] = []
         for name, source in self._definitions.inputs(each.alias):
             found = None if source is None else self._input(name, source)
@@ -434,6 +436,8 @@ class ColumnsOf:
             return AnalysedColumns(unknown=_UNREADABLE)
         if not declares_columns(source):
             return self._of_chain(each.alias)
+        if source.preprocess is not None and is_foreign(steps_of(source.preprocess)):
+            return AnalysedColumns(unknown=_ELSEWHERE)
         if self._asker is None:
             return AnalysedColumns(unknown=_UNASKED)
         answer = self._asker.source(source, self._definitions.vocabulary(each.alias))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
+from odfbuild.errors import EngineFailedError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import Analyser
 from odfbuild.executors.engine.protocol import (
@@ -129,7 +130,7 @@ class EnginesByName:
 
     def ingest(self, request: IngestRequest) -> Frame:
         query, merger = request.preprocess, self._merger
-        if query is None or (merger is self._default and not _is_other(query.engine)):
+        if query is None or (merger is self._default and not self._is_other(query.engine)):
             return merger.ingest(request)
         rows = self._preprocessed(request, request.source, query)
         return _offering(merger.ingest(replace(self._merging(request), source=rows)), rows)
@@ -138,7 +139,7 @@ class EnginesByName:
         self, request: IngestRequest, sources: Sequence[Frame]
     ) -> tuple[Frame, ...]:
         query, merger = request.preprocess, self._merger
-        if query is None or (merger is self._default and not _is_other(query.engine)):
+        if query is None or (merger is self._default and not self._is_other(query.engine)):
             return merger.ingest_together(request, sources)
         done = [self._preprocessed(request, each, query) for each in sources]
         found = merger.ingest_together(self._merging(request), done)
@@ -216,15 +217,28 @@ class EnginesByName:
         return request
 
     def _of(self, name: str) -> "DefaultEngine | QueryEngine":
-        if not _is_other(name):
+        if name.lower() == DEFAULT_ENGINE:
             return self._default
+        if not self._is_other(name):
+            raise EngineFailedError(
+                what=f"the engine '{name}' is not installed",
+                why="queries are run by the engine they were written for, never by another",
+                fix="name its address in `engines` of odfbuild.yaml",
+            )
         if name not in self._others:
-            self._others.setdefault(name, _opened(self._project, name))
+            self._others.setdefault(name, self._other(name))
         return self._others[name]
 
+    def _other(self, name: str) -> Any:
+        if name in ENGINES:
+            return _opened(self._project, name)
+        from odfbuild.executors.engine.contract.outside import open_outside
 
-def _is_other(name: str) -> bool:
-    return name != DEFAULT_ENGINE and name in ENGINES
+        return open_outside(self._project, name)
+
+    def _is_other(self, name: str) -> bool:
+        known = name in ENGINES or name in self._project.config.engines
+        return name != DEFAULT_ENGINE and known
 
 
 def _opened(project: Opened, name: str) -> Any:

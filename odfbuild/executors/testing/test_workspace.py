@@ -211,7 +211,7 @@ def _resolved(
     named = tuple(
         replace(each, dataset_ref=inputs[aliases[input_name(each)]].id) for each in event.inputs
     )
-    version = engine_version(event.transform.engine)
+    version = engine_version(event.transform.engine) or event.transform.version
     return replace(event, inputs=named, transform=replace(event.transform, version=version))
 
 

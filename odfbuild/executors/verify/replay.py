@@ -40,6 +40,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import made_by_another
 from odfbuild.planner.intervals import rebind
 from odfbuild.planner.staleness import InputNow, next_watermark
+from odfbuild.project.config.engines import ENGINES
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
@@ -143,7 +144,7 @@ def refusal(step: RecordedStep, *, anyway: bool = False) -> ReplayRefusal | None
         return ReplayRefusal("its transform is not of a kind that this version knows", found=False)
     engine = transform.transform.engine
     if engine_version(engine) is None:
-        only = f"its engine is {engine}, and only steps of spark can be run again here"
+        only = f"its engine is {engine}, and steps of {' and '.join(ENGINES)} alone are run again"
         return ReplayRefusal(only, found=False)
     outdated = None if anyway else _outdated(step, transform)
     return None if outdated is None else ReplayRefusal(outdated, found=True)

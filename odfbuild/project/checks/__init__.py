@@ -30,7 +30,6 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import in_effect
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_fetch, check_prepare, check_reading
-from odfbuild.project.config.engines import ENGINES
 from odfbuild.texts.suggest import Suggestions
 
 _Steps = tuple[str | int, ...]
@@ -198,7 +197,6 @@ def _check_inputs(inputs: Sequence[TransformInput], path: _Steps, findings: Find
 
 
 def _check_transform(transform: TransformSql, path: _Steps, findings: Findings) -> None:
-    _check_engine(transform.engine, (*path, "engine"), findings)
     if transform.query is not None and transform.queries is not None:
         findings.refuse(
             "invalid-queries",
@@ -221,17 +219,6 @@ def _check_transform(transform: TransformSql, path: _Steps, findings: Findings) 
         )
     else:
         _check_steps(transform, (*path, "queries"), findings)
-
-
-def _check_engine(engine: str, path: _Steps, findings: Findings) -> None:
-    if engine not in ENGINES:
-        findings.refuse(
-            "engine-not-installed",
-            path,
-            f"the engine '{engine}' is not installed",
-            "queries are run by the engine they were written for, never by another",
-            f"write the query for one of the installed engines: {', '.join(ENGINES)}",
-        )
 
 
 def _check_steps(transform: TransformSql, path: _Steps, findings: Findings) -> None:

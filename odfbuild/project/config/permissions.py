@@ -32,7 +32,7 @@ from odfbuild.values import dataclass
 VARIABLE = "ODFBUILD_POLICY"
 FORMAT = 1
 
-_NAMES = ("env", "source_env", "pipe_env", "masters", "pipes", "containers", "stores")
+_NAMES = ("env", "source_env", "pipe_env", "masters", "engines", "pipes", "containers", "stores")
 _FLAGS = ("network", "literal_secrets")
 _KEYS = ("odfbuild_policy", "python", "paths", "confine", *_NAMES, *_FLAGS)
 _CONFINE = ("auto", "required", "off")

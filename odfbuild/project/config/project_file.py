@@ -13,6 +13,7 @@ from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default, read_defaults
 from odfbuild.project.config.generators import GeneratorEntry, read_generators
 from odfbuild.project.config.openlineage import OpenLineageSettings, read_openlineage
+from odfbuild.project.config.outside_engines import OutsideEngine, read_engines
 from odfbuild.project.config.packages import PackageSource, read_packages
 from odfbuild.project.config.policy import read_accepted, read_gates, read_moved
 from odfbuild.project.config.repositories import RepositorySettings, add_repositories
@@ -108,6 +109,7 @@ _KEYS = (
     "selectors",
     "packages",
     "engine",
+    "engines",
     "targets",
     "default_target",
     "openlineage",
@@ -134,9 +136,9 @@ class Config:
     """What a project file says; `datasets` are folders, relative and inside the project.
 
     `env` names the parts of the environment that templates may read, `pools` how many steps at a
-    time may use what they stand for, `selectors` the texts of named selectors, `openlineage` where
-    events of runs are sent, `repositories` where datasets are shared.  `places` says where it asks
-    for what lies outside of the project.
+    time may use what they stand for, `selectors` the texts of named selectors, `engines` those
+    elsewhere, `openlineage` where events of runs are sent, `repositories` where datasets are
+    shared.  `places` says where it asks for what lies outside of the project.
     """
 
     name: str
@@ -158,6 +160,7 @@ class Config:
     targets: Mapping[str, Target] = field(
         default_factory=lambda: {DEFAULT_TARGET: Target(DEFAULT_TARGET)}
     )
+    engines: Mapping[str, OutsideEngine] = field(default_factory=dict)
     openlineage: OpenLineageSettings = field(default_factory=OpenLineageSettings)
     repositories: Mapping[str, RepositorySettings] = field(default_factory=dict)
     places: Mapping[str, SourceSpan] = field(default_factory=dict, compare=False, repr=False)
@@ -340,6 +343,7 @@ def _config(
         selectors=selectors,
         default_target=_default_target(reading, top, own, targets),
         targets=targets,
+        engines=read_engines(reading, top.get("engines")),
         openlineage=read_openlineage(reading, top.get("openlineage")),
         repositories=settings.repositories,
     )

@@ -18,11 +18,10 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.accumulators import accumulators
 from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.analysis.keys.keyed import QueryParts
-from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.query_class import QueryClass
 from odfbuild.sql.text.shape import QueryShape
 from odfbuild.sql.text.statement import SqlTextError
-from odfbuild.sql.text.steps import QueryStep
+from odfbuild.sql.text.steps import QueryStep, is_of_spark
 
 
 def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryClass:
@@ -31,7 +30,7 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
     A query that must be refused for other reasons (it is not deterministic, or cannot be read) is
     `whole`; `facts.examine` tells these reasons.
     """
-    if is_datafusion(steps):
+    if not is_of_spark(steps):
         kind = examine(steps, tuple(inputs), ()).kind
         return QueryClass("linear") if kind == "linear" else QueryClass("whole", kind)
     shapes: list[tuple[str | None, QueryShape]] = []

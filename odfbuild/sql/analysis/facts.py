@@ -28,7 +28,7 @@ from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERA
 from odfbuild.sql.text.parse import skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
-from odfbuild.sql.text.steps import QueryStep
+from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
@@ -84,6 +84,8 @@ def examine(
 ) -> QueryFacts:
     """Return what the steps say, given the names under which the inputs can be read."""
     findings = list(_step_findings(steps))
+    if is_foreign(steps):
+        return _foreign_facts(steps, inputs, findings)
     known, used = list(inputs), dict[str, None]()
     statements: list[Statement] = []
     for number, step in enumerate(steps):
@@ -113,6 +115,26 @@ def examine(
         fans_out=any(_fans_out(statement) for statement in statements),
         ordered=readable and statements[-1].ordered,
         findings=tuple(findings),
+    )
+
+
+def _foreign_facts(
+    steps: Sequence[QueryStep], inputs: Collection[str], findings: Sequence[QueryFinding]
+) -> QueryFacts:
+    """Return what holds of a query in a dialect that is not read: it may read all of its inputs."""
+    bars = (
+        QueryFinding(Reason.NOT_LINEAR, bar.text, number, bar.place)
+        for number, step in enumerate(steps)
+        for bar in step.statement.bars
+    )
+    return QueryFacts(
+        steps=tuple(steps),
+        inputs=tuple(inputs),
+        outputs=None,
+        names_op=False,
+        fans_out=True,
+        ordered=False,
+        findings=(*findings, *bars),
     )
 
 
@@ -262,7 +284,7 @@ def examine_alike(
     A column that is called by a number or string of the text keeps a query from standing for
     others.
     """
-    if is_datafusion(steps):  # a string may name a table there
+    if not is_of_spark(steps):  # a string may name a table there
         return examine(steps, inputs, op_columns)
     words = tuple((step.alias, skeleton(step.text)) for step in steps)
     key = (words, tuple(inputs), frozenset(op_columns))
@@ -288,7 +310,7 @@ def columns_alike(
     """
     from odfbuild.sql.columns import columns_of
 
-    if is_datafusion(steps):
+    if not is_of_spark(steps):
         return columns_of(steps, inputs)
     words = tuple(
         (step.alias, _skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)

@@ -8,9 +8,8 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.as_of_joins import column_problems
 from odfbuild.sql.analysis.facts import order_findings
 from odfbuild.sql.analysis.sums import Summand, sums_of
-from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.findings import QueryFinding, Reason
-from odfbuild.sql.text.steps import QueryStep
+from odfbuild.sql.text.steps import QueryStep, is_of_spark
 
 
 def typed_findings(
@@ -21,7 +20,7 @@ def typed_findings(
     `inputs` have the columns that a query sees, `times` the event times of each.  Raises
     SqlTextError.
     """
-    if is_datafusion(steps):  # its rows are sorted by value before they are added up
+    if not is_of_spark(steps):  # its rows are sorted by value before they are added up
         return ()
     sums = sums_of(steps, inputs)
     found = [

@@ -20,11 +20,10 @@ from odfbuild.sql.columns.output import (
     unknown_rows,
 )
 from odfbuild.sql.columns.relations import Relations
-from odfbuild.sql.datafusion import is_datafusion
 from odfbuild.sql.text.as_of_joins import as_of_joins, missing
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.statement import SqlTextError
-from odfbuild.sql.text.steps import QueryStep
+from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark
 from odfbuild.sql.text.types import Interval, as_stored
 from odfbuild.values import dataclass
 
@@ -78,8 +77,9 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     Inputs have the columns that the query sees: for a query that names the operation column also
     the system columns.
     """
-    if is_datafusion(steps):
-        return _unknown_columns(inputs)
+    if not is_of_spark(steps):
+        engine = "an engine elsewhere" if is_foreign(steps) else "DataFusion"
+        return _unknown_columns(inputs, engine)
     tables = NamedRelations(inputs)
     reader = Relations(tables.rows)
     rows = RelationColumns([])
@@ -108,7 +108,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     )
 
 
-def _unknown_columns(inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
+def _unknown_columns(inputs: Mapping[str, DataSchema | None], engine: str) -> QueryColumns:
     """Return what is said of a query whose columns another engine tells: it may use any column."""
     used = (
         ColumnRef(name, field.name)
@@ -119,7 +119,7 @@ def _unknown_columns(inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
         outputs=None,
         shaping=frozenset(used),
         star_inputs=frozenset(inputs),
-        unknown="DataFusion tells them when the query runs",
+        unknown=f"{engine} tells them when the query runs",
     )
 
 

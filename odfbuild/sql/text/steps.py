@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -9,8 +10,9 @@ from odfbuild.odf.events import TransformSql
 from odfbuild.sql.text.statement import Statement
 from odfbuild.values import dataclass
 
+SPARK: Final = "spark"
 DATAFUSION: Final = "datafusion"
-"""The engine whose dialect is read by rules of its own; all other texts are read as Spark's."""
+"""The engines whose dialects are read here; a text for another one is not."""
 
 Keys: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
 """The tables that have versions, and the columns of the primary key of each."""
@@ -27,7 +29,7 @@ class QueryStep:
     alias: str | None
     text: str
     temporal: Keys = ()
-    engine: str = "spark"
+    engine: str = SPARK
 
     @cached_property
     def statement(self) -> Statement:
@@ -36,6 +38,10 @@ class QueryStep:
             from odfbuild.sql.text.tree_datafusion import read as read_datafusion
 
             return read_datafusion(self.text)
+        if is_foreign((self,)):
+            from odfbuild.sql.text.foreign import read as read_foreign
+
+            return read_foreign(self.text, self.engine)
         from odfbuild.sql.text.parse import read
 
         return read(self.text)
@@ -43,6 +49,16 @@ class QueryStep:
     def __reduce__(self) -> tuple[type[QueryStep], tuple[str | None, str, Keys, str]]:
         """Copy the text alone: a copy in another process reads it for itself."""
         return QueryStep, (self.alias, self.text, self.temporal, self.engine)
+
+
+def is_foreign(steps: Sequence[QueryStep]) -> bool:
+    """Tell whether steps are in a dialect that nothing here reads: of an engine elsewhere."""
+    return any(step.engine.lower() not in (SPARK, DATAFUSION) for step in steps)
+
+
+def is_of_spark(steps: Sequence[QueryStep]) -> bool:
+    """Tell whether steps are in Spark's dialect, whose columns and types are told from texts."""
+    return all(step.engine.lower() == SPARK for step in steps)
 
 
 def steps_of(transform: TransformSql) -> tuple[QueryStep, ...]:

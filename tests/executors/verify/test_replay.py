@@ -332,4 +332,7 @@ def test_steps_of_engines_that_are_not_ours_are_told_and_no_finding(
     dataset.commit(CommitRequest((event,), state.system_time), on=state)
     last = replayed(shop)[-1]
     assert last.findings == ()
-    assert last.untried == f"its engine is {engine}, and only steps of spark can be run again here"
+    assert (
+        last.untried
+        == f"its engine is {engine}, and steps of spark and datafusion alone are run again"
+    )

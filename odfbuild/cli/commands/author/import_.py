@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
@@ -43,6 +43,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import normalize
 from odfbuild.planner.diff import diff
 from odfbuild.planner.diff.chain_definitions import UndeclarableError, snapshot_of
+from odfbuild.project.checks.engines import engine_problems
 from odfbuild.project.read import read_manifests
 from odfbuild.project.yaml.format import UnformattableError, formatted
 from odfbuild.state.copy import peek
@@ -282,7 +283,7 @@ def _defined(project: app.Opened, state: ChainState, alias: DatasetAlias) -> _De
     snapshot = snapshot_of(state, alias, names)
     path = definition_path(project, alias)
     text = _text(project, path, snapshot)
-    _check(text, path, state, {known: id for id, known in names.items()})
+    _check(text, path, state, {known: id for id, known in names.items()}, project.config.engines)
     return _Definition(path, text)
 
 
@@ -295,12 +296,20 @@ def _text(project: app.Opened, path: PurePosixPath, snapshot: DatasetSnapshot) -
 
 
 def _check(
-    text: str, path: PurePosixPath, state: ChainState, names: Mapping[DatasetAlias, DatasetId]
+    text: str,
+    path: PurePosixPath,
+    state: ChainState,
+    names: Mapping[DatasetAlias, DatasetId],
+    engines: Collection[str],
 ) -> None:
-    """Refuse a definition that cannot be declared here, or would change the chain."""
+    """Refuse a definition that cannot be declared here, or would change the chain.
+
+    `engines` are those elsewhere that the project names.
+    """
     read = read_manifests(text, str(path))
-    if read.errors:
-        raise ProjectErrors([_as_refusal(each, path) for each in read.errors])
+    wrong = [*read.errors, *(no for each in read.declared for no in engine_problems(each, engines))]
+    if wrong:
+        raise ProjectErrors([_as_refusal(each, path) for each in wrong])
     (declared,) = read.declared
 
     def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:

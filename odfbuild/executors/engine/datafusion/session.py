@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
-from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.engine.analysis import EngineFaultError
+from odfbuild.executors.engine.arrow.stored import conformed, stored
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
 from odfbuild.texts.redaction import excerpt
@@ -168,53 +168,8 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if stored(field.name, column.type) != field.type:
             raise _mixed(f"{field.name} {field.type}", str(column.type))
         noting_column(field.name)
-        found.append(_conformed(column, field.type))
+        found.append(conformed(column, field.type))
     return pa.RecordBatch.from_arrays(found, schema=schema)
-
-
-def _conformed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_timestamp(column.type) and column.type.tz != "UTC":
-        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
-    return conform(column, kind)
-
-
-def stored(name: str, kind: Any) -> pa.DataType:
-    """Return the type in which values are stored: times in milliseconds of UTC, plain texts.
-
-    Raises InvalidQueryError for a type that no slice has.
-    """
-    if pa.types.is_dictionary(kind):
-        return stored(name, kind.value_type)
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("ms", "UTC")
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([(each.name, stored(name, each.type)) for each in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
-        return pa.list_(stored(name, kind.value_type))
-    if pa.types.is_null(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
-        raise InvalidQueryError(
-            what=f"column {name!r} has the type {kind}, which cannot be stored",
-            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
-            fix=f'give it a type: cast(... as varchar) as "{name}"',
-        )
-    if (
-        pa.types.is_decimal256(kind)
-        or pa.types.is_map(kind)
-        or pa.types.is_union(kind)
-        or pa.types.is_run_end_encoded(kind)
-    ):
-        raise InvalidQueryError(
-            what=f"column {name!r} has the type {kind}, which this engine does not store",
-            why="queries of DataFusion give numbers, text, bytes, times, lists and structs here",
-            fix="take the values out of it: map_keys(...), map_values(...)",
-        )
-    return kind
 
 
 @contextmanager

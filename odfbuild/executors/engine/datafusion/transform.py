@@ -14,20 +14,20 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError
+from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.fine_times import FineTimes, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import scan_slices
-from odfbuild.executors.data.rows import difference, is_orderly, row_keys
-from odfbuild.executors.engine.arrow.keyed import touched_states
+from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from odfbuild.executors.engine.arrow.requirements import (
     check_event_time,
     check_names,
     given_operations,
 )
+from odfbuild.executors.engine.arrow.whole import by_value, changes_of_whole, completed
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     QueryContext,
@@ -43,9 +43,8 @@ from odfbuild.executors.engine.protocol import (
     TransformWork,
     system_columns,
 )
-from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.schema.arrow import to_arrow
-from odfbuild.odf.schema.types import is_optional
 from odfbuild.sql.text.statement import DataFusionStatement
 from odfbuild.sql.text.steps import QueryStep
 
@@ -187,30 +186,7 @@ def recomputed_changes(work: TransformWork) -> Frame:
     rows for the memory.
     """
     step_schema(work)
-    found = touched_states(work, most=MEMORY)
-    if found is None:
-        raise EngineFailedError(
-            what="the rows of the inputs do not fit into memory",
-            why=f"a query that looks at several rows is worked out over all of them, in "
-            f"{MEMORY >> 20} MB",
-            fix="read fewer rows or columns, in a dataset of its own, or write the query for "
-            "`engine: spark`, which works by the keys that a step touches",
-        )
-    noted = FineTimes()
-    with noting(noted):
-        (after,) = results(work, found.after)
-    if not is_orderly(after.schema):
-        raise InvalidQueryError(
-            what="the query gives lists or structs of more than one row",
-            why="such results are compared with what the dataset holds, by columns of one value",
-            fix="select their parts, or a text of them: array_to_string(...)",
-        )
-    held = after.schema.empty_table() if found.held is None else _as(found.held, after.schema)
-    changes = difference(held, after, op=work.vocab.operation_type_column)
-    for batch in changes.to_batches():
-        check_event_time(batch, work.vocab)
-    cut = tuple(noted.first.values())
-    return replace(Frame.of(changes), read=found.read, cut=cut)
+    return changes_of_whole(work, lambda inputs: next(results(work, (inputs,))), most=MEMORY)
 
 
 def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
@@ -219,39 +195,8 @@ def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
     for inputs in many:
         context = QueryContext(spill=None, clock=False)
         for alias, rows in inputs.items():
-            context.add(alias, _by_value(rows))
-        yield _complete(rows_of(last_of(context, texts)), work)
-
-
-def _by_value(rows: pa.Table) -> pa.Table:
-    """Return rows in an order that their values alone decide."""
-    keys = row_keys(rows)
-    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
-    return rows.take(order).combine_chunks()
-
-
-def _complete(rows: pa.Table, work: TransformWork) -> pa.Table:
-    """Return the event time and the columns in order; those that the dataset has are not lost."""
-    time = work.vocab.event_time_column
-    rows = rows.select([time, *(name for name in rows.column_names if name != time)])
-    stored = () if work.in_force is None else work.in_force.fields
-    gone = {*system_columns(work.vocab), *rows.column_names}
-    retired = (each for each in stored if each.name not in gone and is_optional(each.type))
-    for each in to_arrow(DataSchema(tuple(retired))):
-        rows = rows.append_column(each.name, pa.nulls(rows.num_rows, in_millis(each.type)))
-    return rows
-
-
-def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return stored rows with the columns that the query gives now; what is not there is null."""
-    there = set(rows.column_names)
-    found = [
-        conform(rows.column(each.name).combine_chunks(), each.type)
-        if each.name in there
-        else pa.nulls(rows.num_rows, each.type)
-        for each in schema
-    ]
-    return pa.Table.from_arrays(found, schema=schema)
+            context.add(alias, by_value(rows))
+        yield completed(rows_of(last_of(context, texts)), work)
 
 
 # Columns

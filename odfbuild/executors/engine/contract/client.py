@@ -1,0 +1,207 @@
+"""Client of the engine contract: one request to an engine elsewhere, and its answer in time."""
+
+import ipaddress
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from odfbuild.errors import EngineFailedError, InvalidQueryError, ProtocolError, StateError
+from odfbuild.executors.engine.contract.envelope import MOST_BYTES, SERVICE, packed, unpacked
+from odfbuild.odf import messages as msg
+from odfbuild.odf.record import Record
+from odfbuild.project.config.outside_engines import OutsideEngine
+from odfbuild.texts.redaction import excerpt
+
+if TYPE_CHECKING:
+    import grpc
+
+_MOST_MESSAGES: Final = 100_000  # of one answer: Progress comes every few seconds
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MOST_BYTES),
+    ("grpc.max_send_message_length", MOST_BYTES),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_SUCCESS: Final = (msg.RawQueryResponseSuccess, msg.TransformResponseSuccess)
+_INVALID: Final = (msg.RawQueryResponseInvalidQuery, msg.TransformResponseInvalidQuery)
+_FAILED: Final = (msg.RawQueryResponseInternalError, msg.TransformResponseInternalError)
+_PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
+
+
+class NoGrpcError(StateError):
+    """The library that engines elsewhere are asked with is not installed."""
+
+    code = "no-grpc"
+
+
+class EngineUnreachableError(EngineFailedError):
+    """An engine elsewhere cannot be reached."""
+
+    code = "engine-unreachable"
+
+
+class EngineTimeoutError(EngineFailedError):
+    """An engine elsewhere does not answer in time."""
+
+    code = "engine-timeout"
+
+
+class EngineAnswerError(EngineFailedError):
+    """An engine elsewhere answers something else than the contract says."""
+
+    code = "engine-answer"
+
+
+class ContractClient:
+    """What an engine elsewhere is asked through; it is connected to with the first request."""
+
+    def __init__(self, engine: OutsideEngine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._channel: Any = None
+        self._calls: set[Any] = set()
+        self._cancelled = False
+
+    def ask(self, method: str, request: Record, root: type[Any]) -> Any:
+        """Return the Success that an engine answers; `root` is the class of answers.
+
+        Raises InvalidQueryError for what it refuses, EngineUnreachableError, EngineTimeoutError,
+        EngineAnswerError, EngineFailedError for what it says of itself.
+        """
+        grpc = _library()
+        message = packed(request)
+        with self._lock:
+            if self._cancelled:
+                raise _interrupted()
+            if self._channel is None:
+                self._channel = grpc.insecure_channel(
+                    _target(self._engine.address), options=list(_OPTIONS)
+                )
+            call = self._channel.unary_stream(f"/{SERVICE}/{method}")(
+                message, timeout=self._engine.limit
+            )
+            self._calls.add(call)
+        try:
+            return self._success(self._last(call, root))
+        except grpc.RpcError as error:
+            raise self._of_status(error) from None
+        finally:
+            with self._lock:
+                self._calls.discard(call)
+            call.cancel()
+
+    def cancel(self) -> None:
+        """Give up what is asked now, and all that would be."""
+        with self._lock:
+            self._cancelled = True
+            calls = list(self._calls)
+        for each in calls:
+            each.cancel()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+        if channel is not None:
+            with suppress(ValueError):
+                channel.close()
+
+    def wrong(self, what: str) -> EngineAnswerError:
+        """Return the error for an answer that is none."""
+        return EngineAnswerError(
+            what=f"the engine {self._at} {what}",
+            why="nothing of an answer is taken that breaks the engine contract",
+            fix="look at the log of the engine, and whether it is one for this version of ODF",
+        )
+
+    @property
+    def _at(self) -> str:
+        return f"{self._engine.name} at {self._engine.address}"
+
+    def _last(self, call: Any, root: type[Any]) -> Record:
+        """Return the answer that ends a stream."""
+        for number, data in enumerate(call):
+            if number >= _MOST_MESSAGES:
+                raise self.wrong(f"sent {number:,} messages and no answer")
+            try:
+                answer = unpacked(root, data).value
+            except ProtocolError as error:
+                raise self.wrong(f"sent what is no message: {error.what}") from None
+            if not isinstance(answer, _PROGRESS):
+                found: Record = answer
+                return found
+        raise self.wrong("ended its answer without a result")
+
+    def _success(self, answer: Record) -> Record:
+        if isinstance(answer, _SUCCESS):
+            return answer
+        if isinstance(answer, _INVALID):
+            raise InvalidQueryError(
+                what=f"the engine {self._engine.name} refuses the query: {_said(answer.message)}",
+                why="the text is in its dialect, which nothing else reads",
+                fix="correct the query, as the engine says",
+            )
+        if isinstance(answer, _FAILED):
+            raise EngineFailedError(
+                what=f"the engine {self._at} failed: {_said(answer.message)}",
+                why="it says that the query is not at fault",
+                fix="look at the log of the engine, then run the same command again",
+            )
+        raise self.wrong("sent an answer of a kind that is not known")
+
+    def _of_status(self, error: "grpc.RpcError") -> EngineFailedError:
+        status, details = error.code(), _said(error.details() or "")
+        codes = _library().StatusCode
+        if status is codes.CANCELLED and self._cancelled:
+            return _interrupted()
+        if status is codes.UNAVAILABLE:
+            return EngineUnreachableError(
+                what=f"the engine {self._at} cannot be reached: {details}",
+                why="queries that name it are run there, and nowhere else",
+                fix="start it, or correct its address in `engines` of odfbuild.yaml",
+            )
+        if status is codes.DEADLINE_EXCEEDED:
+            return EngineTimeoutError(
+                what=f"the engine {self._at} gave no answer within {self._engine.limit:g} s",
+                why="an engine that is never done would keep the run from ending",
+                fix="look at the log of the engine; or give it longer, such as limit: 6h in "
+                "`engines` of odfbuild.yaml",
+            )
+        return self.wrong(f"ended the call with {status.name}: {details}")
+
+
+def _library() -> Any:
+    """Return gRPC, which is loaded with the first request.  Raises NoGrpcError."""
+    try:
+        import grpc
+    except ModuleNotFoundError as error:
+        raise NoGrpcError(
+            what=f"{error.name} is not installed, which is needed to ask engines elsewhere",
+            why="most users do without it, so it comes with an extra",
+            fix="pip install 'odfbuild[engine]'",
+        ) from None
+    return grpc
+
+
+def _target(address: str) -> str:
+    """Return an address as gRPC takes it for nothing else than a machine and a port."""
+    host, _, port = address.rpartition(":")
+    try:
+        version = ipaddress.ip_address(host.strip("[]")).version
+    except ValueError:
+        return f"dns:///{address}"
+    return f"ipv{version}:{host}:{port}"
+
+
+def _said(text: str) -> str:
+    return excerpt("".join(each if each.isprintable() else " " for each in text), 500)
+
+
+def _interrupted() -> EngineFailedError:
+    return EngineFailedError(
+        what="the step was interrupted",
+        why="the run was asked to end",
+        fix="run the same command again",
+    )

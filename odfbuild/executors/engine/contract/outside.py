@@ -1,0 +1,233 @@
+"""An engine elsewhere, as an engine of this program: each step over all rows that stand.
+
+What a query in a dialect that nothing here reads makes of some new rows cannot be told from what it
+would make of all of them.  So it is asked for its result over all rows of its inputs that stand,
+without a checkpoint, and what differs from the dataset is written, as for a `whole` query.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from odfbuild.executors.data.fine_times import FineTimes, noting
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.lookup import in_millis
+from odfbuild.executors.data.parquet import FileWriter
+from odfbuild.executors.engine.analysis import Analysis, EngineFaultError
+from odfbuild.executors.engine.arrow.whole import by_value, changes_of_whole, completed
+from odfbuild.executors.engine.contract.client import ContractClient
+from odfbuild.executors.engine.contract.exchange import (
+    MOST_BYTES,
+    read_log,
+    read_rows,
+    write_columns,
+    write_log,
+)
+from odfbuild.executors.engine.inputs import Inputs
+from odfbuild.executors.engine.protocol import (
+    RawQueryWork,
+    TransformInputFrame,
+    TransformWork,
+    system_columns,
+)
+from odfbuild.odf import messages as msg
+from odfbuild.odf.chain.state import RESTATE
+from odfbuild.odf.events import DataSchema, DatasetVocabulary, SqlQueryStep, TransformSql
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.timestamp import Timestamp
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.querier import QueryRequest
+    from odfbuild.project.config.outside_engines import OutsideEngine
+    from odfbuild.project.opened import Opened
+
+_EPOCH: Final = Timestamp.from_millis(0)
+
+
+class GrpcEngine:
+    """A QueryEngine that is reached over gRPC; `root` is the folder of the workspace."""
+
+    def __init__(self, engine: "OutsideEngine", root: Path) -> None:
+        self._engine = engine
+        self._root = root.absolute()
+        self._client = ContractClient(engine)
+
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        """Return what a preprocess query gives, in the order in which the engine wrote it."""
+        noted = FineTimes()
+        with self._folder(work.staging) as folder, noting(noted):
+            given, made = folder / "input.parquet", folder / "output.parquet"
+            schema = pa.schema([each.with_nullable(True) for each in work.source.schema])
+            with FileWriter(given, schema) as writer:
+                for batch in work.source.batches():
+                    writer.write_batch(batch.cast(schema))
+            request = msg.RawQueryRequest(
+                input_data_paths=(self._seen(given),),
+                transform=self._sent(work.query),
+                output_data_path=self._seen(made),
+            )
+            answer = self._client.ask("ExecuteRawQuery", request, msg.RawQueryResponseRoot)
+            rows = read_rows(made, self._client.wrong)
+            if rows.num_rows != answer.num_records:
+                said = f"says that it wrote {answer.num_records:,} rows"
+                raise self._client.wrong(f"{said}, and {rows.num_rows:,} are there")
+        return replace(Frame.of(rows), cut=tuple(noted.first.values()))
+
+    def transform(self, work: TransformWork) -> Frame:
+        """Run one step of a transform: the difference of its whole result and the dataset."""
+        return changes_of_whole(work, lambda inputs: self._result(work, inputs), most=MOST_BYTES)
+
+    def results(self, work: TransformWork, many: Sequence[Inputs]) -> tuple[pa.Table, ...]:
+        """Return what the query of a step gives of selections of rows; see `ReplayEngine`."""
+        return tuple(self._result(work, inputs) for inputs in many)
+
+    def positions(self, _: TransformWork) -> Frame:
+        """Raise EngineFaultError: no query for another engine is known to work row by row."""
+        raise _fault(f"which rows {self._engine.name} makes of which is not known")
+
+    def validate(self, _: TransformWork) -> pa.Schema:
+        """Raise EngineFaultError: columns are known when the query ran."""
+        raise _fault(f"which columns {self._engine.name} gives is known when the query ran")
+
+    def analyse(self, _: Analysis) -> pa.Schema:
+        """Raise EngineFaultError: columns are known when the query ran."""
+        raise _fault(f"which columns {self._engine.name} gives is known when the query ran")
+
+    def query(self, _: "QueryRequest") -> Frame:
+        """Raise EngineFaultError: the contract has no questions."""
+        raise _fault(f"{self._engine.name} runs queries of datasets, and answers no questions")
+
+    def cancel(self) -> None:
+        """Give up what is asked now."""
+        self._client.cancel()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _result(self, work: TransformWork, inputs: Inputs) -> pa.Table:
+        """Return what the query gives of some rows, as the dataset stores it."""
+        with self._folder(work.staging) as folder:
+            made = folder / "output.parquet"
+            request = self._request(work, inputs, folder, made)
+            answer = self._client.ask("ExecuteTransform", request, msg.TransformResponseRoot)
+            interval = answer.new_offset_interval
+            if interval is None and not made.exists():
+                return completed(self._no_rows(work), work)
+            return completed(read_log(made, interval, work.vocab, self._client.wrong), work)
+
+    def _no_rows(self, work: TransformWork) -> pa.Table:
+        """Return a result without rows of which the engine wrote no file: as the dataset is."""
+        if work.in_force is None:
+            raise self._client.wrong("gave no rows, and no file that shows the columns")
+        return _columns(work.in_force, work.vocab).empty_table()
+
+    def _request(
+        self, work: TransformWork, inputs: Inputs, folder: Path, made: Path
+    ) -> msg.TransformRequest:
+        return msg.TransformRequest(
+            dataset_id=_id("output"),
+            dataset_alias=DatasetAlias.parse("output"),
+            system_time=_EPOCH,
+            vocab=work.vocab,
+            transform=self._sent(work.query.transform),
+            query_inputs=tuple(
+                self._input(each, inputs, number, work.watermark, folder)
+                for number, each in enumerate(work.inputs)
+            ),
+            next_offset=0,
+            prev_checkpoint_path=None,
+            new_checkpoint_path=self._seen(folder / "checkpoint"),
+            new_data_path=self._seen(made),
+        )
+
+    def _input(
+        self,
+        source: TransformInputFrame,
+        inputs: Mapping[str, pa.Table],
+        number: int,
+        watermark: Timestamp | None,
+        folder: Path,
+    ) -> msg.TransformRequestInput:
+        data, shown = folder / f"input-{number}.parquet", folder / f"columns-{number}.parquet"
+        interval = write_log(by_value(inputs[source.alias]), source.schema, source.vocab, data)
+        write_columns(source.schema, shown)
+        marks = () if watermark is None else (msg.Watermark(_EPOCH, watermark),)
+        return msg.TransformRequestInput(
+            dataset_id=_id(f"input {number}"),
+            dataset_alias=DatasetAlias.parse(f"input-{number}"),
+            query_alias=source.alias,
+            vocab=source.vocab,
+            offset_interval=interval,
+            data_paths=() if interval is None else (self._seen(data),),
+            schema_file=self._seen(shown),
+            explicit_watermarks=marks,
+        )
+
+    def _sent(self, transform: TransformSql) -> TransformSql:
+        """Return a transform as the engine takes it: in queries, with the version declared."""
+        version = transform.version
+        return TransformSql(
+            engine=self._engine.engine,
+            version=None if version is None else version.removesuffix(RESTATE),
+            queries=transform.queries or (SqlQueryStep(query=transform.query or ""),),
+            temporal_tables=transform.temporal_tables,
+        )
+
+    def _seen(self, path: Path) -> str:
+        """Return a path as the engine sees it."""
+        path = path.absolute()
+        if self._engine.mounted is None or not path.is_relative_to(self._root):
+            return str(path)
+        return f"{self._engine.mounted}/{path.relative_to(self._root)}"
+
+    @contextmanager
+    def _folder(self, staging: Path) -> Iterator[Path]:
+        """Yield a folder for one request."""
+        with TemporaryDirectory(
+            prefix="engine-", dir=staging, ignore_cleanup_errors=True
+        ) as folder:
+            yield Path(folder)
+
+
+def open_outside(project: "Opened", name: str) -> GrpcEngine:
+    """Return an engine that the project names, not connected yet.
+
+    Raises EngineNotPermittedError.
+    """
+    from odfbuild.host.permissions import NotPermittedError
+
+    engine = project.config.engines[name]
+    try:
+        project.permissions.check_engine(name, engine.address)
+    except NotPermittedError as error:
+        error.span = engine.span
+        raise
+    return GrpcEngine(engine, project.workspace.root)
+
+
+def _columns(schema: DataSchema, vocab: DatasetVocabulary) -> pa.Schema:
+    hidden = system_columns(vocab)
+    kinds = [(each.name, in_millis(each.type)) for each in to_arrow(schema)]
+    return pa.schema([each for each in kinds if each[0] not in hidden])
+
+
+def _id(name: str) -> DatasetId:
+    """Return an id that stands for a dataset in a request: rows are no dataset's slices there."""
+    return DatasetId(sha256(f"odfbuild {name}".encode()).digest())
+
+
+def _fault(what: str) -> EngineFaultError:
+    return EngineFaultError(
+        what=what,
+        why="the engine contract has no message that asks for it",
+        fix="write the query for an engine of odfbuild to have that",
+    )
