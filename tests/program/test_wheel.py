@@ -59,13 +59,15 @@ def test_it_has_nothing_else(unpacked: Path) -> None:
 
 def test_a_project_can_be_made_and_planned_from_it(unpacked: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(unpacked)}
-    for arguments in (["init", "project"], ["plan", "-C", "project"]):
+    docs = ["docs", "build", "-C", "project", "--out", "page.html"]
+    for arguments in (["init", "project"], ["plan", "-C", "project"], docs):
         done = subprocess.run(
             [sys.executable, "-c", "from odfbuild.cli.main import main; main()", *arguments],
             cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert files(tmp_path / "project") >= files(REPOSITORY / "project_template" / "minimal")
+    assert (tmp_path / "page.html").stat().st_size > 50_000
 
 
 def test_two_builds_of_one_revision_give_the_same_bytes(tmp_path: Path) -> None:
