@@ -10,6 +10,7 @@ cannot be read is an error and is left alone.
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -247,6 +248,12 @@ class LineageStoreError(StateError):
     code = "lineage-store"
 
 
+def _close(connections: list[sqlite3.Connection]) -> None:
+    for each in connections:
+        each.close()
+    connections.clear()
+
+
 class LineageTables:
     """Connections to one file, or to memory with `path` None, and transactions over them."""
 
@@ -254,6 +261,7 @@ class LineageTables:
         self._path = path
         self._mine = threading.local()
         self._all: list[sqlite3.Connection] = []
+        weakref.finalize(self, _close, self._all).atexit = False
         self._guard = threading.RLock()
         self._memory = None if path is not None else self._opened()
 
@@ -310,9 +318,7 @@ class LineageTables:
     def close(self) -> None:
         """Let go of the file; with memory, of what was in it."""
         with self._guard:
-            for each in self._all:
-                each.close()
-            self._all.clear()
+            _close(self._all)
             self._mine = threading.local()
 
     def _is_within(self) -> bool:

@@ -11,6 +11,7 @@ very head just read, and its checksum fits; whatever else is found is thrown awa
 
 import sqlite3
 import threading
+import weakref
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -88,11 +89,6 @@ class Index:
         self._mine = threading.RLock()
         self._opened: sqlite3.Connection | None = None
         self._is_away = False
-
-    def __del__(self) -> None:
-        """Close the file, which lives as long as the workspace that nobody closes."""
-        if self._opened is not None:
-            self._opened.close()
 
     def get(self, dataset: DatasetId) -> ChainState | None:
         """Return the state of a dataset at some head of its past or present, if one is known."""
@@ -172,6 +168,7 @@ class Index:
             self.close()
         if self._opened is None:
             self._opened, self._is_away = _open(path), path is None
+            weakref.finalize(self, self._opened.close).atexit = False
         return self._opened
 
 
