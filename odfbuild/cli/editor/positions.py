@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from lsprotocol.types import Position, PositionEncodingKind, Range
+from lsprotocol.types import Position, PositionEncodingKind, Range, TextEdit
 
 from odfbuild.errors import SourceSpan
 from odfbuild.project.yaml.places import SourceText
@@ -84,3 +84,22 @@ class DocumentText:
     def range(self, start: int, end: int) -> Range:
         """Return the range of characters [start, end)."""
         return Range(self.position(start), self.position(end))
+
+
+def difference(before: bytes, after: bytes, encoding: str) -> TextEdit:
+    """Return the one edit that makes a text of another, from the first line that differs to the
+    last one; an editor shows no byte order mark.
+    """
+    old, new = (each.decode("utf-8-sig") for each in (before, after))
+    lines, others = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    start = 0
+    while start < min(len(lines), len(others)) and lines[start] == others[start]:
+        start += 1
+    end = 0
+    most = min(len(lines), len(others)) - start
+    while end < most and lines[len(lines) - 1 - end] == others[len(others) - 1 - end]:
+        end += 1
+    text = DocumentText(old, encoding)
+    first = sum(map(len, lines[:start]))
+    last = len(old) - sum(map(len, lines[len(lines) - end :]))
+    return TextEdit(text.range(first, last), "".join(others[start : len(others) - end]))

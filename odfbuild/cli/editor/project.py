@@ -6,20 +6,23 @@ this machine saw it last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from odfbuild.app.load_project import granted_at, load
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.editor.names import ReadDefinitions
 from odfbuild.cli.formats.check import CheckReport
 from odfbuild.errors import Diagnostic, InternalError, OdfBuildError
-from odfbuild.host.reading_session import ReadingSession
+from odfbuild.host.files import MOST
+from odfbuild.host.reading_session import ReadingSession, read_shown
+from odfbuild.planner.declared import Declared
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.opened import Opened, open_project
+from odfbuild.project.yaml.edit import Change, edited_bytes
 from odfbuild.state.chain.index import Index
 
 
@@ -39,6 +42,10 @@ class Judge(Protocol):
 def project_above(path: Path) -> Path | None:
     """Return the nearest folder at or above a path with a project, None if there is none."""
     return next((each for each in (path, *path.parents) if (each / PROJECT_FILE).is_file()), None)
+
+
+Rename: TypeAlias = Callable[[Opened, Sequence[Declared], str, str], Mapping[str, Sequence[Change]]]
+"""The edits that give a dataset of a project another name, by file."""
 
 
 class EditedProject:
@@ -92,6 +99,24 @@ class EditedProject:
                 yield None
             else:
                 yield ReadDefinitions(loaded.declared, project.workspace.states())
+
+    def renamed(
+        self, unsaved: Mapping[str, bytes], rename: Rename, old: str, new: str
+    ) -> dict[Path, tuple[bytes, bytes]]:
+        """Return the files that a new name of a dataset changes: their texts now and then.
+
+        Raises OdfBuildError, also where anything is wrong with the project.
+        """
+        with self._session.round(unsaved, whole=False):
+            project = self._opened(self._given)
+            granted = None if self._against is None else granted_at(project, self._against)
+            changes = rename(project, load(project, granted=granted).declared, old, new)
+            found = {}
+            for name, each in changes.items():
+                path = self.root / name
+                before = read_shown(path, MOST)
+                found[path] = before, edited_bytes(before, name, each)
+            return found
 
     def _opened(self, given: ProjectArguments) -> Opened:
         project = open_project(

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import BinaryIO, Final
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.io_ import StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
@@ -29,9 +30,10 @@ from odfbuild.cli.editor.actions import actions
 from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.diagnostics import diagnostics_by_file
 from odfbuild.cli.editor.names import Occurrence, ReadDefinitions
-from odfbuild.cli.editor.positions import DocumentText, range_of
-from odfbuild.cli.editor.project import EditedProject, Judge, project_above
-from odfbuild.errors import SourceSpan
+from odfbuild.cli.editor.positions import DocumentText, difference, range_of
+from odfbuild.cli.editor.project import EditedProject, Judge, Rename, project_above
+from odfbuild.errors import OdfBuildError, SourceSpan
+from odfbuild.texts.redaction import redacted
 from odfbuild.values import dataclass
 
 _PAUSE: Final = 0.05
@@ -74,6 +76,15 @@ class Question:
             return None
         return self.known.at(self.file, self.row + 1, self.column + 1)
 
+    def dataset(self) -> tuple[str, SourceSpan] | None:
+        """Return the dataset that is named at the position, and where; None of an alias of it."""
+        found = self.name()
+        if found is None or found.column is not None:
+            return None
+        span, name = found.span, str(found.datasets[0])
+        written = (span.excerpt or "")[span.column - 1 :][: span.length].strip("'\"`")
+        return (name, span) if written.lower() == name.lower() else None
+
 
 class EditorServer(LanguageServer):
     """The language server of all projects that an editor has open.
@@ -82,10 +93,13 @@ class EditorServer(LanguageServer):
     reviewed revision of each.
     """
 
-    def __init__(self, given: ProjectArguments, judge: Judge, against: str | None) -> None:
+    def __init__(
+        self, given: ProjectArguments, judge: Judge, rename: Rename, against: str | None
+    ) -> None:
         super().__init__("odfbuild", __version__, types.TextDocumentSyncKind.Full)
         self._given = given
         self._check = judge
+        self._rename = rename
         self._against = against
         self._projects: dict[Path, EditedProject] = {}
         self._shown: dict[str, _Shown] = {}
@@ -192,6 +206,28 @@ class EditorServer(LanguageServer):
             return []
         return list(actions(shown.uri, shown.lines, params.context.diagnostics))
 
+    def renamed(self, uri: str, old: str, new: str) -> types.WorkspaceEdit:
+        """Return the edits that rename a dataset.  Raises JsonRpcException that says why not."""
+        path = _path(uri)
+        root = None if path is None else project_above(path)
+        if root is None:
+            return types.WorkspaceEdit()
+        project = self._projects.setdefault(root, self._made(root))
+        unsaved = {name: each.data for name, each in self._shown.items()}
+        try:
+            found = project.renamed(unsaved, self._rename, old, new)
+        except OdfBuildError as error:
+            raise JsonRpcException(
+                message=f"{redacted(error.what)}: {redacted(error.fix)}",
+                code=types.LSPErrorCodes.RequestFailed.value,
+            ) from None
+        return types.WorkspaceEdit(
+            changes={
+                self._uri(file): [difference(before, after, self.encoding)]
+                for file, (before, after) in found.items()
+            }
+        )
+
     def _location(self, root: Path, span: SourceSpan) -> types.Location:
         line = span.excerpt
         if line is None:
@@ -257,9 +293,11 @@ def _path(uri: str) -> Path | None:
     return Path(os.path.normpath(path))
 
 
-def make_server(given: ProjectArguments, judge: Judge, against: str | None = None) -> EditorServer:
+def make_server(
+    given: ProjectArguments, judge: Judge, rename: Rename, against: str | None = None
+) -> EditorServer:
     """Return a server with all that it answers to."""
-    server = EditorServer(given, judge, against)
+    server = EditorServer(given, judge, rename, against)
 
     @server.feature(types.INITIALIZED)
     def initialized(_: types.InitializedParams) -> None:
@@ -317,6 +355,20 @@ def _answer_questions(server: EditorServer) -> None:
             own = params.context.include_declaration
             everywhere = asked.known.everywhere(found.datasets[0])
             return [asked.location(each.span) for each in everywhere if own or not each.defines]
+
+    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
+    def rename(params: types.RenameParams) -> types.WorkspaceEdit | None:
+        with server.asking(params.text_document.uri, params.position) as asked:
+            old = None if asked is None else asked.dataset()
+        if old is None:
+            return None
+        return server.renamed(params.text_document.uri, old[0], params.new_name)
+
+    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
+    def prepare_rename(params: types.PrepareRenameParams) -> types.Range | None:
+        with server.asking(params.text_document.uri, params.position) as asked:
+            found = None if asked is None else asked.dataset()
+            return None if asked is None or found is None else asked.location(found[1]).range
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:

@@ -1,5 +1,6 @@
 """Answers of the language server: where names are, what they mean, what may stand at a place."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from odfbuild.cli.editor.manifest_path import path_at
 from odfbuild.cli.editor.positions import DocumentText
 from tests.cli.editor.client import Editor, editor
 from tests.support.process.inside import lay_out
+from tests.support.projects import odfbuild
 from tests.support.projects.texts import derivative, root
 
 INFO = "    - kind: SetInfo\n      description: 'Prices [of](http://x) <b>things</b>'\n"
@@ -91,6 +93,36 @@ def test_hovering_shows_columns_descriptions_and_fields(folder: Path) -> None:
         assert shown(it, "src.v", 4) == "`v BIGINT` of src"
         assert "Whether a dataset takes data" in shown(it, "kind: Derivative")
         assert shown(it, "select") == ""
+
+
+def test_a_rename_makes_the_edits_of_mv(folder: Path, tmp_path: Path) -> None:
+    out = folder / "datasets/out.yaml"
+    text = "# \U0001f600 not saved\n" + out.read_text("utf-8")
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / "datasets/out.yaml").write_text(text, "utf-8")
+    assert odfbuild("mv", "src", "new.name", cwd=other).code == 0
+    with editor(folder) as it:
+        it.open(out, text)
+        assert it.ask("textDocument/prepareRename", at(out, text, "metadata")) is None
+        place = at(out, text, "datasetRef: src", 13)
+        found = it.ask("textDocument/prepareRename", place)
+        assert found["end"]["character"] - found["start"]["character"] == len("src")
+        refused = it.answer("textDocument/rename", {**place, "newName": "no name!"})
+        assert "name" in refused["error"]["message"]
+        taken = it.answer("textDocument/rename", {**place, "newName": "more"})
+        assert "'more' is taken" in taken["error"]["message"]
+        changes = it.ask("textDocument/rename", {**place, "newName": "new.name"})["changes"]
+        files = ["odfbuild.yaml", *(f"datasets/{n}.yaml" for n in ("src", "out", "more"))]
+        assert set(changes) == {(folder / each).as_uri() for each in files}
+        for name in files:
+            shown = text if name == "datasets/out.yaml" else (folder / name).read_text("utf-8")
+            (edit,) = changes[(folder / name).as_uri()]
+            lines = shown.splitlines(keepends=True)
+            start, end = edit["range"]["start"], edit["range"]["end"]
+            assert start["character"] == 0
+            rest = "".join(lines[end["line"] :])[end["character"] :]
+            made = "".join(lines[: start["line"]]) + edit["newText"] + rest
+            assert made == (other / name).read_text("utf-8"), name
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,21 @@ def _move(given: ProjectArguments, old: str, new: str) -> None:
     sys.stdout.write(printable(f"Moved {source} to {target}. Next: odfbuild plan") + "\n")
 
 
+def rename_edits(
+    project: app.Opened, declared: Sequence[Declared], old: str, new: str
+) -> Mapping[str, Sequence[Change]]:
+    """Return the edits that rename a dataset, by file; nothing is changed.
+
+    Raises ProjectErrors where the new name is taken, or a template writes the old one, and
+    InvalidNameError of what is no name.
+    """
+    source = _source(project, declared, old)
+    steps, found = _steps(project, declared, source, _target(project, declared, source, new))
+    if found:
+        raise ProjectErrors(found)
+    return _by_file(steps)
+
+
 def _known(project: app.Opened, begun: Sequence[RenamedDataset]) -> dict[DatasetAlias, DatasetId]:
     """Return the datasets that inputs may name; a definition may have lost its old name already."""
     lost = dict.fromkeys((each.old for each in begun), DatasetId(bytes(32)))
@@ -242,11 +257,7 @@ def _refusal(span: SourceSpan, what: str, fix: str) -> Diagnostic:
 
 def _write(given: ProjectArguments, project: app.Opened, steps: Sequence[_FileStep]) -> None:
     """Change all files; when the project cannot be read afterwards, change them back."""
-    changes: dict[str, list[Change]] = {PROJECT_FILE: []}
-    for each in steps:
-        changes.setdefault(each.file, []).append(each.change)
-    if not changes[PROJECT_FILE]:
-        del changes[PROJECT_FILE]
+    changes = _by_file(steps)
     before = {name: read_regular(project.root / name) for name in changes}
     after = {name: edited_bytes(before[name], name, changes[name]) for name in changes}
     _put(project, after)
@@ -255,6 +266,16 @@ def _write(given: ProjectArguments, project: app.Opened, steps: Sequence[_FileSt
     except BaseException:
         _put(project, dict(reversed(before.items())))
         raise
+
+
+def _by_file(steps: Sequence[_FileStep]) -> Mapping[str, Sequence[Change]]:
+    """Return the changes of each file, those of the project file first."""
+    changes: dict[str, list[Change]] = {PROJECT_FILE: []}
+    for each in steps:
+        changes.setdefault(each.file, []).append(each.change)
+    if not changes[PROJECT_FILE]:
+        del changes[PROJECT_FILE]
+    return changes
 
 
 def _put(project: app.Opened, content: Mapping[str, bytes]) -> None:

@@ -26,6 +26,7 @@ def lsp(
     Diagnostics are those of `odfbuild check`, of the texts that the editor shows.  Nothing is
     written, no engine is started, and no network is used.
     """
+    from odfbuild.cli.commands.author.mv import rename_edits
     from odfbuild.cli.commands.check.check import project_report
     from odfbuild.serve.settings import MissingExtraError
 
@@ -33,4 +34,4 @@ def lsp(
         from odfbuild.cli.editor.server import make_server, serve_stdio
     except ModuleNotFoundError as error:
         raise MissingExtraError("lsp", "answer an editor", error.name) from None
-    return serve_stdio(make_server(given, project_report, against))
+    return serve_stdio(make_server(given, project_report, rename_edits, against))
