@@ -5,6 +5,7 @@ number of bytes in eight, then so many.  A request is the name of the operation,
 message.  What a request starts, such as a JVM, stays for the next one.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -24,6 +25,8 @@ from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 
 LENGTH: Final = 8
 """Bytes in which the length of a frame stands."""
+
+_DIE_WITH_PARENT: Final = 1  # of prctl
 
 COMMAND: Final = (sys.executable, "-P", "-m", "odfbuild.executors.engine.contract.worker")
 """How a worker is started; its argument is JSON: `cache`, `staging`, `memory`."""
@@ -93,7 +96,8 @@ def framed(content: bytes) -> bytes:
 
 
 def main() -> None:
-    """Answer until the standard input ends."""
+    """Answer until the standard input ends, and no longer than who started it."""
+    _end_with_parent()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # whoever started it ends it
     asked = json.loads(sys.argv[1])
@@ -107,6 +111,12 @@ def main() -> None:
             method, _, message = frame.partition(b"\0")
             answers.write(framed(answered(operations, method.decode(), message)))
             answers.flush()
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end this process with its parent, in the middle of a query, too."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 if __name__ == "__main__":

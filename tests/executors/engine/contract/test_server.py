@@ -314,6 +314,34 @@ def test_it_ends_in_order_and_leaves_nothing(tmp_path: Path) -> None:
         assert "Traceback" not in (tmp_path / "log").read_text()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_query_that_runs_ends_with_the_server(number: int, tmp_path: Path) -> None:
+    with serving(tmp_path) as served, opened(served.address) as channel:
+        pq.write_table(pa.table({"a": list(range(3000))}), served.read / "many.parquet")
+        request = raw_query(served, _ENDLESS, input_data_paths=[str(served.read / "many.parquet")])
+        data = envelope(write("RawQueryRequest", request, 4))
+        call = channel.unary_stream("/engine.Engine/ExecuteRawQuery")(data)
+        next(call)  # Progress
+        (worker,) = children_of(served.process.pid)
+        served.process.send_signal(number)
+        served.process.wait(60)
+        with pytest.raises(grpc.RpcError):
+            list(call)
+        until = time.monotonic() + 20
+        while Path(f"/proc/{worker}").exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not Path(f"/proc/{worker}").exists()
+
+
+@pytest.mark.holds("engine-messages")
+def test_bytes_that_are_no_http_do_not_end_the_server(server: Served, channel: Any) -> None:
+    for sent in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(5000), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+            connection.sendall(sent + bytes(20_000))
+    answer = asked(channel, "ExecuteRawQuery", raw_query(server, "select a from input"))
+    assert answer[-1] == ("Success", {"num_records": 3})
+
+
 def test_an_address_that_is_taken_and_a_folder_that_is_not_there_are_refused(
     tmp_path: Path,
 ) -> None:
