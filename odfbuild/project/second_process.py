@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from odfbuild.host.reading_session import reading_session
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -57,12 +59,16 @@ def beside(work: Callable[[], _R]) -> Callable[[], _R]:
 
 
 def _can_fork() -> bool:
-    """A fork is safe on Linux while there is no other thread, which could hold a lock."""
+    """A fork is safe on Linux while there is no other thread, which could hold a lock.
+
+    A session keeps what was read, and a child could not leave it there.
+    """
     return (
         sys.platform == "linux"
         and len(os.sched_getaffinity(0)) > 1
         and threading.active_count() == 1
         and "pyarrow" not in sys.modules  # it has threads of its own
+        and reading_session() is None
         and not os.environ.get("ODFBUILD_NO_FORK")
     )
 

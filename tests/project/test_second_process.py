@@ -40,6 +40,13 @@ def test_little_work_is_not_divided() -> None:
     assert ran(SQUARES.format(count=11), ODFBUILD_NO_FORK="1").startswith("1 ")
 
 
+def test_a_session_keeps_all_that_is_read_here() -> None:
+    inside = "from odfbuild.host.reading_session import ReadingSession\n" + SQUARES.replace(
+        "parts =", "with ReadingSession().round({{}}): parts ="
+    )
+    assert ran(inside.format(count=11)) == f"1 {[n * n for n in range(11)]}\n"
+
+
 def test_what_the_child_cannot_do_is_done_here() -> None:
     script = """
 from odfbuild.project.second_process import in_halves
