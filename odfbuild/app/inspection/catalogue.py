@@ -95,6 +95,7 @@ class CatalogueEntry:
     shaping: tuple[tuple[DatasetAlias, str], ...] | None = None
     schema: DataSchema | None = None
     lag: Lag | None = None
+    is_changed: bool = False
     result: Result | None = None
     history: History = _NO_HISTORY
     checks: tuple[RowCheck, ...] = ()
@@ -289,8 +290,27 @@ class _Facts:
             shaping=self.use.shaping(alias),
             schema=self.use.schema(alias),
             lag=None if state is None else lag_of(state, self.by_id, rewritten),
+            is_changed=declared is not None
+            and state is not None
+            and self._differs(declared, state),
             result=None if applied is None else applied.result,
             history=history,
             checks=tuple(self.checks.get(alias, ())),
             fixtures=tuple(self.fixtures.get(alias, ())),
         )
+
+    def _differs(self, declared: Declared | None, state: ChainState | None) -> bool:
+        """Say whether the definition is not the one in force in the chain, if there are both."""
+        from odfbuild.app.plan.cache import engines
+        from odfbuild.planner.diff import KindChangedError, VocabChangedError, diff
+
+        if declared is None or state is None:
+            return False
+
+        def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
+            return self.ids.get(ref, ref) if isinstance(ref, DatasetAlias) else ref
+
+        try:
+            return bool(diff(declared.snapshot, state, resolve, engines()))
+        except (KindChangedError, VocabChangedError):
+            return True

@@ -55,8 +55,8 @@ MOST_TESTS = 200
 MOST_ATTACHMENTS = 10
 
 STATES = (
-    "damaged", "wrong definition", "failed", "skipped", "test failed", "behind", "not applied",
-    "not declared", "up to date", "applied",
+    "damaged", "wrong definition", "failed", "skipped", "test failed", "changed", "behind",
+    "not applied", "not declared", "up to date", "applied",
 )  # fmt: skip
 """What can be said of a dataset in a word, what matters most first."""
 
@@ -165,6 +165,8 @@ def state_of(each: CatalogueEntry, catalogue: Catalogue) -> str:
         return "test failed"
     if each.state is None:
         return "not applied"
+    if each.is_changed:
+        return "changed"
     if each.lag is not None and _is_behind(each.lag):
         return "behind"
     if each.declared is None:

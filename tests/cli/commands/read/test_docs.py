@@ -91,6 +91,12 @@ def test_news_of_an_input_and_a_failed_step_are_seen(ask: Within) -> None:
     assert found.detail("report")["query"][0][1].startswith("select")
 
 
+def test_a_definition_that_is_not_in_force_is_seen(ask: Within) -> None:
+    lay_out(ask.folder, {"datasets/out.yaml": derivative(query="select t, k, v + 1 as v from src")})
+    assert built(ask).state("out") == "changed"
+    assert built(ask).state("src") == "applied"
+
+
 @pytest.mark.parametrize("part", ["head", "block", "earlier block", "name"])
 def test_a_damaged_dataset_is_shown_as_that_and_the_others_stay(ask: Within, part: str) -> None:
     hashes = [str(hash) for hash, _ in dataset(ask.folder, "src").blocks()]

@@ -55,7 +55,7 @@ const SIGNS = {
   "up to date": ["\u2713", "good"], applied: ["\u2713", "good"], behind: ["\u21bb", "info"],
   failed: ["\u2717", "bad"], skipped: ["\u2212", "warn"], damaged: ["\u2717", "bad"], "wrong definition": ["!", "bad"],
   "test failed": ["\u2717", "bad"], passed: ["\u2713", "good"], warned: ["!", "warn"],
-  "not applied": ["\u25cb", "none"], "not declared": ["?", "warn"],
+  changed: ["~", "info"], "not applied": ["\u25cb", "none"], "not declared": ["?", "warn"],
 };
 function stateBadge(state) {
   const [sign, tone] = SIGNS[state];
