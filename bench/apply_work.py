@@ -9,6 +9,7 @@ from pathlib import Path
 
 from odfbuild import app
 from odfbuild.app.plan.sources import planned_bytes
+from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.session import Sessions, Start
 from odfbuild.executors.engine.spark.settings import StepSize
 
@@ -19,7 +20,11 @@ def main() -> None:
     """Start Spark, wait for it, then apply; both use the same JVM."""
     project = app.open_project(Path.cwd())
     plan = app.make(project)
-    how = Start(master=project.spark.master, memory=project.spark.memory)
+    spark = project.spark
+    provider = None
+    if spark.master is not None:
+        provider = provider_of(spark.master, spark.settings, spark.wait)
+    how = Start(provider=provider, memory=spark.memory)
     sessions = Sessions(project.workspace.cache, how, lambda _: None)
     sessions.start(planned_bytes(project, plan))
     sessions.session(StepSize.SMALL)

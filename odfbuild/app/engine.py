@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from odfbuild.errors import EngineFailedError, StateError
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import check_master
+from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.resident import (
     ResidentFolder,
@@ -225,7 +226,8 @@ def _asked(
 
 def _wanted(project: Opened) -> dict[str, str]:
     spark = project.spark
-    return traits(find_java(), spark.master, spark.memory, _cores())
+    provider = provider_of(spark.master, spark.settings, spark.wait)
+    return traits(find_java(), provider, spark.memory, _cores())
 
 
 def _cores() -> int:
@@ -272,7 +274,14 @@ def _clean(place: ResidentFolder) -> None:
 def _launch(project: Opened, place: ResidentFolder, idle: float) -> None:
     check_master(project)
     spark = project.spark
-    wanted = {"master": spark.master, "memory": spark.memory, "cores": _cores(), "idle": idle}
+    wanted = {
+        "master": spark.master,
+        "settings": dict(spark.settings),
+        "wait": spark.wait,
+        "memory": spark.memory,
+        "cores": _cores(),
+        "idle": idle,
+    }
     with place.log.open("wb") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-P", "-m", _KEEPER, str(place.cache.absolute())],

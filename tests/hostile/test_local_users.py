@@ -13,7 +13,7 @@ from pyspark import accumulators
 
 from odfbuild.executors.engine.spark.cluster import accumulator_port as update_port
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
-from odfbuild.executors.engine.spark.cluster.secret import SECRET
+from odfbuild.executors.engine.spark.cluster.properties import SECRET
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.jvm import launch as jvm_module
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -188,3 +188,19 @@ def test_the_secret_of_a_cluster_is_on_no_command_line(tmp_path: Path) -> None:
     assert str(path) in shown
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text("utf-8") == f"{SECRET} {'a1' * 16}\n"
+
+
+@pytest.mark.holds("local-cluster")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.kubernetes.authenticate.submission.oauthToken",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.ssl.keyPassword",
+    ],
+)
+def test_no_credential_of_a_cluster_is_on_a_command_line(tmp_path: Path, name: str) -> None:
+    settings = {"spark.master": "k8s://h:1", name: "a1\\b2"}
+    assert "b2" not in str(jvm_module._submit(jvm_module._hidden(settings, tmp_path)))
+    assert (tmp_path / "spark.properties").read_text("utf-8") == f"{name} a1\\\\b2\n"

@@ -354,6 +354,33 @@ def test_no_cluster_of_a_stranger_is_used(
     assert "odfbuild.yaml:3:" in done.err
 
 
+@pytest.mark.holds("project-cluster")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.plugins",
+        "spark.jars",
+        "spark.extraListeners",
+        "spark.driver.extraJavaOptions",
+        "spark.executor.extraClassPath",
+        "spark.executorEnv.LD_PRELOAD",
+        "spark.kubernetes.container.image",
+        "spark.pyspark.python",
+        "spark.sql.ansi.enabled",
+        "spark.sql.extensions",
+        "spark.authenticate",
+        "Spark.cores.max",
+    ],
+)
+def test_no_project_gives_a_setting_that_runs_code_or_changes_queries(
+    make: Make, name: str
+) -> None:
+    spark = f"{{master: yarn, settings: {{{name}: theirs}}}}"
+    done = make({"odfbuild.yaml": SETTINGS + f"engine: {{spark: {spark}}}\n"})("plan")
+    refused(done, "config")
+    assert f"the setting '{name}' of Spark is not for a project to give" in done.out + done.err
+
+
 @pytest.mark.holds("project-policy")
 @pytest.mark.parametrize(
     ("text", "said"),

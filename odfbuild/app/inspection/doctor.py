@@ -125,19 +125,27 @@ def _store(project: Opened) -> Iterator[Checkup]:
 
 def _cluster(project: Opened) -> Iterator[Checkup]:
     """Say whether connections to a cluster ask for a secret.  Raises ClusterSecretError."""
-    from odfbuild.executors.engine.spark.cluster.secret import cluster_secret, secret_file
+    from odfbuild.executors.engine.spark.cluster.properties import (
+        cluster_properties,
+        cluster_secret,
+        properties_file,
+    )
 
     master = project.spark.master
     if master is None or master.startswith("local"):
         return
+    cluster_properties()  # which refuses a file that cannot be used
+    if not master.startswith("spark://"):
+        yield Checkup("cluster", Health.OK, f"{master}: with a secret that Spark makes")
+        return
     if cluster_secret() is not None:
-        yield Checkup("cluster", Health.OK, f"{master}: with the secret of {secret_file()}")
+        yield Checkup("cluster", Health.OK, f"{master}: with the secret of {properties_file()}")
         return
     yield Checkup(
         "cluster",
         Health.BAD,
         f"{master}: who reaches the ports of its machines, or this one's, can run programs there",
-        f"give it a secret, in {secret_file()}: see docs/concepts.md, 'Large data'",
+        f"give it a secret, in {properties_file()}: see docs/clusters.md",
     )
 
 

@@ -66,6 +66,21 @@ class NullValuesError(EngineError):
         self.count = count
 
 
+class SliceNotSeenError(EngineError):
+    """A slice that another process wrote is not seen here as it wrote it."""
+
+    code = "slice-not-seen"
+
+    def __init__(self, path: Path, written: int, found: int | None) -> None:
+        super().__init__(
+            what=f"a task wrote {written:,} bytes to {path}, and "
+            + ("they are not here" if found is None else f"{found:,} are here"),
+            why="the machine that it ran on does not share that folder with this one",
+            fix="mount the folder of the workspace at the same path on every machine of the "
+            "cluster, then run again: nothing of the step was written",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSlice:
     """One slice, the file that it is in, and the latest event time of its rows.
@@ -180,8 +195,20 @@ def seal(
         slices, read = tuple(map(_seal_piece, pieces)), frame.read
     else:
         slices, read = spread(_seal_piece, pieces), None
+        _check_files(slices)
     _check_borders(slices)
     return Sealed(schema=schema, slices=slices, read=read, cut_before=frame.cut)
+
+
+def _check_files(slices: Sequence[SealedSlice]) -> None:
+    """Refuse slices whose files are not here as other processes, maybe elsewhere, wrote them."""
+    for each in slices:
+        try:
+            size: int | None = each.path.stat().st_size
+        except OSError:
+            size = None
+        if size != each.data.size:
+            raise SliceNotSeenError(each.path, each.data.size, size)
 
 
 def _check_borders(slices: Sequence[SealedSlice]) -> None:

@@ -13,25 +13,49 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import MOST
 from odfbuild.host.reading_session import read_shown
 from odfbuild.project.config.engines import DEFAULT_ENGINE, MERGERS
+from odfbuild.project.config.quantities import parse_lag
 from odfbuild.project.config.repositories import RepositorySettings, add_repositories
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
 from odfbuild.texts.patterns import late_pattern
+from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 
 DEFAULT_WORKSPACE = "./.odfbuild"
 DEFAULT_TARGET = "dev"
 
 _KEYS = ("workspace", "engine", "require_plan_file", "protect")
-_SPARK_KEYS = ("master", "memory", "slice_rows", "resident")
-_LEAST_SLICE_ROWS = 1_000
 _STORE = late_pattern(
     r"s3://[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?|"
     r"s3\+https?://[a-zA-Z0-9.-]+(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?"
 )
+
+
+_SPARK_KEYS = ("master", "memory", "slice_rows", "resident", "settings", "wait")
+_LEAST_SLICE_ROWS = 1_000
+_LONGEST_WAIT = 86_400_000
 _MEMORY = late_pattern(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
+_SETTING = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+
+RESOURCES = (
+    "spark.cores.max",
+    "spark.dynamicAllocation.enabled",
+    "spark.dynamicAllocation.executorIdleTimeout",
+    "spark.dynamicAllocation.initialExecutors",
+    "spark.dynamicAllocation.maxExecutors",
+    "spark.dynamicAllocation.minExecutors",
+    "spark.dynamicAllocation.shuffleTracking.enabled",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memoryOverhead",
+    "spark.executor.pyspark.memory",
+    "spark.network.timeout",
+    "spark.task.maxFailures",
+    "spark.yarn.queue",
+)
+"""Settings of Spark that a project may give: how much of a cluster it takes, and no program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +63,16 @@ class SparkOptions:
     """How Spark is started, never what it computes; None leaves the choice to the engine.
 
     Every `slice_rows` rows that a source brings at a time become a block of their own.
-    `resident`: an engine that stays (`odfbuild engine start`) is used.
+    `resident`: an engine that stays (`odfbuild engine start`) is used.  `settings` are some of
+    `RESOURCES`, for a cluster; `wait` are the seconds that a cluster may be without executors.
     """
 
     master: str | None = None
     memory: str | None = None
     slice_rows: int | None = None
     resident: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)
+    wait: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +147,54 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
         memory or default.memory,
         slice_rows or default.slice_rows,
         _resident(options, default.resident),
+        {**default.settings, **_settings(options)},
+        _wait(options) or default.wait,
     )
+
+
+def _settings(options: Section) -> dict[str, str]:
+    """Return the settings of Spark that may be given; others, and values of two lines, not."""
+    found: dict[str, str] = {}
+    at = options.at("settings")
+    for name, value in options.reading.any_mapping(options.entries.get("settings"), at).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if name not in RESOURCES:
+            options.reading.refuse(
+                (*at, name),
+                f"the setting '{name}' of Spark is not for a project to give",
+                "a project says how much of a cluster it takes; other settings decide what queries "
+                "mean, or which programs run",
+                f"{did_you_mean(name, RESOURCES)} What a cluster of yours needs besides belongs "
+                "into your spark-cluster.conf (docs/clusters.md)".strip(),
+                key=True,
+            )
+        elif not isinstance(value, str | int) or not _SETTING.fullmatch(text):
+            options.reading.refuse(
+                (*at, name),
+                f"'{name}' must be a number or a word",
+                "it is handed to Spark as it is",
+                "write it as Spark's documentation does, such as 4, 2g, 30s or true",
+            )
+        else:
+            found[name] = text
+    return found
+
+
+def _wait(options: Section) -> float | None:
+    """Return how long a cluster may be without executors, in seconds."""
+    value = options.entries.get("wait")
+    if value is None:
+        return None
+    found = parse_lag(value) if isinstance(value, str) else None
+    if found is None or not 1_000 <= found <= _LONGEST_WAIT:
+        options.wrong(
+            "wait",
+            "'wait' is no length of time from 1 second to 1 day",
+            "a cluster without executors is given up after it",
+            "write it like 30s, 5m or 2 hours",
+        )
+        return None
+    return found / 1000
 
 
 def _resident(options: Section, default: bool) -> bool:

@@ -176,6 +176,48 @@ def test_the_folder_of_definitions_must_be_there(tmp_path: Path) -> None:
         load_config(tmp_path)
 
 
+def test_settings_of_a_cluster_add_up_and_a_wait_is_a_length_of_time() -> None:
+    config = parse_config(
+        "odfbuild: 1\n"
+        "engine: {spark: {wait: 2 minutes, settings: {spark.cores.max: 4, spark.yarn.queue: q}}}\n"
+        "targets:\n  dev: {}\n  big: {engine: {spark: {master: yarn, wait: 30s, settings: {\n"
+        "    spark.cores.max: 64, spark.dynamicAllocation.enabled: true}}}}\n",
+        default_name="x",
+    )
+    big, plain = config.target("big").spark, config.target("dev").spark
+    assert big.settings == {
+        "spark.cores.max": "64",
+        "spark.yarn.queue": "q",
+        "spark.dynamicAllocation.enabled": "true",
+    }
+    assert (big.wait, plain.wait) == (30.0, 120.0)
+    assert plain.settings == {"spark.cores.max": "4", "spark.yarn.queue": "q"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("settings: {spark.plugins: x}", "is not for a project to give"),
+        ("settings: {spark.cores.maxx: 1}", "did you mean 'spark.cores.max'?"),
+        ('settings: {spark.cores.max: "4\\nspark.plugins x"}', "must be a number or a word"),
+        ("settings: {spark.cores.max: [4]}", "must be a number or a word"),
+        ("settings: 4", "must be a mapping"),
+        ("wait: never", "no length of time"),
+        ("wait: 0", "no length of time"),
+        ("wait: 2d", "no length of time"),
+    ],
+)
+def test_what_is_no_setting_or_wait_of_a_cluster_is_refused_where_it_stands(
+    given: str, said: str
+) -> None:
+    with pytest.raises(ProjectErrors) as caught:
+        parse_config(f"odfbuild: 1\nengine:\n  spark:\n    {given}\n", default_name="x")
+    (found,) = caught.value.found
+    assert found.span is not None
+    assert found.span.line == 4
+    assert said in f"{found.what} {found.fix}"
+
+
 def test_a_project_file_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
     (tmp_path / "odfbuild.yaml").mkdir()
     with pytest.raises(NoProjectError, match=r"cannot read odfbuild\.yaml"):

@@ -1,6 +1,6 @@
 """The Spark engine: each operation in the session and with the operator that fit its size."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from odfbuild.executors.engine.protocol import (
     looks_back,
 )
 from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.engine.spark.settings import LARGE, StepSize, size_of
 from odfbuild.odf.events import TransformSql
@@ -54,10 +55,10 @@ class SparkEngine:
     """An Engine on one JVM, which starts with the first step; steps may come from many threads.
 
     `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
-    JVM on `cores`; `memory` the JVM's greatest heap (`2g`); `limit` the bytes of input from which
-    on rows go through files; `note` is told what the user may want to know.  `java_options` take
-    the place of the class archive.  `resident`: a JVM that was left running for this cache serves
-    as well, if it fits.
+    JVM on `cores`; `settings` and `wait` are those of a cluster's provider; `memory` the JVM's
+    greatest heap (`2g`); `limit` the bytes of input from which on rows go through files; `note` is
+    told what the user may want to know.  `java_options` take the place of the class archive.
+    `resident`: a JVM that was left running for this cache serves as well, if it fits.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class SparkEngine:
         *,
         cores: int | None = None,
         master: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        wait: float | None = None,
         memory: str | None = None,
         limit: int = LARGE,
         note: Callable[[str], None] = lambda _: None,
@@ -74,7 +77,11 @@ class SparkEngine:
     ) -> None:
         given = None if java_options is None else tuple(java_options)
         start = Start(
-            cores=cores, master=master, memory=memory, java_options=given, resident=resident
+            cores=cores,
+            provider=None if master is None else provider_of(master, settings, wait),
+            memory=memory,
+            java_options=given,
+            resident=resident,
         )
         self._sessions = Sessions(cache, start, note)
         self._limit = limit
@@ -246,17 +253,18 @@ class SparkEngine:
 
         try:
             self._sessions.start(planned_bytes)
-            session = self._sessions.session(size)
-            lent = self._sessions.lent(size)
-            with spark_errors(doing, log=self._sessions.log), Views(session, lent) as views:
-                yield session, views
+            with spark_errors(doing, log=self._sessions.log):
+                session = self._sessions.session(size)
+                with Views(session, self._sessions.lent(size)) as views:
+                    yield session, views
         except JavaGoneError as error:
             self._sessions.mark_failed()
             raise self._sessions.ended(error.what) or error from None
+        except InterruptedStepError as error:
+            raise self._sessions.lost(f"Spark failed to {doing}") or error from None
         except EngineFailedError as error:
-            if not isinstance(error, InterruptedStepError):
-                self._sessions.mark_failed()
-            raise
+            self._sessions.mark_failed()
+            raise self._sessions.lost(f"Spark failed to {doing}") or error from None
 
 
 def open_engine(project: "Opened") -> SparkEngine:
@@ -265,6 +273,8 @@ def open_engine(project: "Opened") -> SparkEngine:
     return SparkEngine(
         project.workspace.cache,
         master=spark.master,
+        settings=spark.settings,
+        wait=spark.wait,
         memory=spark.memory,
         resident=spark.resident,
     )

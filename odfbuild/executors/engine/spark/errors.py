@@ -13,6 +13,7 @@ from typing import Any
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.engine.analysis import EngineFaultError, PlacedQueryError, QueryPlace
+from odfbuild.executors.engine.spark.cluster.driver import is_spark_error
 from odfbuild.executors.engine.spark.jvm.failure import (
     MEMORY_FIX,
     JavaGoneError,
@@ -154,16 +155,12 @@ class _Thrown:
 
 def _named(error: Any) -> Any:
     """Return the first cause that Spark has a name for, where PySpark did not look for one."""
-    from py4j.java_gateway import is_instance_of
-    from pyspark import SparkContext
-
     cause = error.java_exception
     for _ in range(8):
         if cause is None:
             break
         thrown = _Thrown(cause)
-        is_spark = is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable")
-        if is_spark and _first_known(thrown) is not None:
+        if is_spark_error(cause) and _first_known(thrown) is not None:
             return thrown
         cause = cause.getCause()
     return error

@@ -14,7 +14,6 @@ of a piece never change places with those of another.
 # ruff: noqa: S608 - the texts are made of quoted names only
 
 import shutil
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import chain
@@ -31,6 +30,8 @@ from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.cluster.driver import local_batches
+from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.session import in_all_digits
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted, to_read, to_write
@@ -71,41 +72,17 @@ def _geometric(kind: Any, *, nested: bool = True) -> str | None:
     return None
 
 
-_ROWS = 1 << 20
-_BYTES = 1 << 30
-
-
 def local_table(frame: "DataFrame") -> pa.Table | None:
     """Return the rows of a query over few rows, as `toArrow` does; None if it needs a job."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    plan = frame._jdf.queryExecution().optimizedPlan()
-    if plan.nodeName() != "LocalRelation":
+    batches = local_batches(frame)
+    if batches is None:
         return None
-    rows = plan.data().iterator()
-    if not rows.hasNext():
+    found = list(batches)
+    if not found:
         return to_arrow_schema(frame.schema, timezone="UTC").empty_table()
-    view: Any = frame.sparkSession._jvm
-    converters = getattr(view, "org.apache.spark.sql.execution.arrow.ArrowConverters$")
-    batches = getattr(converters, "MODULE$").toBatchWithSchemaIterator(
-        rows, frame._jdf.schema(), _ROWS, _BYTES, "UTC", True, False
-    )
-    found = []
-    while batches.hasNext():
-        found.append(pa.ipc.open_stream(_bytes(batches)).read_all())
     return pa.concat_tables(found)
-
-
-def _bytes(batches: Any) -> bytes:
-    """Return the next bytes of a Java iterator; Py4J itself decodes them one at a time."""
-    from py4j import protocol
-
-    client, target = batches._gateway_client, batches._target_id
-    command = f"{protocol.CALL_COMMAND_NAME}{target}\nnext\n{protocol.END_COMMAND_PART}"
-    answer = client.send_command(command)
-    if protocol.is_error(answer)[0] or answer[1] != protocol.BYTES_TYPE:
-        return bytes(protocol.get_return_value(answer, client, target, "next"))
-    return b64decode(answer[2:])
 
 
 IN_EARLIER = "__odf_in_earlier"  # whether the key of a row is in an earlier piece
@@ -271,12 +248,15 @@ def gather_checked(
 
 def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
     folder = staging / f"parts-{uuid4().hex}"
-    writing = frame.write.option("compression", "snappy")
-    writing = writing.option("parquet.enable.dictionary", "false")  # time lost: read once only
-    writing = writing.option("parquet.block.size", str(_GROUP_BYTES))
-    with in_all_digits(frame.sparkSession):
-        writing.parquet(to_write(folder))
-    return folder, sorted(folder.glob("*.parquet"))
+
+    def write(rows: "DataFrame") -> None:
+        writing = rows.write.option("compression", "snappy")
+        writing = writing.option("parquet.enable.dictionary", "false")  # time lost: read once only
+        writing = writing.option("parquet.block.size", str(_GROUP_BYTES))
+        with in_all_digits(frame.sparkSession):
+            writing.parquet(to_write(folder))
+
+    return folder, written_parts(frame, write, folder)
 
 
 def in_doubt(frame: Frame, column: str, least: int) -> Frame:

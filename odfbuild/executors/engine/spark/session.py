@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import logging
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -14,11 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import Diagnostic, EngineFailedError
-from odfbuild.executors.engine.interrupt import StoppedError
-from odfbuild.executors.engine.spark.cluster import (
+from odfbuild.executors.engine.interrupt import StoppedError, go_on
+from odfbuild.executors.engine.spark.cluster.driver import described_view, drop_view, replace_view
+from odfbuild.executors.engine.spark.cluster.executors import ClusterLostError, Executors
+from odfbuild.executors.engine.spark.cluster.providers import (
+    LocalProvider,
+    SessionProvider,
+    check_reachable,
+    configuration_folders,
     nominal_cores,
-    own_address,
-    place_settings,
     python_program,
 )
 from odfbuild.executors.engine.spark.jvm.archive import build_later, options
@@ -36,6 +41,7 @@ from odfbuild.executors.engine.spark.jvm.resident import is_off, traits
 from odfbuild.executors.engine.spark.settings import (
     DEFAULT_MEMORY,
     GUARDED,
+    PINNED,
     QUICK,
     StepSize,
     fixed_settings,
@@ -46,6 +52,12 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class RefusedSettingError(JvmFailedError):
+    """Spark does not run with a setting that was given to it."""
+
+    code = "spark-setting"
 
 
 class InterruptedStepError(StoppedError, EngineFailedError):
@@ -60,7 +72,7 @@ class Start:
     """
 
     cores: int | None = None
-    master: str | None = None
+    provider: SessionProvider | None = None
     memory: str | None = None
     java_options: tuple[str, ...] | None = None
     resident: bool = False
@@ -118,9 +130,19 @@ class Sessions:
         known: dict[StepSize, SparkSession] = self._local.sessions
         if size not in known:
             known[size] = self._child(size)
+        if self._host is not None:
+            self._host.look()
         if self._cancelled.is_set():  # while it was waited for
             raise interrupted()
         return known[size]
+
+    def lost(self, what: str) -> ClusterLostError | None:
+        """Return the error for a cluster that has gone, None if it has not; `what` failed by it.
+
+        Nothing is lost to who told this engine to stop.
+        """
+        host = getattr(self._local, "host", None) or self._host
+        return None if host is None or self._cancelled.is_set() else host.lost(what)
 
     def ended(self, what: str) -> JvmFailedError | None:
         """Return the error for a JVM that has ended, None if it lives; `what` failed by it."""
@@ -156,14 +178,18 @@ class Sessions:
 
     def _child(self, size: StepSize) -> "SparkSession":
         assert self._host is not None  # noqa: S101 - the caller started it
-        session = self._host.connected().newSession()
-        if isinstance(self._host.jvm, Attached):
-            session.sparkContext.addJobTag(self._host.jvm.tag)
-        cores = nominal_cores(self._host.how.master, self._host.cores)
+        session = self._host.connected(self._go_on).newSession()
+        session.sparkContext.addJobTag(self._host.tag)
+        cores = nominal_cores(self._host.provider, self._host.cores)
         for key, value in sized_settings(size, cores).items():
             session.conf.set(key, value)
-        _check_guarded(session)
+        check_settings(session, GUARDED)
         return session
+
+    def _go_on(self) -> None:
+        go_on()
+        if self._cancelled.is_set():
+            raise interrupted()
 
 
 class _Host:
@@ -174,15 +200,20 @@ class _Host:
     ) -> None:
         self.cores = how.cores or min(os.cpu_count() or 1, 8)
         self.how = how
+        self.provider: SessionProvider = how.provider or LocalProvider()
+        self.executors: Executors | None = None
         self.users = 0
         self.failed = False
         self.gone = False
         self.root: SparkSession | None = None
+        self._admitted = False
+        self._refusal: EngineFailedError | None = None
         self._java = find_java()
         self._cache = cache
         self._size = size
         self._note = note
         self._lock = threading.Lock()
+        self._own_tag = f"odfbuild-{secrets.token_hex(8)}"
         self.jvm: Jvm | Attached = self._resident() or self._own()
         atexit.register(self.stop)
 
@@ -191,10 +222,16 @@ class _Host:
         how = self.how
         if is_off(how.resident) or how.java_options is not None:
             return None
-        wanted = partial(traits, self._java, how.master, how.memory, self.cores)
-        return attach(self._cache, wanted, python_program(how.master), _say_once)
+        wanted = partial(traits, self._java, self.provider, how.memory, self.cores)
+        return attach(self._cache, wanted, python_program(self.provider), _say_once)
+
+    @property
+    def tag(self) -> str:
+        """Return what the jobs of this process carry."""
+        return self.jvm.tag if isinstance(self.jvm, Attached) else self._own_tag
 
     def _own(self) -> Jvm:
+        check_reachable(self.provider)
         how, java, folder = self.how, self._java, new_folder(self._cache)
         given = how.java_options
         extra = options(java, self._note) if given is None else given
@@ -202,39 +239,82 @@ class _Host:
         quick = self._size is StepSize.SMALL
         return launch(
             java,
-            java_options(java, quick=quick, folder=folder, archive=[f"-Xmx{memory}", *extra]),
-            fixed_settings(folder, place_settings(how.master, self.cores, memory)),
+            java_options(
+                java,
+                quick=quick,
+                folder=folder,
+                archive=[f"-Xmx{memory}", *extra],
+                more_classes=configuration_folders(self.provider),
+            ),
+            fixed_settings(folder, self.provider.place_settings(self.cores, memory)),
             folder,
-            address=own_address(how.master),
-            python=python_program(how.master),
+            address=self.provider.address(),
+            python=python_program(self.provider),
         )
 
     def suits(self, how: Start) -> bool:
         """Tell whether an engine that wants this start can use this JVM."""
-        wanted = (how.master, how.memory, how.java_options)
-        there = (self.how.master, self.how.memory, self.how.java_options)
-        return all(each in {None, mine} for each, mine in zip(wanted, there, strict=True))
+        wanted = (how.provider, how.memory, how.java_options)
+        there = (self.how.provider, self.how.memory, self.how.java_options)
+        return all(each is None or each == mine for each, mine in zip(wanted, there, strict=True))
 
-    def connected(self) -> "SparkSession":
-        """Wait until Spark is ready and return its root session."""
+    def connected(self, go_on: Callable[[], None]) -> "SparkSession":
+        """Wait until Spark is ready and may be used, and return its root session.
+
+        `go_on` raises where it was given up.
+        """
         with self._lock:
             if self.root is None:
-                self.root = self._first_connected()
+                try:
+                    self.root = self._first_connected()
+                except BaseException:
+                    self.failed = True
+                    raise
+            if self._refusal is not None:  # for all that wait: each would look, and wait, again
+                said = self._refusal
+                raise type(said)(said.what, said.why, said.fix)
+            if not self._admitted:
+                try:
+                    self._admit(self.root, go_on)
+                except EngineFailedError as error:
+                    if not isinstance(error, InterruptedStepError):
+                        self._refusal = error
+                    raise
             return self.root
 
     def _first_connected(self) -> "SparkSession":
-        try:
-            if isinstance(self.jvm, Attached):
-                try:
-                    return self.jvm.connect()
-                except JvmFailedError as error:
-                    _say_once(unused(error.why, LOOK))
-                    self.jvm.stop()
-                    self.jvm = self._own()
-            return self.jvm.connect()
-        except BaseException:
-            self.failed = True
-            raise
+        if isinstance(self.jvm, Attached):
+            try:
+                return self.jvm.connect()
+            except JvmFailedError as error:
+                _say_once(unused(error.why, LOOK))
+                self.jvm.stop()
+                self.jvm = self._own()
+        return self.jvm.connect()
+
+    def _admit(self, root: "SparkSession", go_on: Callable[[], None]) -> None:
+        """See that settings are in force and, of a cluster, that its executors may be used."""
+        check_settings(root, PINNED)
+        if not self.provider.is_local:
+            root.sparkContext.addJobTag(self.tag)
+            self.executors = self.executors or Executors(
+                root, self.provider, self._cache, self.jvm.log, self.tag
+            )
+            self.executors.admit(go_on)
+        self._admitted = True
+
+    def look(self) -> None:
+        """Admit executors that a cluster has got since; raises as `Executors.admit`."""
+        if self.executors is not None:
+            self.executors.look()
+
+    def lost(self, what: str) -> ClusterLostError | None:
+        """Return the error for a cluster that has gone, which is used no more then."""
+        error = None if self.executors is None else self.executors.lost(what)
+        if error is not None:
+            with _LOCK:
+                self._give_up()
+        return error
 
     def ended(self, what: str) -> JvmFailedError | None:
         """Return the error for a JVM that has ended, None if it lives; it is used no more then."""
@@ -266,14 +346,13 @@ class _Host:
         if self.root is None or self.gone:
             return
         with contextlib.suppress(Exception):  # a JVM that is not there runs none
-            if isinstance(self.jvm, Attached):
-                self.root.sparkContext.cancelJobsWithTag(self.jvm.tag)
-            else:
-                self.root.sparkContext.cancelAllJobs()
+            self.root.sparkContext.cancelJobsWithTag(self.tag)
 
     def stop(self) -> None:
         """End the JVM if it is ours; after a good first use, let a class archive be made."""
         atexit.unregister(self.stop)
+        if self.executors is not None:
+            self.executors.stop()
         if isinstance(self.jvm, Attached):
             self.jvm.stop()
             return
@@ -286,14 +365,17 @@ class _Host:
             build_later(self._java, self._note)
 
 
-def _check_guarded(session: "SparkSession") -> None:
-    """Refuse a session in which queries could reach settings or files, however that came."""
-    for name, value in GUARDED.items():
+def check_settings(session: "SparkSession", wanted: Mapping[str, str]) -> None:
+    """Read settings back: refuse a session with other ones than were given, however that came.
+
+    They decide what queries mean, and what they can reach.  Raises RefusedSettingError.
+    """
+    for name, value in wanted.items():
         found = session.conf.get(name)
         if found != value:
-            raise JvmFailedError(
+            raise RefusedSettingError(
                 what=f"Spark runs with {name} = {found}",
-                why=f"queries are run with {value} only: they read nothing but their inputs",
+                why=f"queries are run with {value} only: it decides what they mean or can reach",
                 fix="take that setting out of the configuration of this Spark",
             )
 
@@ -364,17 +446,13 @@ class SessionCache:
         Spark does it by a command with all that belongs to one, which takes as long as many a query
         of a step.  A name that was used once is given to other frames in its catalog.
         """
-        catalog = frame.sparkSession._jsparkSession.sessionState().catalog()
         described = self._described.get(name)
         if described is None or frame.is_cached:
             frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
             if len(self._described) < _MOST_NAMES and not frame.is_cached:
-                self._described[name] = catalog.getRawTempView(name).get().tableMeta()
+                self._described[name] = described_view(frame.sparkSession, name)
             return
-        java: Any = frame.sparkSession._jvm
-        plan = java.scala.Option.apply(frame._jdf.queryExecution().analyzed())
-        view = java.org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation(described, plan)
-        catalog.createTempView(name, view, True)
+        replace_view(name, frame, described)
 
 
 class Views:
@@ -403,7 +481,7 @@ class Views:
         if is_cached:
             self._session.catalog.dropTempView(name)
         else:
-            self._session._jsparkSession.sessionState().catalog().dropTempView(name)
+            drop_view(self._session, name)
 
 
 def in_all_digits(session: "SparkSession") -> contextlib.AbstractContextManager[None]:

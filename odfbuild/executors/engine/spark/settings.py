@@ -72,6 +72,26 @@ _QUIET: Mapping[str, str] = MappingProxyType(
 )
 
 
+NO_XML_FETCHES = tuple(
+    f"-Djavax.xml.accessExternal{each}=" for each in ("DTD", "Schema", "Stylesheet")
+)
+"""Options of Java: XML in a row names files and addresses, which are not read."""
+
+JAVA_OF_EXECUTORS = " ".join(
+    ("-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8", *NO_XML_FETCHES)
+)
+
+FIXED = frozenset({*PINNED, *GUARDED, *_QUIET}) | {
+    "spark.master",
+    "spark.executor.memory",
+    "spark.executor.extraJavaOptions",
+    "spark.local.dir",
+    "spark.submit.deployMode",
+    "spark.submit.pyFiles",
+}
+"""Settings that neither projects nor properties of a cluster may give."""
+
+
 class StepSize(Enum):
     """How much work a step is: this chooses the session's settings, never its result."""
 

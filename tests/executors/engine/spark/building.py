@@ -40,8 +40,8 @@ class _Works(Workshop):
         return replace(super().site(), engine=self.spark, slice_rows=SLICE_ROWS)
 
 
-def main(master: str, folder: Path) -> dict[str, list[tuple[str, int, int]]]:
-    """Build, check the chains, and return logical hash and offsets of every slice."""
+def main(master: str, folder: Path) -> dict[str, list[tuple[str, int, int, str, int]]]:
+    """Build, check the chains, and return hashes, offsets and size of every slice."""
     source = SetPollingSource(
         fetch=FetchStepFilesGlob(path="data/*.csv"),
         read=ReadStepCsv(ddl_schema=("t TIMESTAMP", "k STRING NOT NULL", "v BIGINT"), header=True),
@@ -60,7 +60,13 @@ def main(master: str, folder: Path) -> dict[str, list[tuple[str, int, int]]]:
         assert verify(works.dataset(name)).findings == ()
         slices = [each for each, _ in works.dataset(name).slices()]
         found[name] = [
-            (str(each.logical_hash), each.offset_interval.start, each.offset_interval.end)
+            (
+                str(each.logical_hash),
+                each.offset_interval.start,
+                each.offset_interval.end,
+                str(each.physical_hash),
+                each.size,
+            )
             for each in slices
         ]
     return found

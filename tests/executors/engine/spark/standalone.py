@@ -2,53 +2,98 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.launch import class_path, module_options, spark_home
 
-__all__ = ["cluster"]
+__all__ = ["Standalone", "cluster", "standalone"]
 
 _PATIENCE = 90.0  # seconds until a process that is not ready is given up
+
+
+class Standalone:
+    """A cluster that runs, whose workers have one core each and come and go."""
+
+    def __init__(self, folder: Path, running: ExitStack, more: list[str]) -> None:
+        self.folder = folder
+        self._running = running
+        self._more = more
+        self._workers: list[subprocess.Popen[bytes]] = []
+        where, _ = running.enter_context(_started(folder, "master", "--webui-port", "0", *more))
+        self.address = _said(where, r"Starting Spark master at (spark://\S+)")
+
+    def add_worker(self, *, host: str = "127.0.0.1", masked: Path | None = None) -> None:
+        """Start a worker; `masked` is a folder that it sees empty, in a mount of its own."""
+        number = len(self._workers)
+        given = ["--cores", "1", "--memory", "2g", "--webui-port", "0", *self._more]
+        given += ["--work-dir", str(self.folder / f"work-{number}"), self.address]
+        log, process = self._running.enter_context(
+            _started(self.folder, f"worker-{number}", *given, host=host, masked=masked)
+        )
+        self._workers.append(process)
+        _said(log, r"(Successfully registered with master)")
+
+    def kill_workers(self) -> None:
+        """Kill all workers with what they started, as a machine without power does."""
+        for process in self._workers:
+            for each in (*_children(process.pid), process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+
+
+def _children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    direct = [int(each) for path in found for each in path.read_text("ascii").split()]
+    return [*(below for each in direct for below in _children(each)), *direct]
+
+
+@contextmanager
+def standalone(folder: Path, *, properties: Path | None = None) -> Iterator[Standalone]:
+    """Yield a cluster without workers; `properties` is a file."""
+    more = [] if properties is None else ["--properties-file", str(properties)]
+    with ExitStack() as running:
+        yield Standalone(folder, running, more)
 
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2, *, properties: Path | None = None) -> Iterator[str]:
     """Yield the address of a cluster whose workers have one core each; `properties` is a file."""
-    more = [] if properties is None else ["--properties-file", str(properties)]
-    with ExitStack() as running:
-        where = running.enter_context(_started(folder, "master", "--webui-port", "0", *more))
-        address = _said(where, r"Starting Spark master at (spark://\S+)")
-        for number in range(workers):
-            given = ["--cores", "1", "--memory", "2g", "--webui-port", "0"]
-            given += ["--work-dir", str(folder / f"work-{number}"), *more, address]
-            log = running.enter_context(_started(folder, f"worker-{number}", *given))
-            _said(log, r"(Successfully registered with master)")
-        yield address
+    with standalone(folder, properties=properties) as found:
+        for _ in range(workers):
+            found.add_worker()
+        yield found.address
+
+
+_MASK = 'mount -t tmpfs none "$0" && exec "$@"'
 
 
 @contextmanager
-def _started(folder: Path, name: str, *given: str) -> Iterator[Path]:
+def _started(
+    folder: Path, name: str, *given: str, host: str = "127.0.0.1", masked: Path | None = None
+) -> "Iterator[tuple[Path, subprocess.Popen[bytes]]]":
     """Run a daemon as long as the context lasts; yields the file of what it says."""
     kind = name.partition("-")[0]
     java = find_java()
-    command = [str(java.program), "-Xmx256m", *module_options(java), "-cp", class_path()]
+    command = [] if masked is None else ["unshare", "-m", "/bin/sh", "-c", _MASK, str(masked)]
+    command += [str(java.program), "-Xmx256m", *module_options(java), "-cp", class_path()]
     command += [f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"]
-    command += ["--host", "127.0.0.1", "--port", "0", *given]
+    command += ["--host", host, "--port", "0", *given]
     home = {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(java.home)}
     home["SPARK_SCALA_VERSION"] = "2.13"  # as Spark's own scripts do
-    environment = {**os.environ, **home, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {**os.environ, **home, "SPARK_LOCAL_IP": host}
     log = folder / f"{name}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, cwd=folder
         )
     try:
-        yield log
+        yield log, process
     finally:
         process.terminate()
         process.wait(timeout=_PATIENCE)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.executors.engine.analysis import PlacedQueryError
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED
+from odfbuild.executors.engine.spark.cluster.driver import gateway_of, session_in_java
 from odfbuild.executors.engine.spark.errors import SentQuery, place_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.spark_functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
@@ -68,7 +69,7 @@ def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) 
     """
     from pyspark.sql import DataFrame
 
-    read = _census(session).parse(session._jsparkSession, text)
+    read = _census(session).parse(session_in_java(session), text)
     _judge(read.parts(), sent)
     _judge(read.constants(), sent)
     read.analyse()
@@ -226,7 +227,7 @@ def _census(session: "SparkSession") -> Any:
 
     It is loaded there once, as Py4J takes methods of a class for those of another of that name.
     """
-    gateway = session.sparkContext._gateway
+    gateway = gateway_of(session)
     with _loading:
         if not _last or _last[0][0] is not gateway:
             _last[:] = [(gateway, _loaded(gateway))]

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.executors.engine.spark.cluster.driver import collect_garbage
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ def spread_out(
     `function` must be one of a module, items and results plain values of small size.  The JVM first
     gives back the memory of work that is done: the tasks need it, while it waits for them.
     """
-    context: Any = session.sparkContext
-    context._jvm.System.gc()
-    tasks = context.parallelize(items, len(items)).map(partial(_attempt, function))
+    collect_garbage(session)
+    tasks = session.sparkContext.parallelize(items, len(items)).map(partial(_attempt, function))
     results = []
     for told in tasks.collect():
         if not isinstance(told, _Returned):

@@ -27,6 +27,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.history import condensed_columns
 from odfbuild.executors.engine.protocol import CondenseRequest
 from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.errors import spark_errors
 from odfbuild.executors.engine.spark.frames import from_files, from_table, gather, slice_table
 from odfbuild.executors.engine.spark.ingest.merge import normal
@@ -81,8 +82,11 @@ def condensed(
 
 def _written(rows: "DataFrame", into: Path, size: StepSize) -> tuple[Path, ...]:
     if size is StepSize.BIG:
-        rows.write.options(**_STORED).parquet(to_write(into))
-        return tuple(sorted(into.glob("*.parquet")))
+
+        def write(frame: "DataFrame") -> None:
+            frame.write.options(**_STORED).parquet(to_write(into))
+
+        return tuple(written_parts(rows, write, into))
     into.mkdir()
     frame = gather(rows, size, into, rows.columns, lambda batches: batches)
     pq.write_table(frame.table, into / "rows.parquet", store_schema=False)
@@ -141,10 +145,13 @@ def fits_in_memory(paths: Sequence[Path]) -> bool:
 def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
     """Return the rows as files that can be read several times, where they are costly to make."""
     folder = staging / f"new-{uuid4().hex}"
-    with in_all_digits(frame.sparkSession):
-        frame.write.option("compression", "snappy").parquet(to_write(folder))
-    rows = frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder))
-    return rows, Frame.at(*sorted(folder.glob("*.parquet")))
+
+    def write(rows: "DataFrame") -> None:
+        with in_all_digits(frame.sparkSession):
+            rows.write.option("compression", "snappy").parquet(to_write(folder))
+
+    parts = written_parts(frame, write, folder)
+    return frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder)), Frame.at(*parts)
 
 
 def narrowing(

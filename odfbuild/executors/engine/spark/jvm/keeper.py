@@ -29,7 +29,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from odfbuild.errors import EngineError
-from odfbuild.executors.engine.spark.cluster import own_address, place_settings, python_program
+from odfbuild.executors.engine.spark.cluster.providers import (
+    check_reachable,
+    configuration_folders,
+    provider_of,
+    python_program,
+)
 from odfbuild.executors.engine.spark.jvm.archive import build_later, options
 from odfbuild.executors.engine.spark.jvm.java import Java, find_java
 from odfbuild.executors.engine.spark.jvm.launch import (
@@ -74,18 +79,23 @@ class JavaDoor:
         Raises JvmFailedError, JavaNotFoundError.
         """
         java = find_java()
-        master, cores = wanted["master"], int(wanted["cores"])
-        memory = wanted["memory"] or DEFAULT_MEMORY
-        said = traits(java, master, wanted["memory"], cores)
+        provider = provider_of(wanted["master"], wanted["settings"], wanted["wait"])
+        check_reachable(provider)
+        cores, memory = int(wanted["cores"]), wanted["memory"] or DEFAULT_MEMORY
+        said = traits(java, provider, wanted["memory"], cores)
         jvm = launch(
             java,
             java_options(
-                java, quick=False, folder=place.jvm, archive=[f"-Xmx{memory}", *options(java)]
+                java,
+                quick=False,
+                folder=place.jvm,
+                archive=[f"-Xmx{memory}", *options(java)],
+                more_classes=configuration_folders(provider),
             ),
-            fixed_settings(place.jvm, place_settings(master, cores, memory)),
+            fixed_settings(place.jvm, provider.place_settings(cores, memory)),
             place.jvm,
-            address=own_address(master),
-            python=python_program(master),
+            address=provider.address(),
+            python=python_program(provider),
         )
         try:
             gateway = _connected(jvm)

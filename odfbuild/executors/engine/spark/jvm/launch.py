@@ -13,6 +13,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -27,10 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.interrupt import ended_in_order, go_on, hurries, kill_in_haste
-from odfbuild.executors.engine.spark.cluster import NO_XML_FETCHES
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
-from odfbuild.executors.engine.spark.cluster.secret import SECRET
 from odfbuild.executors.engine.spark.jvm.java import Java
+from odfbuild.executors.engine.spark.settings import NO_XML_FETCHES
 from odfbuild.host.files import read_regular
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
@@ -132,6 +132,7 @@ _NO_MEMORY = ("-XX:+ExitOnOutOfMemoryError",)
 _PATIENCE = 120.0  # seconds until a JVM that says nothing is given up
 _LAST_MOMENT = 5.0  # seconds for a process to end whose connections are closed
 _PROPERTIES = "spark.properties"
+_SECRET_NAME = re.compile(r"secret|password|token|credential|\.key", re.IGNORECASE)
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
 
@@ -245,17 +246,24 @@ def launch(
 
 
 def java_options(
-    java: Java, *, quick: bool, folder: Path, archive: Sequence[str] = ()
+    java: Java,
+    *,
+    quick: bool,
+    folder: Path,
+    archive: Sequence[str] = (),
+    more_classes: Sequence[str] = (),
 ) -> list[str]:
     """Return the options of `java` up to the main class.
 
     `quick` leaves out the second compiler: less time for small work, more for large.
+    `more_classes` are folders behind the class path of Spark.
     """
     options = [*_HEAP, *_NO_MEMORY, "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
     options += ["-XX:TieredStopAtLevel=1"] if quick else []
     options += NO_XML_FETCHES
     options += [f"-XX:ErrorFile={folder / 'hs_err.log'}", f"-Djava.io.tmpdir={folder}"]
-    return [*options, *archive, *module_options(java), "-cp", class_path()]
+    classes = os.pathsep.join((class_path(), *more_classes))
+    return [*options, *archive, *module_options(java), "-cp", classes]
 
 
 def module_options(java: Java) -> list[str]:
@@ -297,13 +305,15 @@ def spark_home() -> Path:
 
 def _hidden(settings: Mapping[str, str], folder: Path) -> Mapping[str, str]:
     """Return the settings that anybody may see on the command line; a secret goes into a file."""
-    secret = settings.get(SECRET)
-    if secret is None:
+    secret = {key: value for key, value in settings.items() if _SECRET_NAME.search(key)}
+    if not secret:
         return settings
     path = folder / _PROPERTIES
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{SECRET} {secret}\n")
-    return {**{key: value for key, value in settings.items() if key != SECRET}, "": str(path)}
+        for key, value in secret.items():
+            escaped = value.replace("\\", "\\\\")
+            file.write(f"{key} {escaped}\n")
+    return {**{key: value for key, value in settings.items() if key not in secret}, "": str(path)}
 
 
 def _submit(settings: Mapping[str, str]) -> list[str]:
@@ -363,7 +373,11 @@ def _failed(jvm: Jvm, what: str) -> JvmFailedError:
 
 def _not_started(jvm: Jvm) -> JvmFailedError:
     lines = log_lines(jvm.log)
-    said = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
+    said = [
+        f"{line.partition(' ERROR ')[2]} {_thrown(below)}".strip()
+        for line, below in zip(lines, [*lines[1:], ""], strict=True)
+        if " ERROR " in line
+    ]
     small = next((line.strip() for line in lines if "System memory " in line), None)
     if small is not None:
         return JvmFailedError(
@@ -373,10 +387,15 @@ def _not_started(jvm: Jvm) -> JvmFailedError:
         )
     return JvmFailedError(
         what=f"Spark did not start on {jvm.settings['spark.master']}",
-        why=f"it said: {said[0]}" if said else "it gave no reason",
+        why=f"it said: {excerpt(said[0], 300)}" if said else "it gave no reason",
         fix=f"see {jvm.log}; check `master` in odfbuild.yaml, and the log of the cluster if it "
         "names one",
     )
+
+
+def _thrown(line: str) -> str:
+    """Return the line below an error if it is the exception that caused it."""
+    return "" if re.match(r"\s|\d\d:\d\d:\d\d ", line) else line
 
 
 def _session(settings: Mapping[str, str]) -> "SparkSession":

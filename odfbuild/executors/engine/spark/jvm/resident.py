@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.engine.spark.cluster import place_settings
+from odfbuild.executors.engine.spark.cluster.providers import SessionProvider
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.executors.engine.spark.jvm.launch import spark_home
 from odfbuild.executors.engine.spark.settings import DEFAULT_MEMORY, fixed_settings
@@ -175,10 +175,10 @@ def started_at(pid: int) -> str | None:
     return text.rpartition(")")[2].split()[19]
 
 
-def traits(java: Java, master: str | None, memory: str | None, cores: int) -> dict[str, str]:
+def traits(java: Java, provider: SessionProvider, memory: str | None, cores: int) -> dict[str, str]:
     """Return what has to be the same for a JVM to be used by another process."""
     heap = memory or DEFAULT_MEMORY
-    settings = fixed_settings(Path("/"), place_settings(master, cores, heap))
+    settings = fixed_settings(Path("/"), provider.place_settings(cores, heap))
     said = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
     return {
         "protocol": _PROTOCOL,

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.executors.data.fine_times import Cut, written
+from odfbuild.executors.engine.spark.cluster.driver import analysed_text
 from odfbuild.executors.engine.spark.sql_text import in_utc, quoted, stored
 
 if TYPE_CHECKING:
@@ -65,5 +66,5 @@ def note_fine(result: "DataFrame", texts: Sequence[str]) -> None:
 
 
 def _may_be_fine(result: "DataFrame", texts: Sequence[str]) -> bool:
-    plan = str(result._jdf.queryExecution().analyzed().toString())
+    plan = analysed_text(result)
     return any(_MAKES_TIMES.search(each) or _SHARE.search(each) for each in (plan, *texts))

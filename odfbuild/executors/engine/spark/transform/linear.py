@@ -27,6 +27,7 @@ from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from odfbuild.executors.engine.arrow.requirements import check_event_time, given_operations
 from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
+from odfbuild.executors.engine.spark.cluster.driver import analysed_text, is_deterministic
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -209,10 +210,9 @@ def _check_plan(frame: "DataFrame") -> None:
 
 def check_stable(frame: "DataFrame") -> str:
     """Refuse a query whose result may differ from run to run; return what Spark reads in it."""
-    plan = frame._jdf.queryExecution().analyzed()
-    text = str(plan.toString())
+    text = analysed_text(frame)
     found = _UNSTABLE.search(text)
-    if found or not plan.deterministic():
+    if found or not is_deterministic(frame):
         name = f"{found.group(1)}()" if found else "a function"
         raise InvalidQueryError(
             what=f"the query uses {name} whose result may differ from run to run",

@@ -14,8 +14,13 @@ import pytest
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError
-from odfbuild.executors.engine.spark.session import InterruptedStepError, Views
-from odfbuild.executors.engine.spark.settings import PINNED, StepSize
+from odfbuild.executors.engine.spark.session import (
+    InterruptedStepError,
+    RefusedSettingError,
+    Views,
+    check_settings,
+)
+from odfbuild.executors.engine.spark.settings import GUARDED, PINNED, StepSize
 from odfbuild.odf.events import MergeStrategyAppend
 from tests.executors.engine.spark.tables import ingest_request, rows_of
 
@@ -284,3 +289,17 @@ def test_the_jvm_writes_nothing_into_the_folder_it_was_started_from_and_ends_wit
         time.sleep(0.05)
     assert list(here.iterdir()) == []
     assert run.stderr == ""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["spark.sql.ansi.enabled", "spark.sql.runSQLOnFiles"])
+def test_a_setting_that_spark_does_not_run_with_is_refused_by_its_name(
+    engine: SparkEngine, name: str
+) -> None:
+    wanted = {**PINNED, **GUARDED}
+    session = engine._sessions.session(StepSize.SMALL).newSession()
+    check_settings(session, wanted)
+    session.conf.set(name, "true" if wanted[name] == "false" else "false")
+    with pytest.raises(RefusedSettingError, match=name) as caught:
+        check_settings(session, wanted)
+    assert caught.value.code == "spark-setting"

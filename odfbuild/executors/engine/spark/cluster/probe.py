@@ -1,0 +1,219 @@
+"""Probe of executors: which versions they run, and whether they see the folder of the workspace.
+
+A task on each executor reads a file that this process wrote, and writes one beside it that this
+process then looks for.  What it imports here has to be light, and of the standard library.
+"""
+
+import importlib.metadata
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from odfbuild.errors import EngineFailedError
+from odfbuild.values import dataclass
+
+PACKAGES = ("pyarrow", "numpy")
+"""Distributions that tasks import beside PySpark: those of this machine are there as well."""
+
+COLUMNS = {
+    "host": "reflect('org.apache.spark.util.Utils', 'localHostName')",
+    "spark": "reflect('org.apache.spark.package', 'SPARK_VERSION')",
+    "java": "reflect('java.lang.System', 'getProperty', 'java.specification.version')",
+    "zone": "reflect('java.lang.System', 'getProperty', 'user.timezone')",
+    "encoding": "reflect('java.lang.System', 'getProperty', 'file.encoding')",
+}
+"""What the Java process of an executor says of itself, in Spark's SQL."""
+
+_ASKED = "asked"
+
+
+class ClusterMismatchError(EngineFailedError):
+    """Executors run other versions than this process."""
+
+    code = "cluster-mismatch"
+
+
+class ClusterFolderError(EngineFailedError):
+    """Executors do not see the folder of the workspace, or what they write is not seen here."""
+
+    code = "cluster-folder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What one process runs; `packages` are the versions of `PACKAGES`, `none` of a missing one."""
+
+    spark: str
+    java: str
+    python: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    zone: str = "UTC"
+    encoding: str = "UTF-8"
+    package: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a task on an executor found; `folder` says what is wrong there, empty if nothing is."""
+
+    host: str
+    versions: Versions
+    folder: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFolder:
+    """A folder that tasks look into: `token` is the text of the file that is asked for."""
+
+    path: Path
+    token: str
+
+
+@contextmanager
+def probe_folder(cache: Path) -> Iterator[ProbeFolder]:
+    """Make a folder for a probe below the cache of a workspace; it is gone afterwards."""
+    token = secrets.token_hex(16)
+    folder = cache / "spark" / f"{os.getpid()}-{token[:8]}"  # which `gc` clears if we are killed
+    folder.mkdir(parents=True)
+    try:
+        (folder / _ASKED).write_text(token, "ascii")
+        yield ProbeFolder(folder.absolute(), token)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_versions(*, spark: str, java: str) -> Versions:
+    """Return what this process runs, its driver having these versions of Spark and Java."""
+    return Versions(
+        spark=spark, java=java, python=_python(), packages=_packages(), package=_package()
+    )
+
+
+def report(folder: ProbeFolder, row: Mapping[str, Any]) -> Report:
+    """Return what a task finds; `row` has what its executor says of itself, by `COLUMNS`."""
+    answer = f"seen-{secrets.token_hex(8)}"
+    return Report(
+        host=str(row["host"]),
+        versions=Versions(
+            spark=str(row["spark"]),
+            java=str(row["java"]),
+            python=_python(),
+            packages=_packages(),
+            zone=str(row["zone"]),
+            encoding=str(row["encoding"]),
+            package=_package(),
+        ),
+        folder=_looked(folder, answer),
+        answer=answer,
+    )
+
+
+def _looked(folder: ProbeFolder, answer: str) -> str:
+    """Read what was asked for, and write an answer; say what did not go."""
+    try:
+        found = (folder.path / _ASKED).read_text("ascii", "replace")
+    except OSError as error:
+        return f"cannot read {folder.path / _ASKED}: {_said(error)}"
+    if found != folder.token:
+        return f"{folder.path / _ASKED} is another file there"
+    try:
+        (folder.path / answer).write_text(folder.token, "ascii")
+    except OSError as error:
+        return f"cannot write into {folder.path}: {_said(error)}"
+    return ""
+
+
+def _said(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _python() -> str:
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+def _packages() -> dict[str, str]:
+    return {name: _version(name) for name in PACKAGES}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _package() -> str:
+    """Return the name of the archive that this package was imported from, or its folder."""
+    parts = Path(os.path.abspath(__file__)).parts  # noqa: PTH100 - it may be within an archive
+    return next((each for each in parts if each.endswith(".zip")), str(Path(__file__).parents[4]))
+
+
+# The judgement
+
+
+def check_reports(
+    reports: Sequence[Report], here: Versions, folder: ProbeFolder, archive: str, master: str
+) -> None:
+    """Refuse executors that are not as this process is, or that do not share its folder.
+
+    `archive` is the name of the archive that they should have this package from.  Raises
+    ClusterMismatchError and ClusterFolderError.
+    """
+    unlike = list(dict.fromkeys(each for one in reports for each in _unlike(one, here, archive)))
+    if unlike:
+        raise ClusterMismatchError(
+            what=f"executors of {master} run other versions than this machine",
+            why="; ".join(unlike[:8]) + ("; ..." if len(unlike) > 8 else ""),
+            fix="install the same there; PYSPARK_PYTHON names the interpreter of executors, "
+            "JAVA_HOME the Java of workers (docs/clusters.md)",
+        )
+    for one in reports:
+        wrong = one.folder or _unseen(one, folder)
+        if wrong:
+            raise folder_error(one.host, wrong, folder.path)
+
+
+def folder_error(where: str, wrong: str, path: Path) -> ClusterFolderError:
+    """Return the error for executors that do not share a folder; `wrong` says what one found."""
+    return ClusterFolderError(
+        what=f"the executor on {where} does not share the folder of the workspace",
+        why=f"a task there said: {wrong}; steps read and write files below {path.parents[1]}",
+        fix="mount that folder at the same path on every machine of the cluster, writable for who "
+        "runs executors there; or use a target that runs on this machine",
+    )
+
+
+def _unlike(one: Report, here: Versions, archive: str) -> Iterator[str]:
+    there = one.versions
+    pairs = [
+        ("Spark", there.spark, here.spark),
+        ("Java", there.java, here.java),
+        ("Python", there.python, here.python),
+        *((name, there.packages.get(name, "none"), here.packages[name]) for name in PACKAGES[:1]),
+        ("the time zone of Java", there.zone, here.zone),
+        ("the encoding of Java", there.encoding, here.encoding),
+    ]
+    for name, found, wanted in pairs:
+        if found != wanted:
+            yield f"{one.host} has {name} {found}, not {wanted}"
+    if "none" in (there.packages.get(name, "none") for name in PACKAGES[1:]):
+        yield f"{one.host} lacks one of {', '.join(PACKAGES)}"
+    if there.package != archive:
+        yield f"{one.host} has odfbuild from {there.package}, not from {archive}"
+
+
+def _unseen(one: Report, folder: ProbeFolder) -> str:
+    """Say what is wrong with the answer of a task, as it is seen here."""
+    path = folder.path / one.answer
+    try:
+        found = path.read_text("ascii", "replace")
+    except OSError as error:
+        return f"it wrote {path}, which cannot be read here: {_said(error)}"
+    return "" if found == folder.token else f"it wrote {path}, which is another file here"

@@ -1,0 +1,67 @@
+"""Files that executors write into a shared folder, held against the rows that they wrote.
+
+A part that is not seen here would be rows that are missing, without an error of Spark.  Folders of
+a network may take a moment until they show what is in them.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.parquet as pq
+
+from odfbuild.executors.engine.interrupt import pause
+from odfbuild.executors.engine.spark.cluster.probe import ClusterFolderError
+from odfbuild.executors.engine.spark.cluster.providers import provider_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PATIENCE: Final = 60.0
+"""Seconds until what executors wrote has to be seen here: NFS keeps what it knows of a folder."""
+
+_ROUND: Final = 0.5
+
+
+def written_parts(
+    frame: "DataFrame",
+    write: "Callable[[DataFrame], None]",
+    folder: Path,
+    patience: float = PATIENCE,
+) -> list[Path]:
+    """Let Spark write a frame into a folder of Parquet files, and return these, in order.
+
+    Raises ClusterFolderError where executors of a cluster wrote rows that are not seen here.
+    """
+    if provider_of(str(frame.sparkSession.conf.get("spark.master"))).is_local:
+        write(frame)
+        return _parts(folder)
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    counting = Observation()
+    write(frame.observe(counting, count(lit(1)).alias("rows")))
+    return seen_parts(folder, int(counting.get["rows"]), patience)
+
+
+def seen_parts(folder: Path, rows: int, patience: float = PATIENCE) -> list[Path]:
+    """Return the Parquet files of a folder once they have so many rows.
+
+    Raises ClusterFolderError where they do not after so many seconds.
+    """
+    until = time.monotonic() + patience
+    while (found := sum(pq.read_metadata(each).num_rows for each in _parts(folder))) != rows:
+        if time.monotonic() > until:
+            raise ClusterFolderError(
+                what=f"executors wrote {rows:,} rows, and {found:,} of them are seen here",
+                why=f"they do not all share the folder {folder}",
+                fix="mount the folder of the workspace at the same path on every machine of the "
+                "cluster, then run again: nothing of the step was written",
+            )
+        pause(_ROUND)
+    return _parts(folder)
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.parquet"))
