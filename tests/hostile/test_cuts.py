@@ -32,6 +32,19 @@ SLICES = {
         "text[:len(text) * 9 // 10]": OWN,
         "' '.join(text.split())[:_LONGEST_MARKER]": OWN,
     },
+    "cli/page/catalogue/data.py": {
+        "text[:10 * LONGEST_QUERY]": "ten times what is shown of it",
+        "(each.info.keywords or ())[:50]": "a list",
+    },
+    "cli/page/catalogue/plan.py": {
+        "changed[:MOST_DETAILED]": "a list",
+        "changed[MOST_DETAILED:MOST_LISTED]": "a list",
+        "rest[:MOST_LISTED]": "a list",
+    },
+    "executors/engine/spark/cluster/package_archive.py": {
+        "hashlib.sha256(content).hexdigest()[:16]": DIGEST,
+    },
+    "executors/engine/spark/cluster/probe.py": {"token[:8]": DATA, "unlike[:8]": "a list"},
     "cli/commands/plan/inspect.py": {"data[at:at + 16]": DATA, "row[:8]": DATA},
     "cli/commands/author/new.py": {"data[:MAX_SAMPLE]": DATA},
     "cli/commands/apply/runs.py": {

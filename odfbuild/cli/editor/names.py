@@ -16,6 +16,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.project.lock.state import Definitions
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import steps_of
+from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -175,4 +176,6 @@ class ReadDefinitions:
 
 def _plain(text: str) -> str:
     """Return a text of a project so that Markdown has no links, pictures or HTML in it."""
-    return "".join(f"\\{each}" if each in "\\`*_{}[]<>()#+!|" else each for each in text[:2_000])
+    return "".join(
+        f"\\{each}" if each in "\\`*_{}[]<>()#+!|" else each for each in excerpt(text, 2_000)
+    )

@@ -215,7 +215,7 @@ def _columns(each: CatalogueEntry, numbers: Mapping[DatasetAlias, int]) -> list[
         return None
     return [
         [
-            printable(name[:LONGEST_COLUMN]),
+            printable(excerpt(name, LONGEST_COLUMN)),
             *types[name],
             None if each.columns is None else [_ref(ref, numbers) for ref in sources.get(name, ())],
         ]
@@ -236,7 +236,7 @@ def _type(of: DataType) -> tuple[str, bool]:
 
 def _ref(ref: tuple[DatasetAlias, str], numbers: Mapping[DatasetAlias, int]) -> list[Any]:
     dataset, column = ref
-    shown = printable(column[:LONGEST_COLUMN])
+    shown = printable(excerpt(column, LONGEST_COLUMN))
     return [numbers.get(dataset, printable(str(dataset))), shown]
 
 

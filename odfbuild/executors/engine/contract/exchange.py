@@ -24,6 +24,7 @@ from odfbuild.executors.engine.arrow.stored import conformed, stored
 from odfbuild.host.files import open_descriptor
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval
 from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.texts.redaction import excerpt
 
 MOST_BYTES: Final = 2 << 30
 """Bytes that the rows of one answer may take in memory."""
@@ -85,7 +86,7 @@ def read_rows(path: Path, wrong: Wrong) -> pa.Table:
     except FileNotFoundError:
         raise wrong("wrote no file of its result") from None
     except (OSError, pa.ArrowException) as error:
-        text = " ".join(str(error).split())[:300]
+        text = excerpt(" ".join(str(error).split()), 300)
         raise wrong(f"wrote a file that is not Parquet, or cannot be read: {text}") from None
 
 

@@ -29,6 +29,7 @@ from odfbuild.executors.engine.contract.workers import WorkerEndedError, Workers
 from odfbuild.odf import messages as msg
 from odfbuild.odf.record import Record
 from odfbuild.odf.wire.blocks import encode_table
+from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
 _LOG = logging.getLogger("odfbuild.engine")
@@ -253,5 +254,6 @@ async def _settled(task: "Awaitable[Any]") -> None:
 
 def _line(error: OdfBuildError) -> str:
     """Return an error as a status and a log have it: bounded, one line of signs of ASCII."""
-    text = f"{error.code}: {error.what}; {error.fix}".encode("ascii", "backslashreplace")
-    return "".join(each if each.isprintable() else " " for each in text.decode())[:2000]
+    text = excerpt(f"{error.code}: {error.what}; {error.fix}", 2000)
+    shown = text.encode("ascii", "backslashreplace").decode()
+    return "".join(each if each.isprintable() else " " for each in shown)

@@ -6,7 +6,6 @@ message.  What a request starts, such as a JVM, stays for the next one.
 """
 
 import ctypes
-import json
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.messages import EngineOperations, answered
 from odfbuild.executors.engine.messages.provenance import RunsAgain
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
+from odfbuild.host.json_text import parse_json
 
 LENGTH: Final = 8
 """Bytes in which the length of a frame stands."""
@@ -100,7 +100,7 @@ def main() -> None:
     _end_with_parent()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # whoever started it ends it
-    asked = json.loads(sys.argv[1])
+    asked = parse_json(sys.argv[1])
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
     with ExitStack() as ending, answers:

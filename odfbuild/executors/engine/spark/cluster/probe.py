@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from odfbuild.errors import EngineFailedError
+from odfbuild.host.files import read_regular
 from odfbuild.values import dataclass
 
 PACKAGES = ("pyarrow", "numpy")
@@ -118,7 +119,7 @@ def report(folder: ProbeFolder, row: Mapping[str, Any]) -> Report:
 def _looked(folder: ProbeFolder, answer: str) -> str:
     """Read what was asked for, and write an answer; say what did not go."""
     try:
-        found = (folder.path / _ASKED).read_text("ascii", "replace")
+        found = read_regular(folder.path / _ASKED, 2 * len(folder.token)).decode("ascii", "replace")
     except OSError as error:
         return f"cannot read {folder.path / _ASKED}: {_said(error)}"
     if found != folder.token:
@@ -213,7 +214,7 @@ def _unseen(one: Report, folder: ProbeFolder) -> str:
     """Say what is wrong with the answer of a task, as it is seen here."""
     path = folder.path / one.answer
     try:
-        found = path.read_text("ascii", "replace")
+        found = read_regular(path, 1 << 16).decode("ascii", "replace")
     except OSError as error:
         return f"it wrote {path}, which cannot be read here: {_said(error)}"
     return "" if found == folder.token else f"it wrote {path}, which is another file here"
