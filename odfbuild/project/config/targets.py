@@ -164,8 +164,8 @@ def _settings(options: Section) -> dict[str, str]:
                 f"the setting '{name}' of Spark is not for a project to give",
                 "a project says how much of a cluster it takes; other settings decide what queries "
                 "mean, or which programs run",
-                f"{did_you_mean(name, RESOURCES)} What a cluster of yours needs besides belongs "
-                "into your spark-cluster.conf (docs/clusters.md)".strip(),
+                f"{did_you_mean(name, RESOURCES)} put what your cluster needs beyond that into "
+                "your spark-cluster.conf (docs/clusters.md)".strip(),
                 key=True,
             )
         elif not isinstance(value, str | int) or not _SETTING.fullmatch(text):
