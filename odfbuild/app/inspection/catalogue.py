@@ -27,6 +27,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.diff import KindChangedError, VocabChangedError, diff
 from odfbuild.planner.evolution.columns.use import ColumnOrigins, ColumnUse
 from odfbuild.planner.staleness import Lag, lag_of
 from odfbuild.state.memory.applied import Applied, Result, recall_applied
@@ -81,8 +82,9 @@ class CatalogueEntry:
 
     `declared` is None of one that no definition is of, or whose definition is wrong; `state` of one
     that was never applied, or whose chain cannot be read: then `damage` says why.  `columns` are
-    None where they are not known; `shaping` are the columns that decide on its rows.  `result` is
-    how its steps ended in the last apply from this machine.
+    None where they are not known; `shaping` are the columns that decide on its rows.  `is_changed`
+    says that the definition is not the one in force in the chain.  `result` is how its steps ended
+    in the last apply from this machine.
     """
 
     alias: DatasetAlias
@@ -189,6 +191,7 @@ def catalogue_of(
     read.  `outcomes` are those of its tests.
     """
     from odfbuild.app.load_project import locked_columns
+    from odfbuild.app.plan.cache import engines
     from odfbuild.app.plan.divergence import rewritten_inputs
     from odfbuild.executors.testing.files import load_tests
 
@@ -211,6 +214,7 @@ def catalogue_of(
         applied=recall_applied(workspace.root, wanted),
         checks=_by_dataset(tests.checks),
         fixtures=_by_dataset(tests.fixtures),
+        engines=engines(),
     )
     histories = {alias: _history(workspace, states.get(alias), blocks) for alias in wanted}
     return Catalogue(
@@ -274,6 +278,7 @@ class _Facts:
     applied: Mapping[DatasetAlias, Applied]
     checks: Mapping[DatasetAlias, Sequence[RowCheck]]
     fixtures: Mapping[DatasetAlias, Sequence[Fixture]]
+    engines: Mapping[str, str]
 
     def entry(self, alias: DatasetAlias, history: History) -> CatalogueEntry:
         """Return what is known of one dataset."""
@@ -290,9 +295,7 @@ class _Facts:
             shaping=self.use.shaping(alias),
             schema=self.use.schema(alias),
             lag=None if state is None else lag_of(state, self.by_id, rewritten),
-            is_changed=declared is not None
-            and state is not None
-            and self._differs(declared, state),
+            is_changed=self._differs(declared, state),
             result=None if applied is None else applied.result,
             history=history,
             checks=tuple(self.checks.get(alias, ())),
@@ -301,9 +304,6 @@ class _Facts:
 
     def _differs(self, declared: Declared | None, state: ChainState | None) -> bool:
         """Say whether the definition is not the one in force in the chain, if there are both."""
-        from odfbuild.app.plan.cache import engines
-        from odfbuild.planner.diff import KindChangedError, VocabChangedError, diff
-
         if declared is None or state is None:
             return False
 
@@ -311,6 +311,6 @@ class _Facts:
             return self.ids.get(ref, ref) if isinstance(ref, DatasetAlias) else ref
 
         try:
-            return bool(diff(declared.snapshot, state, resolve, engines()))
+            return bool(diff(declared.snapshot, state, resolve, self.engines))
         except (KindChangedError, VocabChangedError):
             return True

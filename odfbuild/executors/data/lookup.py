@@ -392,18 +392,18 @@ class FooterCheck:
         self._groups = tuple(groups_of(path))
         self._count = int(footer(path).num_rows)
         self._rows = [0] * len(self._groups)
-        self._told: dict[tuple[int, str], _KnownColumn] = {}
+        self._columns: dict[tuple[int, str], _KnownColumn] = {}
 
     def update(self, number: int, batch: pa.RecordBatch) -> None:
         """Take the next rows of a row group."""
         group = self._groups[number]
         self._rows[number] += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            told = self._told.get((number, name))
-            if told is None:
-                told = _KnownColumn(group.span(name, column.type), group.nulls(name))
-                self._told[number, name] = told
-            told.update(column)
+            column_facts = self._columns.get((number, name))
+            if column_facts is None:
+                column_facts = _KnownColumn(group.span(name, column.type), group.nulls(name))
+                self._columns[number, name] = column_facts
+            column_facts.update(column)
 
     @property
     def rows(self) -> int:
@@ -428,8 +428,8 @@ class FooterCheck:
         """Yield each column of which the footer says in some row group what is not so."""
         found = {
             name: None
-            for (number, name), told in self._told.items()
-            if not told.is_true or told.nulls not in (None, told.found)
+            for (number, name), column_facts in self._columns.items()
+            if not column_facts.is_true or column_facts.nulls not in (None, column_facts.found)
         }
         yield from found
 

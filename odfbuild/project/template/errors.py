@@ -120,9 +120,9 @@ def run_problem(
     """Return why a template, or a macro that it uses, failed; at the place of the failure."""
     frames = list(_frames(error.__traceback__))
     text = environment.texts[frames[-1].file if frames else file]
-    told = _diagnostic(error, frames, environment)
+    found = _diagnostic(error, frames, environment)
     span = replace(_place(error, text, frames), instance=instance)
-    return replace(told, why=told.why + _callers(frames[:-1], environment), span=span)
+    return replace(found, why=found.why + _callers(frames[:-1], environment), span=span)
 
 
 def _callers(frames: list["_Frame"], environment: TemplateEnvironment) -> str:

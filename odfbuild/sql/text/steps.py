@@ -57,7 +57,7 @@ def is_foreign(steps: Sequence[QueryStep]) -> bool:
 
 
 def is_of_spark(steps: Sequence[QueryStep]) -> bool:
-    """Tell whether steps are in Spark's dialect, whose columns and types are told from texts."""
+    """Tell whether steps are in Spark's dialect, whose columns and types are read off its text."""
     return all(step.engine.lower() == SPARK for step in steps)
 
 

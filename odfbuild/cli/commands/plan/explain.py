@@ -16,7 +16,14 @@ from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.render.dataset import input_lines, standing_text
 from odfbuild.cli.render.diff import event_difference
 from odfbuild.cli.render.plan import cause_lines
-from odfbuild.cli.render.words import affected_text, column_text, count, judged_word, kind_word
+from odfbuild.cli.render.words import (
+    affected_text,
+    column_text,
+    count,
+    judged_word,
+    kind_word,
+    news_text,
+)
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import read_code, refuse_wrong, report_wrong
 from odfbuild.errors import ProjectErrors, StateError
@@ -244,7 +251,7 @@ def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterat
     if asked:
         yield printable(f"{asked[0].origin} has to be asked")
     elif news and news[0].is_absent:
-        yield printable(f"no file to read yet: {news[0].names[0]}")
+        yield printable(news_text(news[0]))
     elif news:
         yield from _listed("new file", news[0].names)
     elif not again and not passed:

@@ -40,7 +40,7 @@ def write_log(
 ) -> OffsetInterval | None:
     """Write rows as a slice in which each is appended; return its offsets, None without rows.
 
-    System times are those of the Unix epoch: when a row came to its dataset is not told.
+    System times are those of the Unix epoch: an engine does not learn when a row was committed.
     """
     wanted = to_arrow(schema)
     count = rows.num_rows

@@ -35,7 +35,7 @@ class Folders:
 
         Raises RefusedPathError for a path that is not absolute, leads out of the folders, names
         something else than a regular file to read, or names a file both to read and to write, or
-        twice to write.  What lies outside is not told: the error is the same if nothing does.
+        twice to write.  The error does not show whether there is such a file outside.
         """
         count = sum(1 for _ in _read(request))
         if count > MOST_FILES:

@@ -1,8 +1,8 @@
 """An engine elsewhere, as an engine of this program: each step over all rows that stand.
 
-What a query in a dialect that nothing here reads makes of some new rows cannot be told from what it
-would make of all of them.  So it is asked for its result over all rows of its inputs that stand,
-without a checkpoint, and what differs from the dataset is written, as for a `whole` query.
+Of a query in a dialect that nothing here reads it is not known how its result over some new rows
+relates to that over all of them.  So it is asked for its result over all rows of its inputs that
+stand, without a checkpoint, and what differs from the dataset is written, as for a `whole` query.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

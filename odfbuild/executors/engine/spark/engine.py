@@ -57,7 +57,7 @@ class SparkEngine:
     `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
     JVM on `cores`; `settings` and `wait` are those of a cluster's provider; `memory` the JVM's
     greatest heap (`2g`); `limit` the bytes of input from which on rows go through files; `note` is
-    told what the user may want to know.  `java_options` take the place of the class archive.
+    called with what the user may want to know.  `java_options` take the place of the class archive.
     `resident`: a JVM that was left running for this cache serves as well, if it fits.
     """
 

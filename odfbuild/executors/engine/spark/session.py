@@ -139,7 +139,7 @@ class Sessions:
     def lost(self, what: str) -> ClusterLostError | None:
         """Return the error for a cluster that has gone, None if it has not; `what` failed by it.
 
-        Nothing is lost to who told this engine to stop.
+        A command that stopped the engine itself has lost nothing.
         """
         host = getattr(self._local, "host", None) or self._host
         return None if host is None or self._cancelled.is_set() else host.lost(what)

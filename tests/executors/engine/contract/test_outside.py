@@ -1,7 +1,5 @@
 """Engines elsewhere as engines of steps: what they make, and what is not taken from them."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,29 +35,10 @@ from tests.executors.engine.datafusion.test_rule import (
 from tests.rule.histories import history
 from tests.rule.steps import VOCAB, played
 from tests.support.effort import examples
-from tests.support.projects import REPOSITORY, environment
 from tests.support.servers.engine import serving
-from tests.support.servers.second_engine import MODULE, WRONG
+from tests.support.servers.second_engine import WRONG
 
 Engines = Callable[..., GrpcEngine]
-
-
-@pytest.fixture(scope="module", name="address")
-def _address() -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", MODULE],
-        cwd=REPOSITORY,
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    yield f"127.0.0.1:{process.stdout.readline().strip()}"
-    process.stdin.close()
-    process.wait(30)
-    process.stdout.close()
 
 
 @pytest.fixture

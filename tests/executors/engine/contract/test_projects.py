@@ -1,9 +1,6 @@
 """Projects whose queries an engine elsewhere runs: settings, plan, apply, policy."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +11,7 @@ import pytest
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.project.opened import open_project
-from tests.support.projects import REPOSITORY, Done, environment, odfbuild
-from tests.support.servers.second_engine import MODULE
+from tests.support.projects import Done, odfbuild
 
 ROOT = """\
 kind: DatasetSnapshot
@@ -50,24 +46,6 @@ content:
           select max(event_time) as event_time, count(*) as n, sum(v)::bigint as s
           from prices
 """
-
-
-@pytest.fixture(scope="module", name="address")
-def _address() -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", MODULE],
-        cwd=REPOSITORY,
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    yield f"127.0.0.1:{process.stdout.readline().strip()}"
-    process.stdin.close()
-    process.wait(30)
-    process.stdout.close()
 
 
 class Project:

@@ -138,7 +138,7 @@ class Executors:
             try:
                 active = self._session.sparkContext.statusTracker().getActiveJobsIds()
                 there = bool(executor_ids(self._session))
-            except Exception:  # the driver is gone, which is found out elsewhere
+            except Exception:  # whatever fails here fails the step, too: the driver is gone
                 return
             now = time.monotonic()
             alone = None if there or not active else now if alone is None else alone

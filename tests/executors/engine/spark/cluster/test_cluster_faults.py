@@ -193,7 +193,7 @@ def test_machines_that_differ_are_refused_before_anything_is_written(
     assert ours.rows("src") == ours.rows("out") == []
 
 
-def test_who_finds_no_room_is_told_so_and_an_interrupt_gives_the_room_back(
+def test_a_command_without_room_ends_with_a_reason_and_an_interrupt_gives_the_room_back(
     running: Standalone, tmp_path: Path, alone: Rows
 ) -> None:
     for _ in range(2):
