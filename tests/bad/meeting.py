@@ -13,7 +13,7 @@ from tests.bad.case import SOURCE, Bad, definition
 from tests.support.process.inside import Inside, heads, lay_out
 from tests.support.projects import Done
 from tests.support.servers.ftp import Ftp, serving_ftp
-from tests.support.servers.http import Page, Server, serving
+from tests.support.servers.http import HURRIED, Page, Server, serving
 
 __all__ = ["Meeting", "check_error", "check_said", "errors_of"]
 
@@ -71,8 +71,7 @@ class Meeting:
     def _surround(self, bad: Bad) -> None:
         (self.root / "data").mkdir()
         self.patch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
-        self.patch.setenv("ODFBUILD_HTTP_TIMEOUT", "0.2")
-        for name, value in bad.env.items():
+        for name, value in {**HURRIED, **bad.env}.items():
             self.patch.setenv(name, value)
         for name, instead in bad.patches.items():
             self.patch.setattr(name, instead)

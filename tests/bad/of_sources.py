@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bad.case import CSV, GOOD, Bad, pipe, url
-from tests.support.servers.http import Page
+from tests.support.servers.http import ONCE, Page
 
 __all__ = ["COMMANDS", "DOWNLOADS", "FILES", "FTP", "HTTP", "TIMES"]
 
@@ -66,7 +66,8 @@ def page(
 ) -> Bad:
     """Return an answer in which there is no data."""
     fetch = url("$HTTP/data", more)
-    return Bad(code=code, fetch=fetch, good=GOOD, page=Page(**how), says=says, fix=fix)
+    found, patches = Page(**how), ONCE if how.get("stall") else {}
+    return Bad(code=code, fetch=fetch, good=GOOD, page=found, says=says, fix=fix, patches=patches)
 
 
 def elsewhere(

@@ -16,7 +16,7 @@ from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, heads, lay_out, without_jvm
 from tests.support.projects import Done
 from tests.support.projects.texts import GOOD, derivative, root, url
-from tests.support.servers.http import Page, Server, serving
+from tests.support.servers.http import HURRIED, ONCE, Page, Server, serving
 
 SOURCE, OUTPUT = "datasets/src.yaml", "datasets/out.yaml"
 GZIP = "{kind: Decompress, format: Gzip}"
@@ -402,7 +402,10 @@ def test_a_server_that_fails_is_told(
     says: str,
     fix: str,
 ) -> None:
-    monkeypatch.setenv("ODFBUILD_HTTP_TIMEOUT", "0.05")
+    for name, value in HURRIED.items():
+        monkeypatch.setenv(name, value)
+    for dotted, instead in ONCE.items() if page.stall else ():
+        monkeypatch.setattr(dotted, instead)
     monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
     where = server.put("/data.csv", page)
     lay_out(project, {SOURCE: root(fetch=url(where))})

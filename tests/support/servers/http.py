@@ -10,7 +10,12 @@ from dataclasses import dataclass, field, replace
 from email.utils import formatdate, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-__all__ = ["Asked", "Page", "Server", "serving"]
+__all__ = ["HURRIED", "ONCE", "Asked", "Page", "Server", "serving"]
+
+# How long a body that stalls is waited for, of which a busy machine must not see the head late
+# (five times this long), and what there is to patch so that it is waited for once only.
+HURRIED = {"ODFBUILD_HTTP_TIMEOUT": "1"}
+ONCE = {"odfbuild.executors.ingest.fetch.download._IN_A_ROW": 0}
 
 
 @dataclass(frozen=True, kw_only=True)

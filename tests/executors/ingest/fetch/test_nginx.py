@@ -132,7 +132,7 @@ def test_a_file_that_changes_in_between_is_taken_whole(
 def test_a_slow_body_is_waited_for_and_a_stopped_one_is_not(nginx: Nginx, tmp_path: Path) -> None:
     put(nginx, "slow.csv", b"x" * 3000)
     assert len(body(nginx.url("slow/slow.csv"), tmp_path)) == 3000
-    hurried = {"ODFBUILD_HTTP_TIMEOUT": "0.05"}
+    hurried = {"ODFBUILD_HTTP_TIMEOUT": "0.15"}  # nginx pauses for a second
     with pytest.raises(UnreachableError) as caught:
         fetched(nginx.url("unnamed/slow.csv"), tmp_path, env=hurried)
     assert caught.value.why == "the server stopped sending"

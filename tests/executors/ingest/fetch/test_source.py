@@ -50,7 +50,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.reasons import SourceHasNews
 from tests.support.cases import load
-from tests.support.servers.http import Page, Server, serving
+from tests.support.servers.http import HURRIED, ONCE, Page, Server, serving
 
 NOW = Timestamp.parse("2024-05-06T07:08:09Z")
 MODIFIED = Timestamp.parse("2024-01-02T03:04:05Z")
@@ -672,10 +672,14 @@ class TestHttp:
         assert caught.value.why.startswith("the body broke off")
         assert not list((tmp_path / "cache").iterdir())
 
-    def test_a_server_that_stops_sending_is_given_up(self, server: Server, tmp_path: Path) -> None:
+    def test_a_server_that_stops_sending_is_given_up(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in ONCE.items():
+            monkeypatch.setattr(name, value)
         url = server.put("/slow", Page(body=b"x", stall=True))
         with pytest.raises(UnreachableError) as caught:
-            fetched(FetchStepUrl(url=url), tmp_path, env={"ODFBUILD_HTTP_TIMEOUT": "0.02"})
+            fetched(FetchStepUrl(url=url), tmp_path, env=HURRIED)
         assert caught.value.why == "the server stopped sending"
 
     @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "1e9"])
