@@ -15,7 +15,7 @@ from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.datafusion import query, transform
-from odfbuild.executors.engine.datafusion.session import QueryContext, last_of, rows_of
+from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.planner.queries import PREPROCESS_INPUT
@@ -50,8 +50,11 @@ class DataFusionEngine:
         """Return what a preprocess query gives, in the order of the source where there is one."""
         facts = _facts(steps_of(work.query), [PREPROCESS_INPUT], _OF_INGEST)
         noted = FineTimes()
-        with self._running(), noting(noted):
-            context = QueryContext(spill=work.staging, clock=True)
+        with (
+            self._running(),
+            noting(noted),
+            query_context(spill=work.staging, clock=True) as context,
+        ):
             schema = pa.schema([each.with_nullable(True) for each in work.source.schema])
             texts = transform.texts_of(facts.steps)
             found, held = [], []

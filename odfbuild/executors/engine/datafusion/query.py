@@ -12,9 +12,9 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
-    QueryContext,
     batches_of,
     columns,
+    query_context,
     too_large,
 )
 from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, spooled
@@ -31,15 +31,15 @@ def answer(request: QueryRequest) -> Frame:
     """
     statement = QueryStep(None, request.text, engine=DATAFUSION).statement
     assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
-    context = QueryContext(spill=request.staging, clock=True)
-    for name, view in request.views.items():
-        context.add(name, _rows(view, _named(statement, view.columns().names)))
-    frame = context.query(statement.sent)
-    schema, held = columns(frame), BYTES_IN_MEMORY
-    check_names(schema.names)
-    if request.limit is not None:
-        frame, held = frame.limit(request.limit), sys.maxsize
-    return spooled(batches_of(frame, schema), schema, request.staging, held)
+    with query_context(spill=request.staging, clock=True) as context:
+        for name, view in request.views.items():
+            context.add(name, _rows(view, _named(statement, view.columns().names)))
+        frame = context.query(statement.sent)
+        schema, held = columns(frame), BYTES_IN_MEMORY
+        check_names(schema.names)
+        if request.limit is not None:
+            frame, held = frame.limit(request.limit), sys.maxsize
+        return spooled(batches_of(frame, schema), schema, request.staging, held)
 
 
 def _named(statement: DataFusionStatement, columns: list[str]) -> list[str]:

@@ -4,10 +4,12 @@ A context has the rows that it is given and nothing else: no files, network, set
 its own, and, for a query that has to give the same rows again, no clock and no random numbers.
 """
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -38,11 +40,25 @@ _BATCH: Final = 8192
 _SORTS: Final = 64  # the part of the memory that each sort keeps to merge what it spilled
 
 
-def session_context(memory: int, *, spill: Path | None) -> "datafusion.SessionContext":
-    """Return a context of one partition, in which rows keep their order, with its own memory.
+@contextmanager
+def session_context(memory: int, *, spill: Path | None) -> "Iterator[datafusion.SessionContext]":
+    """Open a context of one partition, in which rows keep their order, with its own memory.
 
-    What does not fit into that goes to files of the folder `spill`.
+    What does not fit into that goes to a folder in `spill`, which is gone at the end: an error
+    that is kept keeps the context, and what DataFusion would delete with it.
     """
+    if spill is None:
+        yield _session(memory, None)
+        return
+    folder = spill / f"spill-{uuid4().hex}"
+    folder.mkdir()
+    try:
+        yield _session(memory, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _session(memory: int, spill: Path | None) -> "datafusion.SessionContext":
     import datafusion
 
     runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
@@ -65,18 +81,27 @@ def batch_rows(memory: int, row_bytes: int = 0) -> int:
     return most if not row_bytes else max(1, min(most, memory // _SORTS // row_bytes))
 
 
-class QueryContext:
-    """One context; a query reads the tables that are added to it, by their exact names.
+@contextmanager
+def query_context(
+    *, spill: Path | None, clock: bool, memory: int = MEMORY
+) -> "Iterator[QueryContext]":
+    """Open a context for queries.
 
     With `spill` what does not fit into memory goes to files of that folder, by which the order of
     rows within groups may change; without it such a query fails.  With `clock` it may ask for the
     time.
     """
+    with session_context(memory, spill=spill) as session:
+        yield QueryContext(session, clock=clock)
 
-    def __init__(self, *, spill: Path | None, clock: bool, memory: int = MEMORY) -> None:
+
+class QueryContext:
+    """One context; a query reads the tables that are added to it, by their exact names."""
+
+    def __init__(self, session: "datafusion.SessionContext", *, clock: bool) -> None:
         import datafusion
 
-        self._context = session_context(memory, spill=spill)
+        self._context = session
         self._options = datafusion.SQLOptions()
         self._options = self._options.with_allow_ddl(False).with_allow_dml(False)
         self._options = self._options.with_allow_statements(False)
@@ -183,24 +208,34 @@ def engine_errors(doing: str, advice: str | None = None) -> Iterator[None]:
         yield
     except OdfBuildError:
         raise
-    except (MemoryError, OSError) as error:
-        raise _failed(doing, str(error), advice) from None
-    except Exception as error:  # DataFusion raises Exception itself, and no class of its own
-        text = " ".join(str(error).split())
-        if advice is not None:
-            raise _failed(doing, text, advice) from None
-        if "Resources exhausted" in text:
-            raise too_large(doing) from None
-        raise InvalidQueryError(
-            what=f"could not {doing}: {_plain(text)}",
-            why="DataFusion refuses the query, or what it does with these rows; names are "
-            "compared with their letter case",
-            fix="correct the query",
-        ) from None
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of Rust, and no Exception
+    except BaseException as error:  # DataFusion raises Exception, and for a panic no Exception
+        if not isinstance(error, Exception) and not _is_panic(error):
             raise
-        raise _failed(doing, str(error), advice, EngineFaultError) from None
+        error.__traceback__ = None  # it holds the rows, and contextlib's frame that holds it
+        raise _named(error, doing, advice) from None
+
+
+def _is_panic(error: BaseException) -> bool:
+    return type(error).__name__ == "PanicException"  # of Rust
+
+
+def _named(error: BaseException, doing: str, advice: str | None) -> OdfBuildError:
+    """Return an error of DataFusion as one of this program."""
+    if isinstance(error, MemoryError | OSError):
+        return _failed(doing, str(error), advice)
+    if _is_panic(error):
+        return _failed(doing, str(error), advice, EngineFaultError)
+    text = " ".join(str(error).split())
+    if advice is not None:
+        return _failed(doing, text, advice)
+    if "Resources exhausted" in text:
+        return too_large(doing)
+    return InvalidQueryError(
+        what=f"could not {doing}: {_plain(text)}",
+        why="DataFusion refuses the query, or what it does with these rows; names are "
+        "compared with their letter case",
+        fix="correct the query",
+    )
 
 
 def too_large(doing: str) -> EngineFailedError:

@@ -33,6 +33,7 @@ from odfbuild.executors.engine.datafusion.session import (
     QueryContext,
     columns,
     last_of,
+    query_context,
     rows_of,
 )
 from odfbuild.executors.engine.datafusion.spool import spooled
@@ -76,8 +77,9 @@ def linear(work: TransformWork, also: Sequence[str] = ()) -> Frame:
     """
     raw, op = work.query.facts.names_op, work.vocab.operation_type_column
     noted = FineTimes()
-    with noting(noted):
-        batches = correction_pairs(_arranged(work), op, POSITION) if not raw else _arranged(work)
+    with noting(noted), query_context(spill=work.staging, clock=False) as context:
+        arranged = _arranged(work, context)
+        batches = arranged if raw else correction_pairs(arranged, op, POSITION)
         names, first = _names_of(work), next(batches)
         kept = first.schema.empty_table().select([*names, *also]).schema
         rows = (each.select(kept.names) for each in chain([first], batches))
@@ -89,10 +91,9 @@ def _names_of(work: TransformWork) -> list[str]:
     return list(step_schema(work).names)
 
 
-def _arranged(work: TransformWork) -> Iterator[pa.RecordBatch]:
+def _arranged(work: TransformWork, context: QueryContext) -> Iterator[pa.RecordBatch]:
     """Yield the columns of the result and the position, in the order of positions."""
     raw, op = work.query.facts.names_op, work.vocab.operation_type_column
-    context = QueryContext(spill=work.staging, clock=False)
     texts = texts_of(work.query.steps, _hidden(raw=raw))
     names = _names_of(work)
     sources = [each for each in work.inputs if each.alias in work.query.facts.inputs]
@@ -193,10 +194,11 @@ def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
     """Yield what the query gives of each of some selections of rows, as the dataset stores it."""
     texts = texts_of(work.query.steps)
     for inputs in many:
-        context = QueryContext(spill=None, clock=False)
-        for alias, rows in inputs.items():
-            context.add(alias, by_value(rows))
-        yield completed(rows_of(last_of(context, texts)), work)
+        with query_context(spill=None, clock=False) as context:
+            for alias, rows in inputs.items():
+                context.add(alias, by_value(rows))
+            found = completed(rows_of(last_of(context, texts)), work)
+        yield found
 
 
 # Columns
@@ -224,10 +226,10 @@ def result_schema(
     raw: bool,
 ) -> pa.Schema:
     """Return operation, event time and the other columns of a result.  Raises InvalidQueryError."""
-    context = QueryContext(spill=None, clock=False)
-    for alias, schema in inputs.items():
-        context.add(alias, schema.empty_table())
-    found = columns(last_of(context, texts_of(steps)))
+    with query_context(spill=None, clock=False) as context:
+        for alias, schema in inputs.items():
+            context.add(alias, schema.empty_table())
+        found = columns(last_of(context, texts_of(steps)))
     _check(found, vocab, raw=raw)
     op, time = vocab.operation_type_column, vocab.event_time_column
     others = [each for each in found if each.name not in {op, time}]

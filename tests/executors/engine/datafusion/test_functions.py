@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.executors.engine.datafusion.json_functions import function
-from odfbuild.executors.engine.datafusion.session import QueryContext
+from odfbuild.executors.engine.datafusion.session import query_context
 from odfbuild.sql.datafusion import (
     AGGREGATES,
     ENVIRONMENT,
@@ -76,17 +76,18 @@ OF_TIMES = (
 @pytest.mark.parametrize("form", OF_TIMES)
 def test_a_time_of_a_column_is_that_of_its_value(form: str, column: str) -> None:
     """What is worked out while planning does not say that rows can be computed."""
-    context = QueryContext(spill=None, clock=False)
-    context.add("input", pa.table({name: array for name, (array, _) in TIMES.items()}))
-    for argument in (column, TIMES[column][1]):
-        rows = context.query(f"select {form.format(argument)} as x from input").to_arrow_table()
-        assert rows["x"].cast(pa.timestamp("s", "UTC")).to_pylist() == [MOMENT]
+    with query_context(spill=None, clock=False) as context:
+        context.add("input", pa.table({name: array for name, (array, _) in TIMES.items()}))
+        for argument in (column, TIMES[column][1]):
+            text = f"select {form.format(argument)} as x from input"
+            rows = context.query(text).to_arrow_table()
+            assert rows["x"].cast(pa.timestamp("s", "UTC")).to_pylist() == [MOMENT]
 
 
 @pytest.mark.parametrize("column", TIMES)
 def test_times_of_columns_are_compared(column: str) -> None:
-    context = QueryContext(spill=None, clock=False)
-    context.add("input", pa.table({name: array for name, (array, _) in TIMES.items()}))
-    for other in TIMES:
-        text = f"select to_timestamp({column}) = to_timestamp({other}) as x from input"
-        assert context.query(text).to_arrow_table()["x"].to_pylist() == [True]
+    with query_context(spill=None, clock=False) as context:
+        context.add("input", pa.table({name: array for name, (array, _) in TIMES.items()}))
+        for other in TIMES:
+            text = f"select to_timestamp({column}) = to_timestamp({other}) as x from input"
+            assert context.query(text).to_arrow_table()["x"].to_pylist() == [True]

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -29,7 +30,12 @@ from odfbuild.executors.engine.arrow.merging.rules import (
     result_columns,
 )
 from odfbuild.executors.engine.datafusion.merging.inputs import MergeInputs, Source
-from odfbuild.executors.engine.datafusion.merging.relations import MEMORY, Relations, in_types
+from odfbuild.executors.engine.datafusion.merging.relations import (
+    MEMORY,
+    Relations,
+    in_types,
+    opened_relations,
+)
 from odfbuild.executors.engine.datafusion.merging.statements import (
     condensed_text,
     merge_text,
@@ -79,12 +85,12 @@ class ArrowMerger:
         schema = pa.schema([in_force.field(name).with_nullable(True) for name in names])
         plain = plain_schema(schema)
         request.into.mkdir()
-        relations = self._relations(request.into)
-        sides = MergeInputs(request.merge, request.vocab, relations, plain, plain)
-        sides.add_history(request.history)
-        rows = relations.batches(condensed_text(sides.merge(names)), plain)
         path = request.into / "rows.parquet"
-        write(path, schema, (in_types(each, schema) for each in rows))
+        with self._relations(request.into) as relations:
+            sides = MergeInputs(request.merge, request.vocab, relations, plain, plain)
+            sides.add_history(request.history)
+            rows = relations.batches(condensed_text(sides.merge(names)), plain)
+            write(path, schema, (in_types(each, schema) for each in rows))
         return (path,)
 
     def spread(
@@ -106,7 +112,6 @@ class ArrowMerger:
         source = Source.of(request)
         check_names(source.schema.names, strategy, vocab)
         request = self._with_short_history(request)
-        relations = self._relations(request.staging)
         new = {f.name: f.type for f in source.schema if f.name != PIECE}
         operation = new.pop(vocab.operation_type_column, None)
         old = _history_schema(request, new)
@@ -117,11 +122,12 @@ class ArrowMerger:
             None if old is None else {f.name: type_text(f.type) for f in old},
             None if operation is None else type_text(operation),
         )
-        sides = MergeInputs(strategy, vocab, relations, source.schema, old, source.fine)
-        sides.add_source(source.batches())
-        if old is not None:
-            sides.add_history(request.history)
-        merged = self._merged(request, sides, by_piece=by_piece)
+        with self._relations(request.staging) as relations:
+            sides = MergeInputs(strategy, vocab, relations, source.schema, old, source.fine)
+            sides.add_source(source.batches())
+            if old is not None:
+                sides.add_history(request.history)
+            merged = self._merged(request, sides, by_piece=by_piece)
         declared = as_declared(merged, request.source.schema, first=request.in_force is None)
         return replace(declared, repeated=merged.repeated, left_out=merged.left_out)
 
@@ -154,12 +160,13 @@ class ArrowMerger:
         """Return what is several times among the keys of rows; a key with a null is none."""
         key = key_of(request.merge)
         rows = merged.select(key)
-        relations = self._relations(request.staging)
-        sides = MergeInputs(request.merge, request.vocab, relations, rows.schema)
-        sides.add_source(rows.batches())
         schema = pa.schema([("keys", pa.int64()), ("rows", pa.int64()), *rows.schema])
-        found = relations.batches(repeated_text(sides.merge(key)), schema)
-        for row in pa.Table.from_batches(found, schema).to_pylist():
+        with self._relations(request.staging) as relations:
+            sides = MergeInputs(request.merge, request.vocab, relations, rows.schema)
+            sides.add_source(rows.batches())
+            batches = relations.batches(repeated_text(sides.merge(key)), schema)
+            found = pa.Table.from_batches(batches, schema).to_pylist()
+        for row in found:
             return Repeated(row.pop("keys"), {name: row[name] for name in key}, row.pop("rows"))
         return None
 
@@ -174,9 +181,9 @@ class ArrowMerger:
             return request
         return narrowed_history(request, request.source) or request
 
-    def _relations(self, staging: Path) -> Relations:
+    def _relations(self, staging: Path) -> AbstractContextManager[Relations]:
         self._go_on()
-        return Relations(staging, self._memory, self._held, self._go_on)
+        return opened_relations(staging, self._memory, self._held, self._go_on)
 
     def _go_on(self) -> None:
         """Raise StoppedError once the engine was cancelled."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -24,6 +24,9 @@ from odfbuild.executors.engine.datafusion.session import (
 )
 from odfbuild.executors.engine.datafusion.spool import first_of, spooled, write
 
+if TYPE_CHECKING:
+    import datafusion
+
 MEMORY: Final = 512 << 20
 """Bytes that the sorts of a merge may take, beside batches on their way."""
 
@@ -34,14 +37,30 @@ _ADVICE: Final = (
 _FEW: Final = 1 << 20  # bytes of rows that DataFusion reads from memory
 
 
+@contextmanager
+def opened_relations(
+    staging: Path, memory: int, held: int, go_on: Callable[[], None]
+) -> Iterator["Relations"]:
+    """Open the relations of one merge, whose sorts may take so much memory."""
+    with session_context(memory, spill=staging) as session:
+        yield Relations(session, staging, memory, held, go_on)
+
+
 class Relations:
     """The tables and functions of one merge, and a way to run statements over them.
 
     `go_on` is called between batches, and raises where the merge shall end.
     """
 
-    def __init__(self, staging: Path, memory: int, held: int, go_on: Callable[[], None]) -> None:
-        self._context = session_context(memory, spill=staging)
+    def __init__(
+        self,
+        session: "datafusion.SessionContext",
+        staging: Path,
+        memory: int,
+        held: int,
+        go_on: Callable[[], None],
+    ) -> None:
+        self._context = session
         self._staging, self._held, self._go_on = staging, held, go_on
         self._memory, self._widest = memory, 0
         self._functions: dict[tuple[Any, pa.DataType], str] = {}
@@ -114,7 +133,7 @@ class Relations:
                 yield
         except EngineFailedError:
             if self._refused:
-                raise self._refused[0] from None
+                raise self._refused.pop(0) from None
             raise
 
 
