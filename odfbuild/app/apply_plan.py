@@ -99,7 +99,7 @@ def apply(
         from odfbuild.app.plan.remote_inputs import pin_inputs
 
         report = replace(report, notes=(*report.notes, *pin_inputs(project, plan)))
-    if settle and report.is_whole:
+    if settle and report.is_complete:
         with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
             make_whole(project, PlanRequest())  # remembers that nothing is left to do
     return report

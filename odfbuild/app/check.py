@@ -54,14 +54,14 @@ def engine_findings(
                 continue
             answer = columns(each.alias)
             yield from answer.found
-            told = None if answer.schema is None else columns.told(each.alias)
-            if told is not None and answer.schema is not None:
-                yield from _differences(each, told, answer.schema)
+            derived = None if answer.schema is None else columns.certain_schema(each.alias)
+            if derived is not None and answer.schema is not None:
+                yield from _differences(each, derived, answer.schema)
 
 
-def _differences(each: Declared, told: DataSchema, answered: DataSchema) -> Iterator[Diagnostic]:
+def _differences(each: Declared, derived: DataSchema, answered: DataSchema) -> Iterator[Diagnostic]:
     """Yield one warning if the texts, read without an engine, make other columns."""
-    mine, real = _types(told), _types(answered)
+    mine, real = _types(derived), _types(answered)
     if mine == real:
         return
     parts = [

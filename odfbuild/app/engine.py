@@ -37,7 +37,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.diff.query_change import made_by_another, upgraded
+from odfbuild.planner.diff.query_change import is_other_version, upgraded
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.memory.applied import record_applied
@@ -127,7 +127,7 @@ def _is_installed(step: "RecordedStep") -> bool:
     if made is None or is_opaque(made.transform) or made.transform.version is None:
         return False
     installed = engine_version(made.transform.engine)
-    return installed is not None and not made_by_another(made.transform, installed)
+    return installed is not None and not is_other_version(made.transform, installed)
 
 
 def record(project: Opened, upgrades: Iterable[EngineUpgrade]) -> Mapping[DatasetAlias, Multihash]:

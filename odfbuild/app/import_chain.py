@@ -139,10 +139,10 @@ def folders_of_inputs(
     """
     state = peek(folder)
     missing = [] if state is None else missing_inputs(state, names)
-    return {each: _beside(folder, each) for each in missing}
+    return {each: _dataset_beside(folder, each) for each in missing}
 
 
-def _beside(folder: Path, wanted: DatasetId) -> Path | None:
+def _dataset_beside(folder: Path, wanted: DatasetId) -> Path | None:
     place = folder.absolute().parent
     near = place / wanted.multibase
     if near.is_dir():

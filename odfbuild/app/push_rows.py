@@ -45,10 +45,10 @@ def push_elsewhere(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> 
         cwd=project.root, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     try:
-        told = parse_json(done.stdout)
-        error = told["error"]
+        answer = parse_json(done.stdout)
+        error = answer["error"]
         if error is None:
-            return _pushed(pushing, told, told["inputs"][0])
+            return _pushed(pushing, answer, answer["inputs"][0])
     except (ValueError, LookupError, TypeError):
         raise EngineFailedError(
             what="odfbuild ingest ended without an answer",
@@ -74,7 +74,7 @@ def _arguments(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> Iter
             yield f"{name}={each}"
 
 
-def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
+def _pushed(pushing: "Pushing", answer: Any, of: Any) -> "Pushed":
     from odfbuild.executors.engine.context import InputNotes
     from odfbuild.executors.ingest.push.push import Pushed
 
@@ -84,7 +84,7 @@ def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
         id=of["id"],
         blocks=of["blocks"],
         records=of["records"],
-        head=Multihash.parse(told["head"]),
+        head=Multihash.parse(answer["head"]),
         repeated=of["outcome"] == "repeated",
         notes=InputNotes(of["bad_rows"], of["bad_rows_file"], _drifted(of["drift"])),
     )

@@ -9,7 +9,7 @@ from odfbuild.app.plan.cache import at_rest, engines
 from odfbuild.app.plan.changed_inputs import refused_changes
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
-from odfbuild.app.plan.late_files import files_again, files_notes
+from odfbuild.app.plan.late_files import files_notes, reread_files
 from odfbuild.app.plan.partial_inputs import partial_inputs
 from odfbuild.app.plan.remote_inputs import (
     as_they_are,
@@ -104,7 +104,7 @@ def _data_plan(project: Opened, files: ProjectFiles, repositories: LookMode) -> 
             rewritten=rewritten_inputs(project.workspace, as_they_are(current, remote)),
             disabled=disabled,
             at_rest=at_rest(project, current),
-            again=files_again(found.declared, seen.passed),
+            reread=reread_files(found.declared, seen.passed),
             remote=remote,
         ),
     )

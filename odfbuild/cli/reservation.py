@@ -56,7 +56,7 @@ def reservation(
 
     waited: list[DatasetAlias] = []
 
-    def told(alias: DatasetAlias, by: Holder | None) -> None:
+    def on_wait(alias: DatasetAlias, by: Holder | None) -> None:
         waited.append(alias)
         _say(f"{alias} is busy: {holder_text(by)}; waiting")
 
@@ -67,7 +67,7 @@ def reservation(
         written=written,
         read=read,
         waits=on_busy == OnBusy.WAIT,
-        told=told,
+        on_wait=on_wait,
         pause=pause,
         far=project.workspace.far_leases,
     )

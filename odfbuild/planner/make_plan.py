@@ -64,7 +64,7 @@ class PlanTerms:
     of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
     `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
     no longer hold the block that was read from them last, `disabled` the datasets whose sources are
-    not used, `again` the files that a rule has read though their order passes them over, `at_rest`
+    not used, `reread` the files that a rule has read though their order passes them over, `at_rest`
     the derivatives whose next step is known to change nothing, `remote` the inputs that are
     datasets of repositories, `pulled` where undeclared datasets were pulled from, `taken`
     undeclared inputs whose definition changed, as they were when
@@ -78,7 +78,7 @@ class PlanTerms:
     examined: Examined = field(default_factory=dict)
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
-    again: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
+    reread: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
     remote: RemoteStates = field(default_factory=dict)
     pulled: Mapping[DatasetAlias, str] = field(default_factory=dict)
@@ -232,7 +232,7 @@ def _steps(
         by_id,
         wanted.rewritten,
         wanted.disabled,
-        wanted.again,
+        wanted.reread,
         wanted.at_rest,
         None if wanted.against else policy.now,
     )

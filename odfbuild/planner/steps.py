@@ -58,7 +58,7 @@ class Steps:
     """Builds the steps of one plan, dataset by dataset, inputs before what reads them.
 
     `rewritten` has the inputs of datasets that no longer hold what was read from them, `disabled`
-    the datasets whose sources are not used, `again` files that a rule has read, `at_rest` those
+    the datasets whose sources are not used, `reread` files that a rule has read, `at_rest` those
     whose next step changes nothing by what is there, `now` the time from which ages count.
     """
 
@@ -66,7 +66,7 @@ class Steps:
     by_id: Mapping[DatasetId, DatasetAlias]
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
-    again: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
+    reread: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
     now: Timestamp | None = None
     steps: list[Step] = field(default_factory=list)
@@ -132,9 +132,9 @@ class Steps:
             look = ()
         elif state is None or (state.last_offset is None and not state.source_state):
             reasons.append(FirstRun())
-        again = self.again.get(each.alias) if polls else None
-        if again is not None:
-            reasons.append(FilesPassedOver(again.rule, again.names))
+        reread = self.reread.get(each.alias) if polls else None
+        if reread is not None:
+            reasons.append(FilesPassedOver(reread.rule, reread.names))
         if isinstance(look, ToAsk):
             reasons.append(SourceToAsk(look.origin))
         elif look:

@@ -16,7 +16,7 @@ from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.remote_inputs import NO_REFERENCES, References, take_references
 from odfbuild.project.config.generators import GeneratorEntry
 from odfbuild.project.files import Home, UnreadableError
-from odfbuild.project.files.places import FoundAgain
+from odfbuild.project.files.places import LazyPlaces
 from odfbuild.project.fingerprint import project_files
 from odfbuild.project.second_process import in_halves
 from odfbuild.project.template.generator_items import Item, NameText, expand, name_of
@@ -301,7 +301,7 @@ class Reading:
         places = declared.places
         if not isinstance(places, PlaceFinder) or INCLUDE in places.source.text:
             return declared
-        again = FoundAgain(self.home, declared.file, declared.document, declared.span())
+        again = LazyPlaces(self.home, declared.file, declared.document, declared.span())
         return replace(declared, places=again)
 
     def _plain(self, name: str) -> None:

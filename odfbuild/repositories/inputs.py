@@ -122,7 +122,7 @@ JudgeOf: TypeAlias = Callable[[RepositorySettings], HeadJudge]
 
 
 @dataclass(frozen=True, slots=True)
-class LookedUp:
+class RemoteInputs:
     """The datasets of repositories that definitions read, and why some cannot be planned.
 
     `pins` are what the lock file may say of references; `errors` are by reference; `is_new` says
@@ -157,7 +157,7 @@ def look_up(
     judge: JudgeOf,
     *,
     anew: Collection[str] = (),
-) -> LookedUp:
+) -> RemoteInputs:
     """Find out what inputs are and what is new of them; what was found is remembered.
 
     `judge` gives who judges the heads of a repository; those `anew` may be other datasets than they
@@ -166,7 +166,7 @@ def look_up(
     """
     given = {reference_key(each.ref): each for each in sorted(inputs, key=lambda each: each.alias)}
     if not given:
-        return LookedUp()
+        return RemoteInputs()
     pinned = {key: pin for key, pin in _pins(project).items() if key not in anew}
     looking = _Looking(project, current, pinned, how, judge)
     found: dict[DatasetId, RemoteState] = {}
@@ -188,7 +188,7 @@ def look_up(
         for id, each in found.items()
     ]
     names = names_in_workspace(resolved, known)
-    return LookedUp(
+    return RemoteInputs(
         {alias: replace(found[id], alias=alias) for id, alias in names.items()},
         pins,
         errors,

@@ -193,13 +193,13 @@ def take_lease(
     written: Collection[DatasetAlias],
     read: Collection[DatasetAlias] = (),
     waits: bool = True,
-    told: Callable[[DatasetAlias, Holder | None], None] = lambda *_: None,
+    on_wait: Callable[[DatasetAlias, Holder | None], None] = lambda *_: None,
     pause: Callable[[float], None] = time.sleep,
     far: FarLeases | None = None,
 ) -> tuple[Lease, Mapping[DatasetAlias, Holder | None]]:
     """Take a lease on names; return it, and the names that others have, if it does not wait.
 
-    `told` hears, once for each wait, which name another run has.  Where no lock can be made the
+    `on_wait` hears, once for each wait, which name another run has.  Where no lock can be made the
     lease is without it.  With `far` other machines see what is written, and so does this one of
     theirs.
     """
@@ -213,7 +213,7 @@ def take_lease(
                     busy[alias] = lease.holder(alias)
                     break
                 if is_first:
-                    told(alias, lease.holder(alias))
+                    on_wait(alias, lease.holder(alias))
                 is_first = False
                 pause(_PAUSE if far is None else _FAR_PAUSE)
             if alias not in busy:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import sqlglot
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.changelog import left_standing
+from odfbuild.executors.data.changelog import current_table
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import Analysis
 from odfbuild.executors.engine.protocol import (
@@ -166,7 +166,7 @@ def _new(source: TransformInputFrame, *, back: bool) -> pa.Table:
 def _standing(source: TransformInputFrame, paths: Sequence[Any]) -> pa.Table:
     hidden = system_columns(source.vocab)
     names = [f.name for f in to_arrow(source.schema) if f.name not in hidden]
-    return left_standing(_table(source, paths), names, source.vocab)
+    return current_table(_table(source, paths), names, source.vocab)
 
 
 def _table(source: TransformInputFrame, paths: Sequence[Any]) -> pa.Table:
@@ -186,7 +186,7 @@ def _replayed(paths: Sequence[Any], vocab: DatasetVocabulary, schema: pa.Schema)
     full = pa.schema([offset, op, *schema])
     rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
     table = pa.Table.from_pylist([{n: r.get(n) for n in full.names} for r in rows], _open(full))
-    left: Rows = left_standing(table, schema.names, vocab).to_pylist()
+    left: Rows = current_table(table, schema.names, vocab).to_pylist()
     return left
 
 

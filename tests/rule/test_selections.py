@@ -46,7 +46,7 @@ def check(engine: SparkEngine, work: TransformWork, row: pa.Table, draw: Random)
     for _ in range(4):
         chosen = {}
         for log in logs.each:
-            stood = log.standing(log.new)
+            stood = log.current_rows(log.new)
             kept = [at for at in range(stood.num_rows) if draw.random() < 0.7]
             chosen[log.alias] = stood.take(pa.array(kept, pa.int64()))
         many.append(logs.seen(chosen))

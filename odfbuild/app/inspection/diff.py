@@ -67,13 +67,13 @@ _Row: TypeAlias = Mapping[str, Any]
 class Side:
     """What holds on one side: events by the place that they take, and the data columns.
 
-    `untold` are places that a definition leaves out and that stay as they are then.  `schema` is
+    `unset` are places that a definition leaves out and that stay as they are then.  `schema` is
     None where there is none or it is not known; then `unknown` says why.
     """
 
     title: str
     events: Mapping[str, MetadataEvent]
-    untold: frozenset[str] = frozenset()
+    unset: frozenset[str] = frozenset()
     schema: DataSchema | None = None
     unknown: str | None = None
 
@@ -170,7 +170,7 @@ def _definition(
         events={
             _slot(event): event for event in map(_in_force_event, each.snapshot.metadata) if event
         },
-        untold=frozenset({SetLicense.__name__, SetVocab.__name__}) - _event_names(each),
+        unset=frozenset({SetLicense.__name__, SetVocab.__name__}) - _event_names(each),
         schema=resolved.schema,
         unknown=resolved.unknown,
     )

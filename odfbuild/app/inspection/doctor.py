@@ -21,7 +21,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.diff.query_change import made_by_another, may_have_wrong_rows
+from odfbuild.planner.diff.query_change import is_other_version, may_have_wrong_rows
 from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.opened import Opened
 from odfbuild.state.gc import find_leftovers, tree_bytes
@@ -251,7 +251,7 @@ def _programs() -> Iterator[Checkup]:
         kept.append("network (a namespace of its own)")
     elif found.tcp:
         kept.append("TCP (landlock)")
-    if found.is_whole:
+    if found.is_complete:
         yield _ok("programs", f"those of Pipe steps are bounded: {', '.join(kept)}")
         return
     yield Checkup(
@@ -385,7 +385,7 @@ def _made_by(
             wrong.setdefault(cause.value, []).append(str(alias))
         elif transform.engine in outside:
             continue
-        elif (own := engine_version(transform.engine)) is None or made_by_another(transform, own):
+        elif (own := engine_version(transform.engine)) is None or is_other_version(transform, own):
             others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
     for what, names in wrong.items():
         yield Checkup(

@@ -35,19 +35,19 @@ def find_drift(
     *,
     moved: Sequence[RenamedDataset] = (),
     only: Collection[DatasetAlias] | None = None,
-    untold: Collection[DatasetAlias] = (),
+    unread: Collection[DatasetAlias] = (),
 ) -> tuple[ChainDrift, ...]:
     """Return all drift of the workspace in a folder: of declared datasets first, in their order.
 
     `only` names the datasets to look at; None is all, and then also chains without a name.
-    `untold` are datasets of which definitions that cannot be read are, or may be.
+    `unread` are datasets of which definitions that cannot be read are, or may be.
     """
     looking = _looking(workspace, declared, moved)
     found: list[ChainDrift] = []
     for each in declared:
         if only is None or each.alias in only:
             found += looking.declared(each)
-    known = {each.alias for each in declared}.union(untold)
+    known = {each.alias for each in declared}.union(unread)
     read = {given.id for each in declared for given in each.remote}
     known |= {alias for alias, id in looking.names.items() if id in read}
     undeclared = {alias: id for alias, id in looking.names.items() if alias not in known}

@@ -68,7 +68,7 @@ def prepare_all(
         if prepared is None:
             idle.append(alias)
             return
-        rebuilt = made_anew(steps)
+        rebuilt = rebuilt_by(steps)
         known = {str(name): state.dataset for name, state in states.items()}
         housekeeping = prepared.housekeeping
         reads = {
@@ -89,7 +89,7 @@ def prepare_all(
     return PreparedAll(tuple(steps), tuple(idle))
 
 
-def made_anew(steps: Sequence[PreparedRewrite]) -> Collection[DatasetId]:
+def rebuilt_by(steps: Sequence[PreparedRewrite]) -> Collection[DatasetId]:
     """Return the datasets whose data steps make anew."""
     return {step.housekeeping.id for step in steps if isinstance(step.wish, Rebuild)}
 
@@ -109,7 +109,7 @@ def carry_out_all(project: Opened, steps: Sequence[PreparedRewrite]) -> Iterator
     A rebuild waits for all that it reads: where that failed, it is left as it was.
     """
     failed: dict[DatasetId, DatasetAlias] = {}
-    engine = engine_of(project) if made_anew(steps) else None
+    engine = engine_of(project) if rebuilt_by(steps) else None
     try:
         for step in steps:
             housekeeping = step.housekeeping

@@ -32,14 +32,14 @@ def files_of(project: Opened, state: ChainState) -> PassedOver:
     return passed_over(project.workspace, state.polling, state, project.root)
 
 
-def files_again(
+def reread_files(
     declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
 ) -> Mapping[DatasetAlias, RereadFiles]:
     """Return the files that the order of a source passes over, and a rule of the project reads."""
     return {
-        each.alias: RereadFiles(rule.value, found.again)
+        each.alias: RereadFiles(rule.value, found.reread)
         for each in declared
-        if (found := passed.get(each.alias)) and found.again
+        if (found := passed.get(each.alias)) and found.reread
         if (rule := each.traits.ingest.reread) is not None
     }
 
@@ -109,7 +109,7 @@ def _unread(
             f"{fix}; {never}",
         )
     if rule is Reread.CHANGED:
-        left = tuple(each for each in found.changed if each not in found.again)
+        left = tuple(each for each in found.changed if each not in found.reread)
         found = replace(found, changed=left)
     if not found.changed:
         return

@@ -18,7 +18,7 @@ from odfbuild.app.outside_use import uses_of
 from odfbuild.app.plan.cache import PlanBasis, UnchangedPlan, at_rest, engines, remember
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
-from odfbuild.app.plan.late_files import files_again, files_notes
+from odfbuild.app.plan.late_files import files_notes, reread_files
 from odfbuild.app.plan.partial_inputs import partial_inputs
 from odfbuild.app.plan.remote_inputs import (
     as_they_are,
@@ -332,7 +332,7 @@ def _planned(
             else rewritten_inputs(project.workspace, as_they_are(current, remote)),
             disabled=disabled,
             at_rest=() if against else at_rest(project, current),
-            again=files_again(loaded.declared, passed),
+            reread=reread_files(loaded.declared, passed),
             remote=remote,
             pulled={} if against else _pulled(project, loaded, renamed),
             taken={}

@@ -35,7 +35,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import EVENT_TIME
 from odfbuild.odf.schema.types import inner, repeated, type_name, unhashable
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff.query_change import made_by_another
+from odfbuild.planner.diff.query_change import is_other_version
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.changes import Assessment, Judgement
@@ -594,7 +594,7 @@ def _other_version(each: Declared, state: ChainState | None) -> Iterator[Diagnos
         if known is not None and not is_opaque(known) and known.version == sql.version:
             continue  # that is said of the chain
         installed = engine_version(sql.engine)
-        if installed is not None and made_by_another(sql, installed):
+        if installed is not None and is_other_version(sql, installed):
             yield Diagnostic(
                 code="engine-version",
                 what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",

@@ -19,7 +19,7 @@ from odfbuild.project.lock import LOCK_FILE, Lock, LockedInput, read_lock, write
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from odfbuild.repositories.inputs import LookedUp
+    from odfbuild.repositories.inputs import RemoteInputs
 
 _NOT_PINNED = "not-pinned"
 _PINNING = threading.Lock()
@@ -33,7 +33,7 @@ def look_up_inputs(
     *,
     among: Iterable[RemoteInput] | None = None,
     anew: Collection[str] = (),
-) -> "LookedUp":
+) -> "RemoteInputs":
     """Return what is known of inputs, after a look at repositories if that is asked for.
 
     `among` are some of them, by default all; those `anew` may be other datasets than they were.
@@ -81,7 +81,7 @@ def pull_input(project: Opened, work: Pull, alias: DatasetAlias) -> None:
         _pin(project, {key: LockedInput(id=work.id, head=work.head, repository=work.repository)})
 
 
-def barred_readers(loaded: Project, looked: "LookedUp") -> Mapping[DatasetAlias, OdfBuildError]:
+def barred_readers(loaded: Project, looked: "RemoteInputs") -> Mapping[DatasetAlias, OdfBuildError]:
     """Return the definitions that cannot be planned for an input, and why."""
     if not looked.errors:
         return {}
@@ -169,7 +169,7 @@ def _pins(project: Opened, plan: Plan, lock: Lock) -> Iterator[tuple[str, Locked
 
 
 def without_inputs(
-    loaded: Project, looked: "LookedUp", current: Mapping[DatasetAlias, ChainState]
+    loaded: Project, looked: "RemoteInputs", current: Mapping[DatasetAlias, ChainState]
 ) -> Mapping[DatasetAlias, ChainState]:
     """Return datasets without the inputs of repositories of which something is wrong.
 
@@ -195,7 +195,7 @@ def as_they_are(
     return found | {alias: each.here for alias, each in remote.items() if each.here is not None}
 
 
-def _problems(each: Declared, looked: "LookedUp") -> Iterator[Diagnostic]:
+def _problems(each: Declared, looked: "RemoteInputs") -> Iterator[Diagnostic]:
     for given in each.remote:
         error = looked.errors.get(reference_key(given.ref))
         if error is not None:

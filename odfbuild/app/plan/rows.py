@@ -18,7 +18,7 @@ from odfbuild.planner.declared import Declared, polling_of
 from odfbuild.planner.make_plan import definition_text
 from odfbuild.planner.plan import Plan
 from odfbuild.project.config.project_file import Config
-from odfbuild.project.files.places import FoundAgain
+from odfbuild.project.files.places import LazyPlaces
 from odfbuild.project.opened import Opened
 from odfbuild.project.yaml.places import PlaceFinder
 from odfbuild.state.memory.plan_rows import PlanRows
@@ -88,7 +88,7 @@ def is_alone(each: Declared) -> bool:
         return False
     if not each.file.endswith(_DEFINITIONS):
         return False
-    if isinstance(each.places, FoundAgain):
+    if isinstance(each.places, LazyPlaces):
         return True
     if not isinstance(each.places, PlaceFinder):
         return False

@@ -270,9 +270,9 @@ def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> 
     """Say whether a source is never to be asked again.  Most have no such setting."""
     if state is None or not isinstance(fetch, FetchStepUrl) or fetch.cache is None:
         return False
-    from odfbuild.executors.ingest.cache_forever import is_settled
+    from odfbuild.executors.ingest.cache_forever import is_cached_forever
 
-    return is_settled(project.workspace.dataset(state.dataset), fetch)
+    return is_cached_forever(project.workspace.dataset(state.dataset), fetch)
 
 
 def planned_bytes(project: Opened, plan: Plan) -> int:

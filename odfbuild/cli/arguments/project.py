@@ -42,7 +42,7 @@ def open_given(
     return project
 
 
-def again_if_changed(do: Callable[[], Result]) -> Result:
+def retry_if_changed(do: Callable[[], Result]) -> Result:
     """Open a project, plan and go on; once more if its files were changed before a block was
     written.
     """

@@ -46,7 +46,7 @@ def _yaml(value: Mapping[str, Any], indent: int) -> list[str]:
     return [" " * indent + printable(line) for line in lines]
 
 
-def standing_text(state: ChainState | None) -> str:
+def chain_summary(state: ChainState | None) -> str:
     """Return head, blocks, records and watermark of a chain in one line."""
     if state is None:
         return "not created yet"

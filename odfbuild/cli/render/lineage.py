@@ -35,13 +35,13 @@ def csv_rows(
     relations: Iterable[LineageRelation], homes: Mapping[UUID, str]
 ) -> Iterator[tuple[str | None, ...]]:
     """Yield a row for each relation, then one for each dataset that only has a home."""
-    told: set[UUID] = set()
+    listed: set[UUID] = set()
     for each in relations:
         ends = (each.derived_id, each.source_id)
-        told.update(ends)
+        listed.update(ends)
         yield (str(ends[0]), str(ends[1]), each.classifier, homes.get(ends[0]), homes.get(ends[1]))
     for dataset, home in homes.items():
-        if dataset not in told:
+        if dataset not in listed:
             yield str(dataset), None, None, home, None
 
 
@@ -192,8 +192,8 @@ class LineageView:
         """Return the datasets of which there is more than is shown."""
         found: set[UUID] = set()
         for each in self.trees:
-            told = {node.dataset_id for node in _nodes(each) if node.children is not None}
-            found |= {node.dataset_id for node in _nodes(each)} - told
+            shown = {node.dataset_id for node in _nodes(each) if node.children is not None}
+            found |= {node.dataset_id for node in _nodes(each)} - shown
         return found
 
 
@@ -208,13 +208,13 @@ def tree(shown: LineageView) -> str:
 def _branches(shown: LineageView, root: LineageTree) -> Iterator[str]:
     if not root.children:
         yield "   nothing that is known"
-    told = {node.dataset_id for node in _nodes(root) if node.children is not None}
+    expanded = {node.dataset_id for node in _nodes(root) if node.children is not None}
     pending = _signed(root, "")
     while pending:
         node, classifier, before, space = pending.pop()
         end = ""
         if node.children is None:
-            end = "  (shown elsewhere)" if node.dataset_id in told else "  ..."
+            end = "  (shown elsewhere)" if node.dataset_id in expanded else "  ..."
         yield f"{before}{classifier}: {_title(shown, node.dataset_id)}{end}"
         pending += _signed(node, space)
 

@@ -34,62 +34,64 @@ def maintenance_lines(plan: Undo | HousekeepingPlan) -> Iterator[str]:
         yield from _lines_of_all(plan)
 
 
-def _step_lines(told: Housekeeping) -> Iterator[str]:
-    yield f"{told.alias}  ({kind_word(told.kind)}): {_headline(told)}"
+def _step_lines(rewrite: Housekeeping) -> Iterator[str]:
+    yield f"{rewrite.alias}  ({kind_word(rewrite.kind)}): {_headline(rewrite)}"
     yield ""
-    yield from _extents(told)
+    yield from _extents(rewrite)
     yield ""
-    yield from _meaning(told)
-    if told.stranded:
+    yield from _meaning(rewrite)
+    if rewrite.stranded:
         yield ""
-        yield from _stranded_lines(told.stranded, f"of {told.alias} ", [str(told.alias)], told.work)
+        yield from _stranded_lines(
+            rewrite.stranded, f"of {rewrite.alias} ", [str(rewrite.alias)], rewrite.work
+        )
 
 
-def _headline(told: Housekeeping) -> str:
-    if told.head is not None:
-        return f"reset to block {told.after.blocks - 1:,}, {told.head.short()}"
-    if told.work == REBUILD:
+def _headline(rewrite: Housekeeping) -> str:
+    if rewrite.head is not None:
+        return f"reset to block {rewrite.after.blocks - 1:,}, {rewrite.head.short()}"
+    if rewrite.work == REBUILD:
         return "make all data anew"
-    if told.limits is None:
+    if rewrite.limits is None:
         return "compact, keeping metadata only"
-    size, records = bytes_text(told.limits.size), told.limits.records
+    size, records = bytes_text(rewrite.limits.size), rewrite.limits.records
     return f"compact, merging slices up to {count(records, 'record')} and {size}"
 
 
-def _extents(told: Housekeeping) -> Iterator[str]:
-    before, after = told.before, told.after
+def _extents(rewrite: Housekeeping) -> Iterator[str]:
+    before, after = rewrite.before, rewrite.after
     size = "about as many" if after.size is None else bytes_text(after.size)
     rows = [
-        ("", "before", "kept" if told.work == REBUILD else "after"),
+        ("", "before", "kept" if rewrite.work == REBUILD else "after"),
         ("blocks", f"{before.blocks:,}", f"{after.blocks:,}"),
         ("slices", f"{before.slices:,}", f"{after.slices:,}"),
         ("records", f"{before.records:,}", f"{after.records:,}"),
         ("bytes", bytes_text(before.size or 0), size),
-        ("watermark", *(str(each or "none") for each in _watermarks(told))),
+        ("watermark", *(str(each or "none") for each in _watermarks(rewrite))),
     ]
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
     for row in rows:
         yield f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}".rstrip()
 
 
-def _watermarks(told: Housekeeping) -> tuple[Timestamp | None, Timestamp | None]:
-    before, after = told.watermarks
-    return before, None if told.work == REBUILD else after
+def _watermarks(rewrite: Housekeeping) -> tuple[Timestamp | None, Timestamp | None]:
+    before, after = rewrite.watermarks
+    return before, None if rewrite.work == REBUILD else after
 
 
-def _meaning(told: Housekeeping) -> Iterator[str]:
-    yield f"{count(told.kept, 'block')} stay as they are; what they name stays, too."
-    if told.dropped:
-        shown = ", ".join(f"{number:,} {kind}" for kind, number in told.dropped.items())
+def _meaning(rewrite: Housekeeping) -> Iterator[str]:
+    yield f"{count(rewrite.kept, 'block')} stay as they are; what they name stays, too."
+    if rewrite.dropped:
+        shown = ", ".join(f"{number:,} {kind}" for kind, number in rewrite.dropped.items())
         yield f"Given up: {shown}. Their files are left where they are."
-    if told.work == RESET:
+    if rewrite.work == RESET:
         yield "The next apply goes on from that block: it reads again what was taken in since."
-    elif told.work == REBUILD:
+    elif rewrite.work == REBUILD:
         read = ", ".join(
-            f"{count(number or 0, 'record')} of {name}" for name, number in told.reads.items()
+            f"{count(number or 0, 'record')} of {name}" for name, number in rewrite.reads.items()
         )
         yield f"Then all data is made anew, from {read or 'inputs that are not there'}."
-    elif told.limits is None:
+    elif rewrite.limits is None:
         yield "The next apply makes all data anew, from the first record on."
     else:
         yield "Rows, offsets, watermark and source states stay; later blocks get new hashes."

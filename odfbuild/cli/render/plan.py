@@ -22,7 +22,7 @@ from odfbuild.cli.render.words import (
     column_text,
     count,
     foreseen_text,
-    is_told,
+    is_listed,
     judged_word,
     kind_word,
     marks_of,
@@ -304,7 +304,7 @@ def _totals(
 
 def _is_data_only(planned: Planned, mark: ActionSign) -> bool:
     """Say whether a dataset is not changed itself."""
-    return mark in (ActionSign.DATA, ActionSign.CHECK) and not is_told(planned)
+    return mark in (ActionSign.DATA, ActionSign.CHECK) and not is_listed(planned)
 
 
 def _folded(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, ActionSign]) -> str:

@@ -62,11 +62,11 @@ def marks_of(plan: Plan) -> dict[DatasetAlias, ActionSign]:
     return {
         alias: mark_of(planned, steps.get(alias, ()), checks)
         for alias, planned in looked_at(plan.datasets).items()
-        if alias in steps or is_told(planned)
+        if alias in steps or is_listed(planned)
     }
 
 
-def is_told(planned: Planned) -> bool:
+def is_listed(planned: Planned) -> bool:
     """Say whether a dataset without steps is listed, too."""
     found = planned.assessment
     changes = found is not None and (bool(found.hits) or found.change is not ChangeClass.NONE)

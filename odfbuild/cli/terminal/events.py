@@ -38,7 +38,7 @@ def say_event(event: Mapping[str, Any]) -> None:
         say(f"{printable_json(line)}\n")
 
 
-def tell_idle(
+def report_idle_run(
     project: app.Opened, command: str, left_out: Sequence[Diagnostic] = (), *, passed: bool = True
 ) -> None:
     """Tell of a run that has nothing to do, or of one that the gate keeps from it.

@@ -154,7 +154,7 @@ def came_and_stand(
         gone.check()
 
 
-def left_standing(
+def current_table(
     rows: pa.Table,
     columns: Sequence[str],
     vocab: DatasetVocabulary,

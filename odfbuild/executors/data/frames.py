@@ -69,7 +69,7 @@ class FilePart:
     footer: int | None = None
 
     @classmethod
-    def whole(cls, path: Path) -> "FilePart":
+    def of_file(cls, path: Path) -> "FilePart":
         """Return all rows of a file, counted in its footer."""
         import pyarrow.parquet as pq
 
@@ -157,7 +157,7 @@ class Frame:
         import pyarrow.parquet as pq
 
         known = pq.read_schema(paths[0]) if schema is None else schema
-        return cls(schema=known, parts=tuple(FilePart.whole(path) for path in paths))
+        return cls(schema=known, parts=tuple(FilePart.of_file(path) for path in paths))
 
     @property
     def rows(self) -> int:

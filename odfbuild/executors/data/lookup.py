@@ -440,7 +440,7 @@ _MOST_FOUND: Final = 256 << 20  # bytes of rows that have them
 _LEAST_CHUNK: Final = 1 << 18  # rows compared at a time, where the values are few
 
 
-def near_rows(
+def affected_rows(
     paths: Sequence[Path], schema: pa.Schema, key: Sequence[str], new: Frame, into: Path
 ) -> Path | None:
     """Write the rows of Parquet files that rows with these keys may touch; return their file.

@@ -315,7 +315,7 @@ class ColumnsOf:
         each = self._definitions.declared[alias]
         return known if alias in self._broken or known.found else self._asked(each)
 
-    def told(self, alias: DatasetAlias) -> DataSchema | None:
+    def certain_schema(self, alias: DatasetAlias) -> DataSchema | None:
         """Return the columns as the texts tell them, None unless all of that is certain."""
         made = self.made(alias)
         if made is None or made.columns is None:
@@ -382,7 +382,7 @@ class ColumnsOf:
         schema = None if known is None else known(alias, self.inputs_hash(alias))
         if schema is not None:
             return AnalysedColumns(schema=schema)
-        schema = self.told(alias) if self._static else None
+        schema = self.certain_schema(alias) if self._static else None
         if schema is not None:
             return AnalysedColumns(schema=schema)
         return self._asked(self._definitions.declared[alias])

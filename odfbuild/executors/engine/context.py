@@ -53,7 +53,7 @@ class Site:
     puller: "Callable[[Pull, DatasetAlias], object] | None" = None
 
 
-def held_back(
+def gate_findings(
     site: Site, dataset: DatasetId, state: ChainState, sealed: "Sealed | None", source: str
 ) -> "tuple[Diagnostic, ...]":
     """Make the checks on what is about to be committed; return what is only to be told of it.

@@ -53,7 +53,7 @@ def times_cut(name: str, cut: Sequence[Cut]) -> tuple[Diagnostic, ...]:
     )
 
 
-def check_made_keys(merge: MergeStrategy, cut: Iterable[Cut], name: str) -> None:
+def check_added_keys(merge: MergeStrategy, cut: Iterable[Cut], name: str) -> None:
     """Check that no key was cut among the rows that an input adds.  Raises FineKeyError."""
     keys = _keys(merge)
     for each in cut:
@@ -76,7 +76,9 @@ def check_read_keys(
     keys = _keys(merge)
     if not cut or not keys:
         return
-    made = {key: {key} for key in keys} if preprocess is None else made_of(preprocess, schema)
+    made = (
+        {key: {key} for key in keys} if preprocess is None else column_sources(preprocess, schema)
+    )
     forms = _IN_SPARK
     if isinstance(preprocess, TransformSql) and preprocess.engine == DATAFUSION:
         forms = _IN_DATAFUSION
@@ -98,7 +100,7 @@ def _keys(merge: MergeStrategy) -> tuple[str, ...]:
     return (*getattr(merge, "primary_key", ()), *(compared or ()))
 
 
-def made_of(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[str]] | None:
+def column_sources(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[str]] | None:
     """Return of which columns those of a query are made; None if it does not tell."""
     from odfbuild.odf.schema.arrow import from_arrow
     from odfbuild.planner.queries import PREPROCESS_INPUT

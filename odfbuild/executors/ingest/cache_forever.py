@@ -9,7 +9,7 @@ from odfbuild.odf.events import AddData, FetchStep, FetchStepUrl, SetPollingSour
 from odfbuild.state.chain.dataset import Dataset
 
 
-def is_settled(dataset: Dataset | None, fetch: FetchStep) -> bool:
+def is_cached_forever(dataset: Dataset | None, fetch: FetchStep) -> bool:
     """Say whether a source needs to be fetched never again.  Reads the chain only if asked to."""
     if dataset is None or not isinstance(fetch, FetchStepUrl) or fetch.cache is None:
         return False

@@ -21,8 +21,13 @@ from odfbuild.executors.data.seal import (
     seal,
     staged_files,
 )
-from odfbuild.executors.engine.context import Round, Site, held_back
-from odfbuild.executors.engine.cut_times import check_made_keys, check_read_keys, made_of, times_cut
+from odfbuild.executors.engine.context import Round, Site, gate_findings
+from odfbuild.executors.engine.cut_times import (
+    check_added_keys,
+    check_read_keys,
+    column_sources,
+    times_cut,
+)
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.ingest.event_times import TimelessRows
 from odfbuild.executors.ingest.history import condense, history
@@ -160,7 +165,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     repeated = () if merged is None else _repeated(receiver, intake, merged)
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     cut = () if sealed is None else sealed.cut
-    check_made_keys(receiver.source.merge, cut, intake.name)
+    check_added_keys(receiver.source.merge, cut, intake.name)
     if sealed is not None and isinstance(receiver.source.merge, MergeStrategyChangelogStream):
         check_retractions(receiver.dataset, receiver.state, sealed)
     events = _events(receiver, sealed, intake)
@@ -168,7 +173,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
     timeless = () if merged is None else _timeless(receiver, intake, merged, events)
     renamed = _renamed(receiver, intake) if events else ()
-    found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
+    found = gate_findings(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with reported_notes(
         intake.notes,
         workspace=receiver.site.workspace,
@@ -266,7 +271,7 @@ def _gives(source: Source, column: str, read: Frame | None) -> bool:
         return False
     if source.preprocess is None:
         return column in read.schema.names
-    made = made_of(source.preprocess, read.schema)
+    made = column_sources(source.preprocess, read.schema)
     return made is None or column in made
 
 

@@ -90,7 +90,7 @@ class Condensed:
     def paths(self) -> tuple[Path, ...]:
         return tuple(self.folder / _ROWS / name for name, _, _ in self.files)
 
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Say whether all files have the bytes that were written; reads them."""
         try:
             return _checked(self.paths) == self.files
@@ -323,7 +323,7 @@ def _recorded_history(
                 past = _since(dataset, state, each)
             except NotInChainError:
                 continue
-            if not checked or each.is_whole():
+            if not checked or each.is_intact():
                 return past
     return _since(dataset, state, None)
 

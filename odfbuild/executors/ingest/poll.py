@@ -20,7 +20,7 @@ from odfbuild.errors import Diagnostic, EngineError, InternalError, Level, OdfBu
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import EMPTY_INPUT, InputNotes, Round, Site
 from odfbuild.executors.engine.interrupt import Enough, StoppedError
-from odfbuild.executors.ingest.cache_forever import is_settled
+from odfbuild.executors.ingest.cache_forever import is_cached_forever
 from odfbuild.executors.ingest.commit import InputCommit, Intake, Receiver, add, add_together
 from odfbuild.executors.ingest.fetch.download import sweep
 from odfbuild.executors.ingest.fetch.late_files import SourceFiles
@@ -128,7 +128,7 @@ def ingest(
     files = SourceFiles(site.workspace, dataset, site.project_dir)
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
     more, one_by_one, lost = True, False, 0
-    again: list[list[Path]] | None = None
+    reread: list[list[Path]] | None = None
     while more:
         state = dataset.state()
         if state is None or state.polling is None:
@@ -148,8 +148,8 @@ def ingest(
         )
         polling = _Polling(receiver=receiver, source=state.polling, folder=folder, files=files)
         together = not one_by_one and goes_together(state.polling)
-        if again is None:
-            again = files.again(
+        if reread is None:
+            reread = files.reread(
                 state.polling,
                 state,
                 options.reread,
@@ -157,16 +157,16 @@ def ingest(
             )
         try:
             with hiding(secrets_of(state.polling.fetch, site.env)):
-                if again:
-                    _reread(polling, again[0], done)
-                    del again[0]
+                if reread:
+                    _reread(polling, reread[0], done)
+                    del reread[0]
                     continue
                 more = _round(polling, done, together=together)
             lost = 0
         except _FailedTogether:
             one_by_one = True
         except HeadMovedError as error:
-            again = None
+            reread = None
             lost += 1
             if lost == ATTEMPTS or error.actual is None:
                 raise
@@ -197,7 +197,7 @@ def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) 
 
     That no file is there yet is said, and is no failure.
     """
-    if is_settled(polling.receiver.dataset, polling.source.fetch):
+    if is_cached_forever(polling.receiver.dataset, polling.source.fetch):
         return False
     try:
         fetched = _fetch(polling, polling.known)

@@ -83,7 +83,7 @@ def pipe(command: Sequence[str], path: Path, name: str, around: Surroundings) ->
     long, and BadLimitError.  Closing the iterator ends the command.
     """
     around.permissions.check_pipe(command, name)
-    around.permissions.check_confined(name, confined=confinement().is_whole)
+    around.permissions.check_confined(name, confined=confinement().is_complete)
     limit = seconds(around.env, _TIMEOUT, _DEFAULT, "the time that a Pipe step may take")
     said = bytearray()
     try:

@@ -324,7 +324,7 @@ class Recorder:
             outcome = Ended.STOPPED
         elif report is None:
             outcome = Ended.FAILED
-        elif not report.is_whole:
+        elif not report.is_complete:
             outcome = Ended.PARTLY if report.committed else Ended.FAILED
         else:
             outcome = Ended.DONE

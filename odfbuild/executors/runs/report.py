@@ -73,7 +73,7 @@ class RunReport:
         )
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Say whether every step ended well."""
         return not self.left and all(isinstance(each, Done) for _, each in self.outcomes)
 

@@ -112,26 +112,26 @@ def ended_run(project: Opened, text: str) -> RunSummary:
 
 def recorded_progress(project: Opened, run: RunSummary) -> RecordedProgress:
     """Return what the record of a run says.  Raises DamagedRunError."""
-    told = RecordedProgress()
+    progress = RecordedProgress()
     for event in read_events(project.workspace.root, run.id, strict=True):
-        told.hear(event)
-    return told
+        progress.hear(event)
+    return progress
 
 
-def _left(project: Opened, run: RunSummary, plan: Plan, told: RecordedProgress) -> Resumed:
+def _left(project: Opened, run: RunSummary, plan: Plan, progress: RecordedProgress) -> Resumed:
     names, heads = project.workspace.names(), project.workspace.heads()
     now = {alias: BaseHead(id, heads[id]) for alias, id in names.items() if id in heads}
-    done = {id for id, outcome in told.ended.items() if outcome == "done"}
+    done = {id for id, outcome in progress.ended.items() if outcome == "done"}
     done |= {s.id for s in plan.steps if isinstance(s.work, Move) and _was_moved(plan, s, names)}
-    done |= {s.id for s in plan.steps if isinstance(s.work, Append) and s.id in told.committed}
+    done |= {s.id for s in plan.steps if isinstance(s.work, Append) and s.id in progress.committed}
     stale = []
     for alias in plan.datasets:
         steps = [step for step in plan.steps if step.target == alias]
         at = now.get(_name_now(plan, alias, steps, done))
-        stood = last_head(plan, alias, told)
+        stood = last_head(plan, alias, progress)
         if (None if at is None else at.head) == stood:
             continue
-        cut = next((s for s in steps if s.id in told.begun - told.ended.keys()), None)
+        cut = next((s for s in steps if s.id in progress.begun - progress.ended.keys()), None)
         if at is None or cut is None or not is_its_own(project, cut, stood, at.id, at.head):
             stale.append(alias)
         elif isinstance(cut.work, Append | Pull):
@@ -161,10 +161,10 @@ def _name_now(plan: Plan, alias: DatasetAlias, steps: list[Step], done: set[str]
     return alias if moved else plan.datasets[alias].moved_from or alias
 
 
-def last_head(plan: Plan, alias: DatasetAlias, told: RecordedProgress) -> Multihash | None:
+def last_head(plan: Plan, alias: DatasetAlias, progress: RecordedProgress) -> Multihash | None:
     """Return the last head of a dataset that the run knew of."""
-    if str(alias) in told.heads:
-        text = told.heads[str(alias)]
+    if str(alias) in progress.heads:
+        text = progress.heads[str(alias)]
         if text is not None:
             return Multihash.parse(text)
     based = plan.datasets[alias].based_on

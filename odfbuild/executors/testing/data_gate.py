@@ -52,7 +52,7 @@ class DataGate:
     def check(
         self, site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed, source: str
     ) -> tuple[Diagnostic, ...]:
-        """Make the checks on what is about to be committed; see `engine.context.held_back`."""
+        """Make the checks on what is about to be committed; see `engine.context.gate_findings`."""
         checks = self._checks(site, dataset)
         if not checks:
             return ()

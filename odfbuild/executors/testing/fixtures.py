@@ -213,7 +213,7 @@ def _all_in_one(
     whole = Stage.make(folder, stage.subject, engine, root)
     whole.step(_merged(batches))
     columns = [name for name in stage.columns() if name in whole.columns()] or stage.columns()
-    difference = compare(stage.standing(), whole.standing(), columns)
+    difference = compare(stage.current_rows(), whole.current_rows(), columns)
     if difference is not None:
         span = fixture.dataset_span
         yield FixtureFailure(batch=0, word=_MERGED, difference=difference, span=span)
@@ -247,7 +247,7 @@ def _failures(
     for word, rows in ((_EXPECT, batch.expect), (_ADDS, batch.adds)):
         if rows is None:
             continue
-        came = stage.standing() if word == _EXPECT else records
+        came = stage.current_rows() if word == _EXPECT else records
         wanted = _expected(root, stage, rows, errors, with_op=word == _ADDS)
         given = dict.fromkeys(name for row in wanted for name in row)
         columns = list(given) if wanted else stage.columns()

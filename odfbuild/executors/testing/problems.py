@@ -74,13 +74,13 @@ class Schemas:
         Of a dataset that is not declared, those that it has.
         """
         if alias not in self.definitions.declared:
-            return self.standing(alias)
+            return self.schema_in_force(alias)
         if self._is_broken(alias):
             return None
         found = self._resolver()(alias).schema
         return None if found is None else full_schema(found, self.vocabulary(alias))
 
-    def standing(self, alias: DatasetAlias) -> DataSchema | None:
+    def schema_in_force(self, alias: DatasetAlias) -> DataSchema | None:
         """Return all columns of a dataset in the workspace, else those that are declared."""
         state = self.states.get(alias)
         found = None if state is None else schema_in_force(state)
@@ -170,7 +170,7 @@ def _check_problems(schemas: Schemas, check: RowCheck) -> Iterator[Diagnostic]:
 
         yield from query_problems(check, check.rule, schemas.names)
     yield from check_problems(
-        check, lambda alias: schemas.standing(alias) if schemas.has(alias) else None
+        check, lambda alias: schemas.schema_in_force(alias) if schemas.has(alias) else None
     )
 
 

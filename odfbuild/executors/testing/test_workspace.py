@@ -143,7 +143,7 @@ class Stage:
         hidden = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
         return [] if schema is None else [f.name for f in schema.fields if f.name not in hidden]
 
-    def standing(self) -> list[Row]:
+    def current_rows(self) -> list[Row]:
         """Return the rows that stand now."""
         schema = self.schema()
         if schema is None:

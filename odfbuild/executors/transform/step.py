@@ -14,7 +14,7 @@ from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, sl
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
 from odfbuild.executors.data.seal import Sealed, schema_events, seal, staged_files
-from odfbuild.executors.engine.context import InputNotes, Round, Site, held_back
+from odfbuild.executors.engine.context import InputNotes, Round, Site, gate_findings
 from odfbuild.executors.engine.cut_times import times_cut
 from odfbuild.executors.engine.protocol import (
     Engine,
@@ -47,7 +47,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.diff.query_change import made_by_another
+from odfbuild.planner.diff.query_change import is_other_version
 from odfbuild.planner.diff.restate import restated, restates
 from odfbuild.planner.evolution.columns.inputs import input_schema
 from odfbuild.planner.intervals import BoundInput, PendingInput, TransformBatch, bind
@@ -121,7 +121,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
             return None
         names = ", ".join(each.alias for each in batch.inputs if each.slices)
         cut = () if sealed is None else times_cut(f"the result of {name()}", sealed.cut)
-        told = InputNotes(checks=(*cut, *held_back(site, dataset.id, state, sealed, names)))
+        told = InputNotes(checks=(*cut, *gate_findings(site, dataset.id, state, sealed, names)))
         files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
         left = dataset.commit(CommitRequest(events, now, files), on=state)
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
@@ -254,7 +254,7 @@ def _name(site: Site, dataset: Dataset) -> str:
 
 def _refuse_version(name: Callable[[], str], sql: TransformSql) -> None:
     installed = engine_version(sql.engine)
-    if installed is None or not made_by_another(sql, installed):
+    if installed is None or not is_other_version(sql, installed):
         return
     raise EngineVersionError(
         what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",

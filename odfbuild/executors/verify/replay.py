@@ -37,7 +37,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.diff.query_change import made_by_another
+from odfbuild.planner.diff.query_change import is_other_version
 from odfbuild.planner.intervals import rebind
 from odfbuild.planner.staleness import InputNow, next_watermark
 from odfbuild.project.config.engines import ENGINES
@@ -153,9 +153,9 @@ def refusal(step: RecordedStep, *, anyway: bool = False) -> ReplayRefusal | None
 def _outdated(step: RecordedStep, made: SetTransform) -> str | None:
     """Say that an upgrade comes first: another version made the step, and is still in force."""
     installed = engine_version(made.transform.engine) or ""
-    if step.last is None or not made_by_another(step.last.transform, installed):
+    if step.last is None or not is_other_version(step.last.transform, installed):
         return None
-    if not made_by_another(made.transform, installed):
+    if not is_other_version(made.transform, installed):
         return None
     return (
         f"it was made by {made.transform.engine} {made.transform.version}, and {installed} is "
@@ -240,7 +240,7 @@ def remade(
     What it leaves behind now need not be there.  Raises StateError for what it reads and is not
     there or damaged, and the engine's errors.
     """
-    work = work_again(step, past, staging)
+    work = replay_work(step, past, staging)
     if work is None:
         return None, None
     sealed = execute(engine, step.before, work, step.system_time)
@@ -251,7 +251,7 @@ def remade(
     )
 
 
-def work_again(step: RecordedStep, past: RecordedHistories, staging: Path) -> TransformWork | None:
+def replay_work(step: RecordedStep, past: RecordedHistories, staging: Path) -> TransformWork | None:
     """Return what the engine has to do to run a step again, None if it is not needed.
 
     Raises StateError for what the step reads and is not there or damaged.
@@ -408,5 +408,5 @@ def _version_notes(step: RecordedStep) -> Iterator[str]:
     made = step.before.transform
     assert made is not None  # noqa: S101 - else it is not tried
     installed = engine_version(made.transform.engine) or ""
-    if made_by_another(made.transform, installed):
+    if is_other_version(made.transform, installed):
         yield f"it was made by version {made.transform.version}, and run again by {installed}"

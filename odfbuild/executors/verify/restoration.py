@@ -21,7 +21,7 @@ from odfbuild.executors.verify.replay import (
     recorded_steps,
     refusal,
     remade,
-    work_again,
+    replay_work,
 )
 from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform
 from odfbuild.odf.hashing import physical_hash
@@ -127,7 +127,7 @@ def foresee(
     why = None if refused is None else refused.why
     if why is None:
         try:
-            work_again(step, past, workspace.root)  # a folder that is only named
+            replay_work(step, past, workspace.root)  # a folder that is only named
         except OdfBuildError as error:
             why = error.what
     if why is not None:

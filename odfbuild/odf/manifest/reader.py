@@ -21,7 +21,7 @@ from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias, parse_dataset_ref
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.layout import TABLES, UNIONS
-from odfbuild.odf.wire.slots import MadeOnce, Slot
+from odfbuild.odf.wire.slots import LazyMap, Slot
 from odfbuild.texts.redaction import excerpt
 
 RANGES = {
@@ -360,8 +360,8 @@ def _union(name: str) -> Decode:
     return decode
 
 
-_TABLES = MadeOnce(_table)
-_UNIONS = MadeOnce(_union)
+_TABLES = LazyMap(_table)
+_UNIONS = LazyMap(_union)
 
 
 def _enum(cls: type[Enum]) -> Decode:

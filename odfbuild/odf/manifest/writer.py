@@ -9,7 +9,7 @@ from odfbuild.host.json_text import parse_json
 from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.record import Record
 from odfbuild.odf.wire.layout import TABLES, UNIONS
-from odfbuild.odf.wire.slots import MadeOnce, Slot
+from odfbuild.odf.wire.slots import LazyMap, Slot
 from odfbuild.texts.redaction import excerpt
 
 KINDS = {
@@ -76,7 +76,7 @@ def _plan(cls: type[Record]) -> _WriterPlan:
     return _WriterPlan(KINDS.get(cls), fields, table.transparent)
 
 
-_PLANS = MadeOnce(_plan)
+_PLANS = LazyMap(_plan)
 
 
 def _newer(cls: type[Record], slot: Slot) -> str | None:

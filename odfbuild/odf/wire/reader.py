@@ -19,7 +19,7 @@ from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias, parse_dataset_ref
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.layout import ENUMS, TABLES, UNIONS
-from odfbuild.odf.wire.slots import MadeOnce, Slot
+from odfbuild.odf.wire.slots import LazyMap, Slot
 from odfbuild.odf.wire.writer import MAX_DEPTH, SCALARS
 
 _T = TypeVar("_T", bound=Record)
@@ -218,8 +218,8 @@ def _unpacker(fields: list[tuple[int, str]]) -> Callable[[bytes, int], tuple[Any
     return Struct(whole).unpack_from
 
 
-_PLANS: MadeOnce[type[Record], _ReaderPlan] = MadeOnce(_ReaderPlan)
-_FIELD_PLANS: MadeOnce[tuple[type[Record], str], _ReaderPlan] = MadeOnce(
+_PLANS: LazyMap[type[Record], _ReaderPlan] = LazyMap(_ReaderPlan)
+_FIELD_PLANS: LazyMap[tuple[type[Record], str], _ReaderPlan] = LazyMap(
     lambda key: _ReaderPlan(*key)
 )
 

@@ -51,7 +51,7 @@ class Union(NamedTuple):
     members: tuple[type[Record], ...]
 
 
-class MadeOnce(dict[_K, _V]):
+class LazyMap(dict[_K, _V]):
     """What is made of a class or a name when it is first asked for, such as its decoder."""
 
     def __init__(self, make: Callable[[_K], _V]) -> None:

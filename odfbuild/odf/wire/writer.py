@@ -16,7 +16,7 @@ from odfbuild.odf.opaque import Opaque, UnsupportedVariantError
 from odfbuild.odf.record import Record
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.layout import ENUMS, TABLES, UNIONS
-from odfbuild.odf.wire.slots import MadeOnce, Slot
+from odfbuild.odf.wire.slots import LazyMap, Slot
 
 MAX_DEPTH = 64  # as deep as verifiers of FlatBuffers follow
 
@@ -182,7 +182,7 @@ def _plan(cls: type[Record]) -> tuple[tuple[_FieldWrite, ...], int]:
     return steps, max((step.slot + (step.inside is _union) for step in steps), default=-1) + 1
 
 
-_PLANS = MadeOnce(_plan)
+_PLANS = LazyMap(_plan)
 
 
 def _step(slot: Slot) -> _FieldWrite:

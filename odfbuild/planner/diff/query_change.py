@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from odfbuild.sql.analysis.engine_revisions import RevisionFault
 
 
-def made_by_another(transform: TransformSql, installed: str) -> bool:
+def is_other_version(transform: TransformSql, installed: str) -> bool:
     """Say whether a transform is recorded with another version than the installed one."""
     version = None if is_opaque(transform) else transform.version
     return version is not None and version.removesuffix(RESTATE) != installed
@@ -60,7 +60,7 @@ def may_have_wrong_rows(
     known = state.transform
     if known is None or not state.progress or is_opaque(known.transform):
         return None
-    if not made_by_another(known.transform, installed):
+    if not is_other_version(known.transform, installed):
         return None
     from odfbuild.sql.analysis.engine_revisions import affected
     from odfbuild.sql.text.steps import steps_of
@@ -92,7 +92,7 @@ def upgraded(state: ChainState, installed: str) -> SetTransform | None:
     known = state.transform
     if known is None or is_opaque(known.transform):
         return None
-    if not made_by_another(known.transform, installed):
+    if not is_other_version(known.transform, installed):
         return None
     restates = state.transform_is_new and (known.transform.version or "").endswith(RESTATE)
     version = f"{installed}{RESTATE if restates else ''}"
@@ -114,7 +114,7 @@ def outdated_notes(
             continue
         sql = state.transform.transform
         installed = engines.get(sql.engine)
-        if installed is None or not made_by_another(sql, installed):
+        if installed is None or not is_other_version(sql, installed):
             continue
         cause = may_have_wrong_rows(state, current, installed)
         if cause is not None:

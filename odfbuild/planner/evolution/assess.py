@@ -329,7 +329,7 @@ class _Assessment:
     def _compared(self, subject: Subject) -> AssessedColumns:
         alias = subject.alias
         before, after = self.resolver.before(alias), self.resolver.after(alias)
-        was, now = self.resolver.made_before(alias), self.resolver.made_after(alias)
+        was, now = self.resolver.columns_before(alias), self.resolver.columns_after(alias)
         if before.schema is None or after.schema is None:
             why = after.unknown or f"before, {before.unknown}"
             change = SchemaChange(before.schema, after.schema, unknown=why)

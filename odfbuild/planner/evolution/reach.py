@@ -72,10 +72,10 @@ class Reaches:
 
     def _derived(self, alias: DatasetAlias) -> Sequence[DerivedColumns]:
         """Return what the query of a dataset that is there makes, before and after."""
-        before = self._resolver.made_before(alias)
+        before = self._resolver.columns_before(alias)
         if before is None:
             return ()
-        after = self._resolver.made_after(alias)
+        after = self._resolver.columns_after(alias)
         return (before,) if after is None or after is before else (before, after)
 
 

@@ -11,7 +11,7 @@ from odfbuild.values import dataclass
 
 
 @dataclass(slots=True)
-class FoundAgain:
+class LazyPlaces:
     """The places of one document: where its name stands is known, the others are looked for.
 
     Only errors name them, so most are never asked for.  Should the file have changed meanwhile,
@@ -57,6 +57,6 @@ class FoundAgain:
 def places_of(declared: Declared) -> PlaceFinder | None:
     """Return the places of a definition that was read from a file, None if they are gone."""
     places = declared.places
-    if isinstance(places, FoundAgain):
+    if isinstance(places, LazyPlaces):
         return places.places()
     return places if isinstance(places, PlaceFinder) else None

@@ -130,7 +130,7 @@ def close_content(value: Mapping[str, Any], root: Spot, page: DocumentEdits) -> 
     start = page.line(first.start)
     at = page.below(start)
     page.follow(start, at, 2)
-    kept = [page.whole_lines(entry) for entry in late]
+    kept = [page.lines_of_entry(entry) for entry in late]
     for begin, end in kept:
         page.shift(at, begin, 2)
         closed = page.text[begin:end].endswith("\n")
@@ -237,7 +237,7 @@ def _block_events(page: DocumentEdits, spot: Spot, events: list[Event]) -> None:
     columns = [page.column(e.entry.value.start) for e in events if _is_block(page, e)]
     column = max([own + 2, *columns]) if columns else own + 4
     for event in events:
-        _, end = page.whole_lines(event.entry)
+        _, end = page.lines_of_entry(event.entry)
         first = event is events[0]
         if page.is_flow(event.entry.value):
             _flow_item(page, event, column - 2, first=first)
@@ -312,7 +312,7 @@ def _gather(page: DocumentEdits, spot: Spot, first: Event, second: Event) -> Non
     keys = list(spot.keys or ())
     if keys.index(second.entry.key) == keys.index(first.entry.key) + 1:
         return
-    _, to = page.whole_lines(first.entry)
-    start, end = page.whole_lines(second.entry)
+    _, to = page.lines_of_entry(first.entry)
+    start, end = page.lines_of_entry(second.entry)
     closed = page.text[start:end].endswith("\n")
     page.move(start, end, to, after="" if closed else page.newline)

@@ -229,7 +229,7 @@ class EditPage(DocumentEdits):
 
     def _lines_of(self, holder: Spot, step: str | int) -> tuple[int, int]:
         if isinstance(step, str):
-            return self.whole_lines(self.entry(holder, step))
+            return self.lines_of_entry(self.entry(holder, step))
         start, end = self._extent(holder, step)
         line = self.line(start)
         if self.text[line:start].strip(" ") != "-":

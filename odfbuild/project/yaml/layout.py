@@ -275,7 +275,7 @@ class DocumentEdits:
         """Indent the new lines that are written into a range by some columns more."""
         self._shifted.append((start, end, by))
 
-    def whole_lines(self, entry: MappingEntry) -> tuple[int, int]:
+    def lines_of_entry(self, entry: MappingEntry) -> tuple[int, int]:
         """Return the lines of an entry of a block mapping; refuse if it shares the first one."""
         start = self.line(entry.start)
         if self.text[start : entry.start].strip(" "):

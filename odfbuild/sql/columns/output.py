@@ -109,7 +109,7 @@ class RelationColumns:
             columns, [each.nulled() for each in self.hidden], self.open, self.bases
         )
 
-    def beside(self, other: RelationColumns) -> RelationColumns:
+    def joined_with(self, other: RelationColumns) -> RelationColumns:
         """Return the columns of both."""
         return RelationColumns(
             self.columns + other.columns,
@@ -127,7 +127,7 @@ class RelationColumns:
     def merged(self, other: RelationColumns, keys: Sequence[str], kind: str) -> RelationColumns:
         """Return the columns of a join by columns of the same names, which come first and once."""
         made = [_key_column(key, self, other, kind) for key in keys]
-        both = self.beside(other)
+        both = self.joined_with(other)
         twins = [each for each in both.columns if each.name in keys]
         rest = [each for each in both.columns if each.name not in keys]
         hidden = [*both.hidden, *(each for each in twins if each not in made)]

@@ -231,7 +231,7 @@ class Relations(Calls):
         for join in source.joins:
             rows = self._join(rows, join, outer)
         for view in source.views:
-            rows = rows.beside(self._source(view, rows, outer))
+            rows = rows.joined_with(self._source(view, rows, outer))
         return rows
 
     def _source(
@@ -281,7 +281,7 @@ class Relations(Calls):
         if isinstance(join.source, NamedTable) and join.source.time is not None:
             self.shape([join.source.time], NameScope(left, outer))
         if join.on is not None:
-            self.condition(join.on, NameScope(left.beside(right), outer))
+            self.condition(join.on, NameScope(left.joined_with(right), outer))
         if join.natural and (left.open or right.open):
             return unknown_rows(left.inputs | right.inputs)
         if keys:
@@ -290,12 +290,12 @@ class Relations(Calls):
             case "semi" | "anti":
                 return left
             case "left":
-                return left.beside(right.nulled())
+                return left.joined_with(right.nulled())
             case "right":
-                return left.nulled().beside(right)
+                return left.nulled().joined_with(right)
             case "full":
-                return left.nulled().beside(right.nulled())
-        return left.beside(right)
+                return left.nulled().joined_with(right.nulled())
+        return left.joined_with(right)
 
     def _using(
         self, left: RelationColumns, right: RelationColumns, keys: Sequence[str], join: Join

@@ -205,12 +205,12 @@ def _position(
         number = chain[target]
         return RefPosition(name=name, block=target, sequence=number, behind=newest - number)
     try:
-        return _beside(dataset, name, target, chain, newest)
+        return _off_head(dataset, name, target, chain, newest)
     except (StateError, ProtocolError) as error:
         return RefPosition(name=name, block=target, problem=error.what)
 
 
-def _beside(
+def _off_head(
     dataset: Dataset, name: str, target: Multihash, chain: Mapping[Multihash, int], newest: int
 ) -> RefPosition:
     """Place a reference that the head does not reach, from where its chain leaves the head's."""

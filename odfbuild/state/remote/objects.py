@@ -58,7 +58,7 @@ class UploadedObjects:
             written = self._written.get(key)
         return written is not None and self._clock() - written < YOUNG
 
-    def take_again(self) -> tuple[str, ...]:
+    def take_existing(self) -> tuple[str, ...]:
         """Return the objects that were there before they were written, once."""
         with self._lock:
             found, self._again = self._again, set()
@@ -240,10 +240,10 @@ class BucketObjects:
         key = self.key(hash)
         if self._sent.is_recent(key):
             return
-        self.send_again(hash)
+        self.resend(hash)
         self._sent.note(key, is_new=False)
 
-    def send_again(self, hash: Multihash) -> None:
+    def resend(self, hash: Multihash) -> None:
         """Write an object from what is here of it.  Raises MissingObjectError."""
         key = self.key(hash)
         if self._keeps_blocks:
@@ -256,7 +256,7 @@ class BucketObjects:
         for key in keys:
             hash = as_hash(key.rpartition("/")[2]) if key.startswith(self._prefix) else None
             if hash is not None and not self.has(hash):
-                self.send_again(hash)
+                self.resend(hash)
 
     def remove(self, hashes: Sequence[Multihash]) -> None:
         """Take objects away that are as they were when they were listed."""

@@ -81,7 +81,7 @@ class Reach:
             at = self._block(at).prev_block_hash
 
     def check(self) -> None:
-        again = self._objects.sent.take_again()
+        again = self._objects.sent.take_existing()
         if not again:
             return
         self._settled()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from odfbuild.executors.data import lookup as module
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.lookup import near_rows
+from odfbuild.executors.data.lookup import affected_rows
 from tests.support.effort import examples
 
 LAW = settings(
@@ -40,7 +40,7 @@ def files(folder: Path, parts: Sequence[pa.Table], rows: int = 3) -> list[Path]:
 def found(
     folder: Path, parts: Sequence[pa.Table], schema: pa.Schema, key: Sequence[str], new: pa.Table
 ) -> Rows | None:
-    path = near_rows(files(folder, parts), schema, key, Frame.of(new), folder / "near.parquet")
+    path = affected_rows(files(folder, parts), schema, key, Frame.of(new), folder / "near.parquet")
     return None if path is None else pq.read_table(path).to_pylist()
 
 

@@ -328,7 +328,7 @@ def reading(name: str, source: str, query: str) -> Declared:
 
 
 @pytest.mark.parametrize(
-    ("source", "between", "is_told"),
+    ("source", "between", "is_listed"),
     [
         (ledger(), (), False),
         (snapshot(), (), True),
@@ -339,13 +339,13 @@ def reading(name: str, source: str, query: str) -> Declared:
     ],
 )
 def test_that_a_row_by_row_query_may_have_to_stop_is_told_where_rows_may_be_taken_back(
-    source: Declared, between: tuple[Declared, ...], is_told: bool, shop: Workshop
+    source: Declared, between: tuple[Declared, ...], is_listed: bool, shop: Workshop
 ) -> None:
     name = "mid" if between else "src"
     shop.apply([source, *between, reading("out", name, COPY)])
     changed = [source, *between, reading("out", name, DOUBLE)]
     notes = shop.plan(changed).notes
-    assert [note.code for note in notes] == ["needs-restate"] * is_told
+    assert [note.code for note in notes] == ["needs-restate"] * is_listed
     for note in notes:
         assert note.level is Level.WARNING
         assert "once src takes an older row back" in note.what

@@ -18,7 +18,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.opaque import Opaque
-from odfbuild.planner.diff.query_change import made_by_another, upgraded
+from odfbuild.planner.diff.query_change import is_other_version, upgraded
 from odfbuild.planner.make_plan import make_plan
 from odfbuild.planner.plan import Plan
 from tests.planner.builders import Chain, dataset_id, derivative, root, schema, slice_of, sql
@@ -70,7 +70,7 @@ def plan(version: str | None, *, query: str | None = None, rows: int = 3) -> Pla
 def test_only_a_version_that_is_recorded_can_be_another_one(
     version: str | None, another: bool
 ) -> None:
-    assert made_by_another(versioned(version), INSTALLED) is another
+    assert is_other_version(versioned(version), INSTALLED) is another
 
 
 def test_a_step_of_another_version_is_announced_with_the_way_out() -> None:

@@ -142,7 +142,7 @@ def test_a_dataset_that_is_not_there_has_no_columns_and_no_reason() -> None:
     resolver = Resolver({}, {})
     assert resolver.before(alias("a")).schema is None
     assert resolver.before(alias("a")).unknown is None
-    assert resolver.made_before(alias("a")) is None
+    assert resolver.columns_before(alias("a")) is None
 
 
 def test_datasets_that_read_each_other_are_not_followed_forever() -> None:
@@ -334,7 +334,7 @@ def test_a_change_of_all_rows_affects_a_reader_of_anything() -> None:
     order = {src.alias: 0, out.alias: 1}
 
     def of(name: Any) -> Sequence[DerivedColumns]:
-        found = resolver.made_before(name)
+        found = resolver.columns_before(name)
         return () if found is None else (found,)
 
     every = affected(src.alias, ALL, readers, order, of)

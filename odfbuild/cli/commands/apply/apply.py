@@ -32,7 +32,7 @@ from odfbuild.cli.arguments.options import (
     Yes,
 )
 from odfbuild.cli.arguments.problems import with_all_problems
-from odfbuild.cli.arguments.project import again_if_changed, open_given
+from odfbuild.cli.arguments.project import open_given, retry_if_changed
 from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
 from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
@@ -45,7 +45,7 @@ from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import names_of, reservation, reserved_for
 from odfbuild.cli.saved import saved_file
 from odfbuild.cli.terminal.console import hint
-from odfbuild.cli.terminal.events import say, say_event, tell_idle
+from odfbuild.cli.terminal.events import report_idle_run, say, say_event
 from odfbuild.cli.unreadable import damage_is_reported
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, UsageRefusedError
 from odfbuild.executors.runs.report import Done, RunReport
@@ -284,7 +284,7 @@ def apply_project(given: ProjectArguments, options: ApplyOptions) -> int:
         return _apply_rest(given, options.resume, options)
     if options.file is not None:
         return _apply_saved(given, options.file, options)
-    return again_if_changed(lambda: _apply_now(given, options))
+    return retry_if_changed(lambda: _apply_now(given, options))
 
 
 def _apply_now(given: ProjectArguments, options: ApplyOptions) -> int:
@@ -311,7 +311,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
         if mine.waited and made.files is not None:
             made.files.check(project)
         is_over = _is_over(project, plan, options, made.left_out)
-        tell_left_out(made.left_out)
+        report_left_out(made.left_out)
         if is_over:
             return exits.ERROR if made.left_out else _idle_code(plan)
         if not plan.is_empty and not options.yes:
@@ -327,7 +327,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
         return carry_out(project, plan, options, run)
 
 
-def tell_left_out(left_out: LeftOut) -> None:
+def report_left_out(left_out: LeftOut) -> None:
     """Say which datasets are not in a plan, and why."""
     if left_out:
         damage_is_reported()
@@ -434,7 +434,7 @@ def answer_idle(
     """Answer where nothing is done: in words, which are given, or as options ask."""
     if options.output == "ndjson":
         passed = plan is None or plan.verdict.passed
-        tell_idle(project, command, unplanned, passed=passed)
+        report_idle_run(project, command, unplanned, passed=passed)
     elif options.output == "text":
         say(text)
     _answer_json(options, plan, RunReport(()), (), unplanned)
@@ -501,7 +501,7 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
     if options.output == "text":
         say(report_text(report))
     _answer_json(options, plan, report, notes, doing.unplanned, run)
-    if run is not None and not report.is_whole:
+    if run is not None and not report.is_complete:
         _print_resume(run)
     if stopped:
         raise KeyboardInterrupt

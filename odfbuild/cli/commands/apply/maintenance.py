@@ -14,8 +14,8 @@ from odfbuild.app.maintenance.batch import (
     PreparedAll,
     carry_out_all,
     inputs_of,
-    made_anew,
     prepare_all,
+    rebuilt_by,
 )
 from odfbuild.app.maintenance.rewrite import (
     Compaction,
@@ -329,7 +329,7 @@ def _all_prepared(
         return exits.DONE
     plan = _plan(steps)
     if settings.is_dry:
-        anew = made_anew(steps)
+        anew = rebuilt_by(steps)
         for step in steps:
             check_files(project, step, anew)
     _print_plan(plan, settings)

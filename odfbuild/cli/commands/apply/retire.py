@@ -20,7 +20,7 @@ from odfbuild.cli.arguments.options import (
 )
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
-from odfbuild.cli.commands.apply.undo import UndoOptions, take_back_or_tell
+from odfbuild.cli.commands.apply.undo import UndoOptions, confirm_undo
 from odfbuild.cli.consent import refuse_unplanned
 from odfbuild.cli.reservation import reservation
 
@@ -59,9 +59,9 @@ def retire_selected(
     names = chosen_existing(project, selectors, exclude)
     undo = prepare_retirement(project, names)
     if is_dry or not undo.steps:
-        return take_back_or_tell(project, undo, options)
+        return confirm_undo(project, undo, options)
     with reservation(project, names, command="retire", on_busy=options.on_busy) as mine:
         names -= mine.busy
         if mine.waited or mine.busy:
             undo = prepare_retirement(project, names & project.workspace.names().keys())
-        return take_back_or_tell(project, undo, options) if undo.steps else exits.DONE
+        return confirm_undo(project, undo, options) if undo.steps else exits.DONE

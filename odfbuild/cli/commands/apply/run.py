@@ -29,14 +29,14 @@ from odfbuild.cli.arguments.options import (
     Selection,
 )
 from odfbuild.cli.arguments.problems import with_all_problems
-from odfbuild.cli.arguments.project import again_if_changed, open_given
+from odfbuild.cli.arguments.project import open_given, retry_if_changed
 from odfbuild.cli.commands.apply.apply import (
     ApplyOptions,
     Running,
     answer_idle,
     carry_out,
+    report_left_out,
     run_reports,
-    tell_left_out,
 )
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.formats.outputs import wants_colour
@@ -165,7 +165,7 @@ def run_data(
 def _watched(given: ProjectArguments, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
     """Make one pass.  An error ends no watch, but where nothing could ever be run."""
     try:
-        done = again_if_changed(lambda: _look_and_run(given, options, seen))
+        done = retry_if_changed(lambda: _look_and_run(given, options, seen))
     except OdfBuildError as error:
         if options.watch is None or not (seen.passes or isinstance(error, StateError)):
             raise
@@ -200,7 +200,7 @@ def _look_and_run(given: ProjectArguments, options: RunOptions, seen: _Seen) -> 
             seen.waiting = waiting
         left_out = _left_out(project, data, options)
         if left_out.keys() != seen.left_out:
-            tell_left_out(left_out)
+            report_left_out(left_out)
             seen.left_out = left_out.keys()
         unread = [note for note in plan.notes if note.code in UNREAD]
         unread += () if plan.steps else app.pin_inputs(project, plan)

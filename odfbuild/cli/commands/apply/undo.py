@@ -73,12 +73,12 @@ def undo_run(given: ProjectArguments, run: str, options: UndoOptions) -> int:
         refuse_unplanned(project, given, "undo")
     undo = prepare_undo(project, run)
     if is_dry or not undo.steps:
-        return take_back_or_tell(project, undo, options)
+        return confirm_undo(project, undo, options)
     with reservation(project, _names(undo), command="undo", on_busy=options.on_busy) as mine:
         if mine.busy:
             return exits.DONE
         again = prepare_undo(project, run) if mine.waited else undo
-        return take_back_or_tell(project, again, options)
+        return confirm_undo(project, again, options)
 
 
 def _names(undo: Undo) -> set[DatasetAlias]:
@@ -86,7 +86,7 @@ def _names(undo: Undo) -> set[DatasetAlias]:
     return old | {each.alias for each in undo.steps}
 
 
-def take_back_or_tell(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
+def confirm_undo(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
     """Print what is taken back; then save it, or ask and do it."""
     print_saved(undo, as_json=options.as_json)
     if options.out is not None and undo.steps:

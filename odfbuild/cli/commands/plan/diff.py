@@ -85,7 +85,7 @@ def _lines(name: str, before: Side, after: Side, names: Names) -> Iterator[str]:
 
 def _events(before: Side, after: Side, names: Names) -> Iterator[str]:
     for slot in dict.fromkeys((*before.events, *after.events)):
-        if slot in before.untold or slot in after.untold:
+        if slot in before.unset or slot in after.unset:
             continue
         lines = event_difference(before.events.get(slot), after.events.get(slot), names)
         if lines:

@@ -61,9 +61,9 @@ def drift(
             - loaded.wrong.keys()
         )
     moved = project.policy.moved
-    untold = {*loaded.wrong, *unsure_of(loaded, project.workspace.names(), last_names(moved))}
+    unread = {*loaded.wrong, *unsure_of(loaded, project.workspace.names(), last_names(moved))}
     found = (
-        *find_drift(project.workspace, declared, moved=moved, only=only, untold=untold),
+        *find_drift(project.workspace, declared, moved=moved, only=only, unread=unread),
         *files_drift(project, _of(declared, only), project.workspace.states()),
     )
     left = [each for each in found if not is_ignored(each, ignored, project.policy.today)]

@@ -13,7 +13,7 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name, StoreOffline
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
-from odfbuild.cli.render.dataset import input_lines, standing_text
+from odfbuild.cli.render.dataset import chain_summary, input_lines
 from odfbuild.cli.render.diff import event_difference
 from odfbuild.cli.render.plan import cause_lines
 from odfbuild.cli.render.words import (
@@ -283,7 +283,7 @@ def _last_run(workspace: Path, alias: DatasetAlias) -> Iterator[str]:
 
 
 def _chain(state: ChainState | None) -> Iterator[str]:
-    yield from _section("Chain", [standing_text(state)])
+    yield from _section("Chain", [chain_summary(state)])
 
 
 def _query(found: QueryClass | None) -> Iterator[str]:

@@ -27,7 +27,7 @@ from odfbuild.cli.arguments.options import (
     Verbose,
 )
 from odfbuild.cli.arguments.problems import with_all_problems
-from odfbuild.cli.arguments.project import again_if_changed, open_given
+from odfbuild.cli.arguments.project import open_given, retry_if_changed
 from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
 from odfbuild.cli.formats.outputs import (
     MAX_BYTES,
@@ -255,7 +255,7 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
         return project, scoped_plan(project, options.scope) if made is None else made
 
     try:
-        project, made = again_if_changed(looked)
+        project, made = retry_if_changed(looked)
         if isinstance(made, CommandOutput):
             sys.stdout.write(made.text)
             return made.code

@@ -86,9 +86,9 @@ def show(
         most = limit or TABLE_ROWS
         found = view.last(most + 1)
         if limit is None and found.num_rows > most:
-            tell_more("last", most)
+            hint_more_rows("last", most)
         if not found.num_rows:
-            tell_none(goal)
+            hint_no_rows(goal)
         batches = iter(found.slice(max(0, found.num_rows - most)).to_batches())
     if log and not goal.is_binary:
         schema, batches = _signed(view, schema, batches)
@@ -96,12 +96,12 @@ def show(
     return exits.DONE
 
 
-def tell_more(which: str, rows: int) -> None:
+def hint_more_rows(which: str, rows: int) -> None:
     """Say that a table does not have all rows."""
     hint(f"only the {which} {count(rows, 'row')}; -n N shows more, -o csv all\n")
 
 
-def tell_none(to: Destination) -> None:
+def hint_no_rows(to: Destination) -> None:
     """Say of a table that it has no rows, which headings alone leave open."""
     if to.is_table:
         hint("no rows\n")

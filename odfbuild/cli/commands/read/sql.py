@@ -78,14 +78,14 @@ def sql(
 
 
 def _print(found: Frame, to: Destination, uuids: frozenset[ValuePath], *, cut: bool) -> None:
-    from odfbuild.cli.commands.read.show import tell_more, tell_none
+    from odfbuild.cli.commands.read.show import hint_more_rows, hint_no_rows
     from odfbuild.cli.formats.rows import TABLE_ROWS, shown_uuids, write_out
 
     if to.is_table and cut and found.rows > TABLE_ROWS:
-        tell_more("first", TABLE_ROWS)
+        hint_more_rows("first", TABLE_ROWS)
         found = found.slice(0, TABLE_ROWS)
     if not found.rows:
-        tell_none(to)
+        hint_no_rows(to)
     write_out(to, *shown_uuids(to, found.schema, found.batches(), uuids))
 
 

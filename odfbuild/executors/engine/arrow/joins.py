@@ -43,7 +43,7 @@ def weighted(work: TransformWork, *, most: int) -> TouchedStates | None:
     if found is None:
         return None
     try:
-        return _Weighing(sources, found, most).sides()
+        return _Weighing(sources, found, most).touched_states()
     except TooMuchError:
         return None
 
@@ -62,7 +62,7 @@ class _Weighing:
     products: Products
     most: int
 
-    def sides(self) -> TouchedStates:
+    def touched_states(self) -> TouchedStates:
         after: list[Inputs] = []
         before: list[Inputs] = []
         read, done = ReadAmount(), set[str]()

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.data.changelog import left_standing, only_appends
+from odfbuild.executors.data.changelog import current_table, only_appends
 from odfbuild.executors.data.footers import columns_of_file
 from odfbuild.executors.data.frames import ReadAmount
 from odfbuild.executors.data.lookup import Condition, KeyTable, Times, in_millis, look_up
@@ -61,7 +61,7 @@ def touched_states(work: TransformWork, *, most: int) -> TouchedStates | None:
         return None
     reading = _KeyedRead(work, most)
     try:
-        return reading.by_key() or reading.by_window() or reading.whole()
+        return reading.by_key() or reading.by_window() or reading.all_rows()
     except TooMuchError:
         return None
 
@@ -84,7 +84,7 @@ def rows_of(
     log = [] if appended else [pa.field(op, pa.int32()), pa.field(offset, pa.int64())]
     wanted = pa.schema([*log, *columns])
     rows, read = all_rows(paths, wanted, condition, most)
-    return with_one_zero(rows if appended else left_standing(rows, columns.names, vocab)), read
+    return with_one_zero(rows if appended else current_table(rows, columns.names, vocab)), read
 
 
 def all_rows(
@@ -109,7 +109,7 @@ class _KeyedRead:
     work: TransformWork
     most: int
 
-    def whole(self) -> TouchedStates:
+    def all_rows(self) -> TouchedStates:
         """Return all rows."""
         return self._touched_rows(None, {}, ReadAmount())
 

@@ -25,9 +25,7 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.types import is_optional
 
 
-def changes_of_whole(
-    work: TransformWork, result: Callable[[Inputs], pa.Table], *, most: int
-) -> Frame:
+def full_changes(work: TransformWork, result: Callable[[Inputs], pa.Table], *, most: int) -> Frame:
     """Return what a step changes, given what its query gives of rows; see `completed`.
 
     Raises InvalidQueryError, InvalidChangelogError, and EngineFailedError where the rows of the

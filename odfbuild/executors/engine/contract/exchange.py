@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.data.changelog import left_standing
+from odfbuild.executors.data.changelog import current_table
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.data.frames import file_batches
@@ -137,7 +137,7 @@ def read_log(
     data = [each for each in rows.column_names if each not in {*_system(vocab)}]
     if rows.num_rows and pc.max(rows.column(op)).as_py() > 0:
         log = rows.set_column(rows.column_names.index(op), op, rows.column(op).cast(pa.int32()))
-        return left_standing(log, data, vocab)
+        return current_table(log, data, vocab)
     return rows.select(data)
 
 

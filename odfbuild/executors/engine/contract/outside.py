@@ -20,7 +20,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.analysis import Analysis, EngineFaultError
-from odfbuild.executors.engine.arrow.whole import by_value, changes_of_whole, completed
+from odfbuild.executors.engine.arrow.whole import by_value, completed, full_changes
 from odfbuild.executors.engine.contract.client import ContractClient
 from odfbuild.executors.engine.contract.exchange import (
     MOST_BYTES,
@@ -83,7 +83,7 @@ class GrpcEngine:
 
     def transform(self, work: TransformWork) -> Frame:
         """Run one step of a transform: the difference of its whole result and the dataset."""
-        return changes_of_whole(work, lambda inputs: self._result(work, inputs), most=MOST_BYTES)
+        return full_changes(work, lambda inputs: self._result(work, inputs), most=MOST_BYTES)
 
     def results(self, work: TransformWork, many: Sequence[Inputs]) -> tuple[pa.Table, ...]:
         """Return what the query of a step gives of selections of rows; see `ReplayEngine`."""

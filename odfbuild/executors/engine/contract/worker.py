@@ -19,7 +19,7 @@ import pyarrow as pa
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.messages import EngineOperations, answered
-from odfbuild.executors.engine.messages.provenance import RunsAgain
+from odfbuild.executors.engine.messages.provenance import MessageEngine
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 from odfbuild.host.json_text import parse_json
 
@@ -32,7 +32,7 @@ COMMAND: Final = (sys.executable, "-P", "-m", "odfbuild.executors.engine.contrac
 """How a worker is started; its argument is JSON: `cache`, `staging`, `memory`."""
 
 
-class LocalEngine(RunsAgain, Protocol):
+class LocalEngine(MessageEngine, Protocol):
     """What a worker asks of an engine of ours."""
 
     def close(self) -> None: ...

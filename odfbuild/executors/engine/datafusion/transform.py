@@ -27,7 +27,7 @@ from odfbuild.executors.engine.arrow.requirements import (
     check_names,
     given_operations,
 )
-from odfbuild.executors.engine.arrow.whole import by_value, changes_of_whole, completed
+from odfbuild.executors.engine.arrow.whole import by_value, completed, full_changes
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     QueryContext,
@@ -187,7 +187,7 @@ def recomputed_changes(work: TransformWork) -> Frame:
     rows for the memory.
     """
     step_schema(work)
-    return changes_of_whole(work, lambda inputs: next(results(work, (inputs,))), most=MEMORY)
+    return full_changes(work, lambda inputs: next(results(work, (inputs,))), most=MEMORY)
 
 
 def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:

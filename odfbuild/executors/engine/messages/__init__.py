@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.interrupt import StoppedError
-from odfbuild.executors.engine.messages.provenance import RunsAgain, derived
+from odfbuild.executors.engine.messages.provenance import MessageEngine, derived
 from odfbuild.executors.engine.messages.state import BadCheckpointError, read_state, write_state
 from odfbuild.executors.engine.messages.step import run_step
 from odfbuild.executors.engine.protocol import (
@@ -129,7 +129,7 @@ def _answer(operations: Operations, method: _Method, request: Record) -> Record:
 class EngineOperations:
     """The operations, answered with an engine; files in between go into the folder `staging`."""
 
-    def __init__(self, engine: RunsAgain, staging: Path) -> None:
+    def __init__(self, engine: MessageEngine, staging: Path) -> None:
         self._engine = engine
         self._staging = staging
 

@@ -25,7 +25,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.arrow import from_arrow
 
 
-class RunsAgain(ReplayEngine, Protocol):
+class MessageEngine(ReplayEngine, Protocol):
     """An engine for queries that also tells what rows are made of; see `Engine`."""
 
     def raw_query(self, work: RawQueryWork) -> Frame: ...
@@ -67,7 +67,7 @@ def _input(
     cause = None if found is None or found.cause is None else found.cause.offsets
     return msg.DeriveProvenanceResponseInput(
         query_alias=alias,
-        offset_interval=rule.looked_at(alias, given.offset_interval, given.prev_offset),
+        offset_interval=rule.offsets_read(alias, given.offset_interval, given.prev_offset),
         made_of=None if found is None else _spans(found.why, alias),
         caused_by=None if cause is None else _spans(cause, alias),
     )

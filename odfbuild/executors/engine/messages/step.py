@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.parquet import FileWriter, scan_slices
 from odfbuild.executors.data.seal import Sealed, seal
-from odfbuild.executors.engine.messages.provenance import RunsAgain
+from odfbuild.executors.engine.messages.provenance import MessageEngine
 from odfbuild.executors.engine.messages.state import InputState, StepState
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
@@ -41,7 +41,7 @@ class StepResult:
 
 
 def run_step(
-    engine: RunsAgain, request: TransformRequest, before: StepState | None, staging: Path
+    engine: MessageEngine, request: TransformRequest, before: StepState | None, staging: Path
 ) -> StepResult:
     """Run the step that a request asks for; its records go where it says.
 
@@ -163,7 +163,7 @@ def _watermark(before: StepState | None, inputs: Sequence[InputState]) -> Timest
 
 
 def _sealed(
-    engine: RunsAgain,
+    engine: MessageEngine,
     request: TransformRequest,
     work: TransformWork,
     before: StepState | None,

@@ -119,7 +119,7 @@ class ProvenanceRule:
         facts = examine(steps_of(transform), inputs)
         return cls("restating" if restates else facts.kind, facts.inputs)
 
-    def looked_at(
+    def offsets_read(
         self, alias: str, new: OffsetInterval | None, before: int | None
     ) -> OffsetInterval | None:
         """Return the offsets of an input that a step may have looked at.
@@ -346,7 +346,7 @@ def _read(each: ExecuteTransformInput, alias: str, rule: ProvenanceRule) -> Step
         alias=alias,
         block=last_block_of(each),
         new=new,
-        looked_at=rule.looked_at(alias, new, each.prev_offset),
+        looked_at=rule.offsets_read(alias, new, each.prev_offset),
     )
 
 

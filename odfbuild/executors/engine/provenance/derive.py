@@ -71,7 +71,7 @@ class Derivation:
 
 
 def derivation(
-    again: ReplayEngine,
+    replaying: ReplayEngine,
     work: TransformWork,
     row: pa.Table,
     number: int,
@@ -98,7 +98,7 @@ def derivation(
         logs = read_logs(work, data, most=bounds.bytes)
     except TooMuchError:
         raise InexactError("the rows that might matter do not fit into memory") from None
-    counting = selections(again, work, logs.keyed, data)
+    counting = selections(replaying, work, logs.keyed, data)
     return _Trial(counting, work, logs, bounds).derivation(comes=op in COMES)
 
 
@@ -126,7 +126,7 @@ class _Trial:
         if self.work.in_full and not comes:
             raise InexactError("a query before this one had made the row")
         stood = {
-            each.alias: each.standing(each.new if comes else _none(each)) for each in self._each
+            each.alias: each.current_rows(each.new if comes else _none(each)) for each in self._each
         }
         work = self.work if comes else self._before
         places = [(log, at) for log in self._each for at in range(stood[log.alias].num_rows)]
@@ -173,7 +173,7 @@ class _Trial:
         if self.work.in_full:
             return RowCause(offsets={}, query=True)
         units = [(log, unit) for log in self._each for unit in log.units()]
-        before = {each.alias: each.standing(_none(each)) for each in self._each}
+        before = {each.alias: each.current_rows(_none(each)) for each in self._each}
         count = self.counting.counts(self._before, [self.logs.seen(before)])[0]
 
         def chosen(things: Sequence[int]) -> dict[str, pa.Table]:
@@ -202,7 +202,9 @@ class _Trial:
     def _after(self, new: Mapping[str, pa.Table]) -> Inputs | None:
         """Return what stands after some of the new records, None if they cannot be alone."""
         try:
-            return self.logs.seen({log.alias: log.standing(new[log.alias]) for log in self._each})
+            return self.logs.seen(
+                {log.alias: log.current_rows(new[log.alias]) for log in self._each}
+            )
         except InvalidChangelogError:
             return None
 

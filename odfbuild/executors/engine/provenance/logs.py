@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from odfbuild.executors.data.changelog import COMES, left_standing
+from odfbuild.executors.data.changelog import COMES, current_table
 from odfbuild.executors.data.lookup import Condition, KeyTable, in_millis, look_up
 from odfbuild.executors.data.rows import with_one_zero
 from odfbuild.executors.engine.arrow.keyed import all_rows, seen_types
@@ -73,13 +73,13 @@ class Log:
     past: pa.Table
     new: pa.Table
 
-    def standing(self, new: pa.Table) -> pa.Table:
+    def current_rows(self, new: pa.Table) -> pa.Table:
         """Return the rows that stand after these new records, with their offsets last.
 
         Of equal rows the first are taken back.  Raises InvalidChangelogError.
         """
         rows = pa.concat_tables([self.past, new])
-        return left_standing(rows, self.columns, self.vocab, (self.vocab.offset_column,))
+        return current_table(rows, self.columns, self.vocab, (self.vocab.offset_column,))
 
     @property
     def takes_back(self) -> bool:

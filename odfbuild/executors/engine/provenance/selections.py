@@ -25,33 +25,33 @@ _RUNS: Final = range(30, 251)
 
 
 def selections(
-    again: ReplayEngine,
+    replaying: ReplayEngine,
     work: TransformWork,
     key: KeyColumns | None,
     row: pa.Table,
 ) -> "Selections":
     """Return what counts a row, the quicker way if there is one.  The rows are of one key."""
     if key is None or key.outputs is None:
-        return Alone(again, row)
+        return Alone(replaying, row)
     seen = work.query.columns
     inputs = {alias: [each.name for each in seen[alias].fields] for alias in key.inputs}
     for part in opaque_keys(work.query.steps, key, inputs, row.column_names):
         if _can_be_made_up(row.column(key.outputs[part])):
             names = {alias: columns[part] for alias, columns in key.inputs.items()}
-            return BatchedRuns(again, row, key.outputs[part], names)
-    return Alone(again, row)
+            return BatchedRuns(replaying, row, key.outputs[part], names)
+    return Alone(replaying, row)
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
     """Runs the query for each selection."""
 
-    again: ReplayEngine
+    replaying: ReplayEngine
     row: pa.Table
 
     def counts(self, work: TransformWork, many: Sequence[Inputs]) -> list[int]:
         """Return how often the query gives the row, for each selection."""
-        return [len(equal_rows(each, self.row)) for each in self.again.results(work, many)]
+        return [len(equal_rows(each, self.row)) for each in self.replaying.results(work, many)]
 
     def most(self, rows: int) -> int:
         """Return how many selections of so many rows may be tried."""
@@ -62,7 +62,7 @@ class Alone:
 class BatchedRuns:
     """Runs the query for many selections at once: `output` and `names` hold the part of the key."""
 
-    again: ReplayEngine
+    replaying: ReplayEngine
     row: pa.Table
     output: str
     names: Mapping[str, str]
@@ -82,7 +82,7 @@ class BatchedRuns:
             )
             for alias, name in self.names.items()
         }
-        (result,) = self.again.results(work, [inputs])
+        (result,) = self.replaying.results(work, [inputs])
         rest = self.row.drop_columns([self.output])
         found = result.column(self.output).take(pa.array(equal_rows(result, rest), pa.int64()))
         counts = Counter(int(each) for each in found.to_pylist() if each is not None)

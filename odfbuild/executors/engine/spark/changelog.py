@@ -49,7 +49,7 @@ class ChangelogReplay:
         tables = [slice_table(path, schema) for path in paths] or [nullable.empty_table()]
         return _plain(normal(from_table(self.session, pa.concat_tables(tables))))
 
-    def standing(
+    def current_rows(
         self,
         paths: Sequence[Path],
         schema: pa.Schema,
@@ -69,7 +69,7 @@ class ChangelogReplay:
         if appended:
             return rows
         self.views.add(view, rows)
-        return built(self.session, standing_text(quoted(view), columns, op=op, offset=offset))
+        return built(self.session, current_rows_text(quoted(view), columns, op=op, offset=offset))
 
 
 def _plain(rows: "DataFrame") -> "DataFrame":
@@ -102,7 +102,7 @@ def in_vain() -> Iterator[None]:
         raise taken_back_in_vain("".join(filter(str.isdigit, offset))) from None
 
 
-def standing_text(view: str, columns: Sequence[str], *, op: str, offset: str) -> str:
+def current_rows_text(view: str, columns: Sequence[str], *, op: str, offset: str) -> str:
     """Return the query of the rows that are left of a changelog, each as often as it is there.
 
     It fails with `NO_ROW_TO_RETRACT` for a row that is taken back and is not there.

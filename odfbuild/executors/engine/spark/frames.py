@@ -143,7 +143,7 @@ def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
     for part in frame.parts:
         position = f"_metadata.row_index + {before - part.start}"
         rows = from_files(session, (part.path,), frame.schema, position)
-        if part != FilePart.whole(part.path):
+        if part != FilePart.of_file(part.path):
             rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
         frames.append(rows)
         before += part.rows

@@ -67,7 +67,7 @@ def _seen(replaying: ChangelogReplay, view: DatasetView, name: str) -> "DataFram
         return rows.where(f"{quoted(time)} <= {_literal(view.until, schema.field(time).type)}")
 
     columns = view.columns().names
-    return replaying.standing(view.paths, schema, columns, view.vocab, name, early)
+    return replaying.current_rows(view.paths, schema, columns, view.vocab, name, early)
 
 
 def _in_force(

@@ -73,7 +73,7 @@ class PassedOver:
     last: str = ""
     late: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    again: tuple[str, ...] = ()
+    reread: tuple[str, ...] = ()
     lost: str | None = None
 
     def __bool__(self) -> bool:
@@ -243,7 +243,7 @@ class _FileSearch:
         source, last = self._source, self._state.source_state[SOURCE_NAME].value
         common = PassedOver(last=last, late=tuple(self.late), changed=tuple(self.changed))
         if rule is Reread.LATE:
-            return replace(common, again=common.late)
+            return replace(common, reread=common.late)
         if rule is not Reread.CHANGED or not self.changed:
             return common
         assert isinstance(source.fetch, FetchStepFilesGlob)  # noqa: S101 - nothing else has any
@@ -251,9 +251,9 @@ class _FileSearch:
         if isinstance(source.merge, MergeStrategySnapshot):
             final = self.present[-1]
             is_last = os.path.basename(final) == last and final in self.changed  # noqa: PTH119
-            return replace(common, again=(final,) if is_last else ())
+            return replace(common, reread=(final,) if is_last else ())
         lost = self._lost(source.fetch, self.present[start])
-        return replace(common, again=() if lost else tuple(self.present[start:]), lost=lost)
+        return replace(common, reread=() if lost else tuple(self.present[start:]), lost=lost)
 
     def _lost(self, step: FetchStepFilesGlob, first: str) -> str | None:
         """Return a file that was read after a corrected one, and is gone."""
@@ -293,7 +293,7 @@ class SourceFiles:
         self._project = project_dir
         self._known: dict[str, str | None] = {}
 
-    def again(
+    def reread(
         self, source: SetPollingSource, state: ChainState, rule: Reread | None, reach: Reach
     ) -> list[list[Path]]:
         """Return the files that a rule has read, in order; those of one list go together.
@@ -307,7 +307,7 @@ class SourceFiles:
             return []
         looked.keep(self._workspace.root)
         self._known = {path: each.digest for path, each in looked.read.files.items()}
-        paths = [self._project / path for path in looked.found(rule).again]
+        paths = [self._project / path for path in looked.found(rule).reread]
         if paths:
             _check_reach(source.fetch, paths, self._project, reach)
         return [paths] if rule is Reread.CHANGED and paths else [[path] for path in paths]

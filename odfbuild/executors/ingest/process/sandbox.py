@@ -33,7 +33,7 @@ class Confinement:
     network: bool
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Tell whether neither files nor the network are open."""
         return self.files and (self.tcp or self.network)
 

@@ -35,13 +35,13 @@ from odfbuild.executors.ingest.read.problems import (
 )
 from odfbuild.executors.ingest.read.text import (
     BLOCK,
+    BlockReads,
     CsvText,
     TextRecord,
-    WholeBlocks,
     check_encoding,
     dialect_of,
     problem_of,
-    whole_records,
+    record_blocks,
 )
 from odfbuild.executors.ingest.read.values import (
     Column,
@@ -393,7 +393,7 @@ class _Job:
     def records(self) -> Iterator[bytes]:
         """Yield the text, and a row after its end, in blocks of whole records."""
         content = chain(self.source.blocks(), [self._ending()])
-        return whole_records(content, self.source.dialect, self.source.name)
+        return record_blocks(content, self.source.dialect, self.source.name)
 
     def cells(self, block: bytes, handler: Callable[[Any], str]) -> pa.Table:
         """Read the records of one block; the handler is told those of another width."""
@@ -436,7 +436,7 @@ class _Job:
         )
 
     def _content(self) -> pa.PythonFile:
-        return pa.PythonFile(WholeBlocks(self.records()), "r")
+        return pa.PythonFile(BlockReads(self.records()), "r")
 
     def _pieces(self) -> Iterator[pa.Table]:
         reader = arrow_csv.open_csv(

@@ -84,7 +84,7 @@ class Diversion:
 
     def _table(self, block: "_Block") -> pa.Table:
         """Return the good rows of a block, and note down the others."""
-        where = None if block.is_whole else self._spans(block)
+        where = None if block.is_clean else self._spans(block)
         bad = {row: [self._width(count)] for row, count in block.wrong.items()}
         if where is not None:
             bad |= self._undecoded(block, where, bad)
@@ -192,7 +192,7 @@ class _Block:
         return int(self.cells.num_rows) + len(self.wrong) + self.ends
 
     @property
-    def is_whole(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether nothing is wrong before values are looked at."""
         return self.bytes_fit and not self.wrong
 

@@ -131,7 +131,7 @@ def _endless(place: str) -> InvalidSourceError:
     )
 
 
-def whole_records(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
+def record_blocks(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
     """Cut blocks anew, each ending with a record: Arrow loses its way over any other seam.
 
     (Its chunker takes some newlines of a quoted value for ends of records when a block ends
@@ -273,7 +273,7 @@ class BlockFile(io.RawIOBase):
         return count
 
 
-class WholeBlocks(io.RawIOBase):
+class BlockReads(io.RawIOBase):
     """Blocks of bytes as a file whose every read gives one block, however much is asked for."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
@@ -381,7 +381,7 @@ class CsvText:
     def lines(self) -> Iterator[list[bytes]]:
         """Yield the lines as they stand in the file, ends included, many at a time."""
         blocks = utf8_blocks(self.path, self.encoding, self.name)
-        whole = whole_records(blocks, replace(self.dialect, quote=None), self.name)
+        whole = record_blocks(blocks, replace(self.dialect, quote=None), self.name)
         return (block.splitlines(keepends=True) for block in whole)
 
     def _has_escapes(self) -> bool:

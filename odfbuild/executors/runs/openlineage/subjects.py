@@ -159,7 +159,7 @@ class Subjects:
             name, read = self._alias(id), self._workspace.dataset(id).state()
             if name is not None and read is not None:
                 known[name] = read
-        made = Resolver(known, {}).made_before(alias)
+        made = Resolver(known, {}).columns_before(alias)
         if made is None or made.columns is None or made.query is None:
             return None
 

@@ -99,7 +99,7 @@ class Resolver:
         after = self.after(alias).schema
         return self.before(alias).schema if after is None else after
 
-    def made_before(self, alias: DatasetAlias) -> DerivedColumns | None:
+    def columns_before(self, alias: DatasetAlias) -> DerivedColumns | None:
         """Return what the definition in force makes; None of a dataset that is not there."""
         state = self.current.get(alias)
         if state is None:
@@ -109,11 +109,11 @@ class Resolver:
             self._made_before[alias] = self._derive(alias, makes_of(state), seen)
         return self._made_before[alias]
 
-    def made_after(self, alias: DatasetAlias) -> DerivedColumns | None:
+    def columns_after(self, alias: DatasetAlias) -> DerivedColumns | None:
         """Return what the new definition makes; of one that stays as it is, what it made."""
         makes = self._new.get(alias)
         if makes is None:
-            return self.made_before(alias)
+            return self.columns_before(alias)
         if alias not in self._made_after:
             seen = self._inputs(makes.transform, self.seen)
             self._made_after[alias] = self._derive(alias, makes, seen)
@@ -164,7 +164,7 @@ class Resolver:
         known = None if stored is None else data_schema(stored, state.vocab)
         if not self._derives(alias, state):
             return Resolved(self._locked.get(alias) if known is None else known)
-        made = self.made_before(alias)
+        made = self.columns_before(alias)
         assert made is not None  # noqa: S101 - it is there
         if known is not None:
             return Resolved(_grown(known, made))
@@ -179,11 +179,11 @@ class Resolver:
     def _resolve_after(self, alias: DatasetAlias) -> Resolved:
         if alias in self._locked:
             return Resolved(self._locked[alias])
-        now = self.made_after(alias)
+        now = self.columns_after(alias)
         assert now is not None  # noqa: S101 - it was put
         if now.columns is None:
             return Resolved(None, now.unknown)
-        was = self.made_before(alias)
+        was = self.columns_before(alias)
         before = self.before(alias).schema
         if was is None or before is None:
             return Resolved(DataSchema(tuple(map(_field, now.columns))))

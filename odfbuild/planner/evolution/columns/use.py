@@ -191,7 +191,7 @@ class ColumnUse:
 
     def made(self, dataset: DatasetAlias) -> tuple[ColumnOrigins, ...] | None:
         """Return the columns of a dataset; None if they cannot be told."""
-        found = self._resolver.made_after(dataset)
+        found = self._resolver.columns_after(dataset)
         if found is None or found.columns is None:
             return None
         inputs = self._inputs.get(dataset, {})
@@ -220,7 +220,7 @@ class ColumnUse:
         return affected(dataset, columns, readers, order, self._derived)
 
     def _derived(self, dataset: DatasetAlias) -> tuple[DerivedColumns, ...]:
-        found = self._resolver.made_after(dataset)
+        found = self._resolver.columns_after(dataset)
         return () if found is None else (found,)
 
     def query_class(self, dataset: DatasetAlias) -> QueryClass | None:
@@ -283,7 +283,7 @@ class ColumnUse:
                 yield each.name
 
     def _query(self, dataset: DatasetAlias) -> "QueryColumns | None":
-        found = self._resolver.made_after(dataset)
+        found = self._resolver.columns_after(dataset)
         return None if found is None else found.query
 
     def _named_inputs(self, transform: SetTransform | None) -> dict[str, DatasetAlias]:

@@ -144,14 +144,14 @@ def _duplicates(moved: Sequence[RenamedDataset]) -> Iterator[Diagnostic]:
 
 
 def _circles(steps: Mapping[DatasetAlias, RenamedDataset]) -> Iterator[Diagnostic]:
-    told: set[DatasetAlias] = set()
+    reported: set[DatasetAlias] = set()
     for start in steps:
         seen, at = [start], steps[start].new
         while at in steps and at not in seen:
             seen.append(at)
             at = steps[at].new
-        if at == start and start not in told:
-            told.update(seen)
+        if at == start and start not in reported:
+            reported.update(seen)
             yield _wrong(
                 steps[start],
                 "moved entries lead in a circle: " + " -> ".join(map(str, [*seen, start])),

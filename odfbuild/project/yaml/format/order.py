@@ -5,7 +5,7 @@ from typing import Any, cast
 from odfbuild.odf.events import DatasetSnapshot, MetadataBlock
 from odfbuild.odf.record import Record
 from odfbuild.odf.wire.layout import TABLES, UNIONS
-from odfbuild.odf.wire.slots import MadeOnce, Slot
+from odfbuild.odf.wire.slots import LazyMap, Slot
 from odfbuild.project.yaml.format.tree import Block, Flow, Node, Scalar, YamlDocument
 
 _ENVELOPE = ("kind", "version", "content")
@@ -115,7 +115,7 @@ def _slots(cls: type[Record]) -> dict[str, tuple[int, Slot]]:
     return made
 
 
-_SLOTS: Any = MadeOnce(_slots)
-_PLACES: Any = MadeOnce(
+_SLOTS: Any = LazyMap(_slots)
+_PLACES: Any = LazyMap(
     lambda cls: {"kind": -1, **{name: at for name, (at, _) in _SLOTS[cls].items()}}
 )

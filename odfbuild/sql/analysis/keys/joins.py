@@ -48,7 +48,7 @@ def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Pr
         name: {column: parts.root(token) for column, token in tokens.items()}
         for name, tokens in parts.uses
     }
-    return Products({name: parts.beside(name) for name in names}, compared)
+    return Products({name: parts.partners(name) for name in names}, compared)
 
 
 class _Terms(QueryParts):
@@ -74,7 +74,7 @@ class _Terms(QueryParts):
         self._apart.append((next(sides), next(sides)))
         return part
 
-    def beside(self, name: str) -> frozenset[str]:
+    def partners(self, name: str) -> frozenset[str]:
         """Return the inputs that an input is multiplied with."""
         found = {each for each, _ in self.uses} - {name}
         for left, right in self._apart:

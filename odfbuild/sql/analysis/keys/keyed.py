@@ -208,9 +208,9 @@ class ColumnIdentities:
         for output in select.outputs:
             value, names = output.value, output.aliases
             if isinstance(value, StarExpr):
-                given = given.beside(self._starred(value, part.rows))
+                given = given.joined_with(self._starred(value, part.rows))
             elif isinstance(value, Call) and value.name in GENERATORS and value.over is None:
-                given = given.beside(generated_rows(value, names, None))
+                given = given.joined_with(generated_rows(value, names, None))
             else:
                 found = self._output(names, value, part)
                 kind = UNKNOWN if found.token is None else structs.get(found.token, UNKNOWN)
@@ -435,7 +435,7 @@ class QueryParts(ColumnIdentities):
 
     def _generated(self, part: QueryPart, view: RowGenerator) -> QueryPart:
         rows = generated_rows(view.call, view.columns, view.alias)
-        return replace(part, rows=part.rows.beside(rows))
+        return replace(part, rows=part.rows.joined_with(rows))
 
     def _source(self, source: Source) -> QueryPart:
         match source:
@@ -540,7 +540,7 @@ class QueryParts(ColumnIdentities):
 
     def _side(self, expr: Expr, left: QueryPart, right: QueryPart) -> tuple[Token, bool] | None:
         """Return which column of a join a name is, and whether it is one of the left side."""
-        both = QueryPart(name="join", rows=left.rows.beside(right.rows))
+        both = QueryPart(name="join", rows=left.rows.joined_with(right.rows))
         token = self.known(expr, both)
         self.note_unknown(expr, token, both)
         if isinstance(expr, Column):
@@ -618,4 +618,4 @@ def _joined_rows(left: RelationColumns, right: RelationColumns, join: Join) -> R
         return left
     if join.using:
         return left.merged(right, join.using, join.kind)
-    return left.beside(right)
+    return left.joined_with(right)

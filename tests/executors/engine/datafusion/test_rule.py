@@ -9,7 +9,7 @@ import datafusion
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.data.changelog import left_standing
+from odfbuild.executors.data.changelog import current_table
 from odfbuild.executors.data.rows import hashable_keys, with_one_zero
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.odf.events import TransformSql
@@ -82,7 +82,7 @@ def counted(table: pa.Table) -> Counter[tuple[object, ...]]:
 
 def standing(log: Log, *, ordered: bool) -> pa.Table:
     names = [name for name in log.schema.names if name not in SYSTEM]
-    rows = left_standing(pa.Table.from_pylist(log.records, log.schema), names, VOCAB)
+    rows = current_table(pa.Table.from_pylist(log.records, log.schema), names, VOCAB)
     if not ordered:
         return rows
     by = [(name, "ascending") for name in names]
@@ -109,7 +109,7 @@ def output_of(step: Played, like: pa.Schema) -> pa.Table:
     kinds = {each.name: _stored(each.type) for each in like}
     schema = pa.schema([("offset", pa.int64()), ("op", pa.int32()), *kinds.items()])
     wanted = [{name: row.get(name) for name in schema.names} for row in step.output]
-    return left_standing(pa.Table.from_pylist(wanted, schema), list(kinds), VOCAB)
+    return current_table(pa.Table.from_pylist(wanted, schema), list(kinds), VOCAB)
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:

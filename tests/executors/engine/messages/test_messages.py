@@ -11,7 +11,7 @@ import pytest
 
 from odfbuild.errors import ProtocolError
 from odfbuild.executors.engine.messages import METHODS, EngineOperations, answered, answered_json
-from odfbuild.executors.engine.messages.provenance import RunsAgain
+from odfbuild.executors.engine.messages.provenance import MessageEngine
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf import messages as msg
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, TransformSql
@@ -38,7 +38,7 @@ INSTALLED = engine_version("spark")
 )
 def _engine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunsAgain]:
+) -> Iterator[MessageEngine]:
     if request.param == "fake":
         yield FakeEngine(refused=frozenset({WRONG}))
         return
@@ -49,7 +49,7 @@ def _engine(
 
 
 @pytest.fixture
-def asked(tmp_path: Path, engine: RunsAgain) -> Coordinator:
+def asked(tmp_path: Path, engine: MessageEngine) -> Coordinator:
     (tmp_path / "staging").mkdir()
     return Coordinator(EngineOperations(engine, tmp_path / "staging"), tmp_path)
 

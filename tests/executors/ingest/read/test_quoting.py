@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from odfbuild.executors.ingest.read import text as quoting
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
-from odfbuild.executors.ingest.read.text import whole_records
+from odfbuild.executors.ingest.read.text import record_blocks
 from odfbuild.odf.read_options import Dialect
 
 COMMON = Dialect(separator=",", quote='"', escape=None)
@@ -48,7 +48,7 @@ texts = st.lists(st.sampled_from([b'"', b",", b"\r", b"\n", b"a", b'""', b'"\n']
 
 @given(texts)
 def test_a_text_is_cut_after_its_last_record(text: bytes) -> None:
-    first, *_ = [*whole_records([text], COMMON, "x.csv"), b""]
+    first, *_ = [*record_blocks([text], COMMON, "x.csv"), b""]
     assert len(first) == (last_end(text) or len(text))
 
 
@@ -58,13 +58,13 @@ def test_a_long_text_is_cut_after_its_last_record(seed: int) -> None:
     chars = [*(b'"', b",", b"\r", b"\n") * made.randrange(1, 3), *[b"a"] * made.randrange(1, 6)]
     text = b"".join(made.choices(chars, k=20_000))
     for closing in (b"", b'"', b'"\n'):
-        first, *_ = [*whole_records([text + closing], COMMON, "x.csv"), b""]
+        first, *_ = [*record_blocks([text + closing], COMMON, "x.csv"), b""]
         assert len(first) == (last_end(text + closing) or len(text + closing))
 
 
 @given(texts, st.lists(st.integers(0, 9)))
 def test_every_block_but_the_last_ends_with_a_record(text: bytes, sizes: list[int]) -> None:
-    blocks = list(whole_records(cut(text, sizes), COMMON, "x.csv"))
+    blocks = list(record_blocks(cut(text, sizes), COMMON, "x.csv"))
     assert b"".join(blocks) == text
     found, at = set(ends(text)), 0
     for block in blocks[:-1]:
@@ -83,7 +83,7 @@ def test_a_value_over_many_blocks_is_read_twice_at_most(monkeypatch: pytest.Monk
     monkeypatch.setattr(quoting, "_record_end", lambda _: counted)
     value = b'"' + b'a""\n' * 250_000 + b'"\n'
     blocks = [value[at : at + 1000] for at in range(0, len(value), 1000)]
-    assert b"".join(whole_records(blocks, COMMON, "x.csv")) == value
+    assert b"".join(record_blocks(blocks, COMMON, "x.csv")) == value
     assert sum(read) <= 3 * len(value)
 
 
@@ -98,5 +98,5 @@ def test_a_quote_that_is_never_closed_ends_the_reading_early() -> None:
             yield b"1,2\n" * (1 << 18)
 
     with pytest.raises(InvalidSourceError, match="more than 16 MiB"):
-        list(whole_records(endless(), COMMON, "x.csv"))
+        list(record_blocks(endless(), COMMON, "x.csv"))
     assert taken <= 40

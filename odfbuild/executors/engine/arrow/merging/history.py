@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.lookup import near_rows
+from odfbuild.executors.data.lookup import affected_rows
 from odfbuild.executors.engine.arrow.merging.rules import key_of, needed_history
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
@@ -48,7 +48,7 @@ def narrowed_history(request: IngestRequest, new: Frame) -> IngestRequest | None
         names = [name for name in key if name in in_force.names]
     into = request.staging / f"near-{uuid4().hex}.parquet"
     schema = pa.schema([in_force.field(name) for name in names])
-    found = near_rows(request.history, schema, key, new, into)
+    found = affected_rows(request.history, schema, key, new, into)
     return None if found is None else replace(request, history=(found,))
 
 

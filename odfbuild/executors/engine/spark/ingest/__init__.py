@@ -38,9 +38,9 @@ from odfbuild.executors.engine.spark.frames import (
 )
 from odfbuild.executors.engine.spark.ingest.history import (
     fits_in_memory,
+    history_rows,
     joins,
     narrowing,
-    past_rows,
     stored_once,
 )
 from odfbuild.executors.engine.spark.ingest.merge import merge_text, normal
@@ -250,4 +250,4 @@ def _history(work: _IngestWork, new: Mapping[str, Any]) -> "DataFrame | None":
         return None
     kinds = {name: to_arrow_type(kind, timezone="UTC") for name, kind in new.items()}
     schema = history_schema(needed, to_arrow(request.in_force), kinds)
-    return past_rows(work.session, request.history, schema, work.size)
+    return history_rows(work.session, request.history, schema, work.size)

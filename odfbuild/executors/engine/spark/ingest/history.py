@@ -53,7 +53,7 @@ _STORED: Final = MappingProxyType(
 )
 
 
-def past_rows(
+def history_rows(
     session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, size: StepSize
 ) -> "DataFrame":
     """Return these columns of a history, null where a file lacks one."""
@@ -73,7 +73,7 @@ def condensed(
     in_force, key = to_arrow(request.in_force), _key(request)
     names = condensed_columns(request, in_force)
     schema = pa.schema([in_force.field(name) for name in names])
-    views.add(_OLD, past_rows(session, request.history, schema, size))
+    views.add(_OLD, history_rows(session, request.history, schema, size))
     with spark_errors("condense the history", log=log):
         rows = built(session, _text(request, names, key))
         order = [comparable(quoted(name), rows.schema[name].dataType) for name in key]

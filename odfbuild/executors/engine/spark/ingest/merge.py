@@ -77,11 +77,11 @@ SELECT change.op AS {merging.op}, {columns}, asked AS {REQUESTED_OP} FROM (
     WHEN {differs(merging, key)} THEN array(
       struct(2 AS op, state AS row), struct(3 AS op, fresh AS row))
   END) AS change
-  FROM ({_beside_state(merging, key, new, old)})
+  FROM ({_joined_state(merging, key, new, old)})
 ) {sort(merging)} {order}"""
 
 
-def _beside_state(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+def _joined_state(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     """Return the statement that puts the last new row of each key beside its state."""
     last = _last_rows(merging, key, new)
     if merging.old is None:
@@ -249,11 +249,11 @@ SELECT change.op AS {merging.op}, {columns} FROM (
     WHEN {differs(merging, key, compared)} THEN array(
       struct(2 AS op, state AS row), struct(3 AS op, fresh AS row))
   END) AS change
-  FROM ({_beside(merging, key, fresh, old)})
+  FROM ({_joined_text(merging, key, fresh, old)})
 ) {sort(merging)} {order}"""
 
 
-def _beside(merging: Merging, key: Sequence[str], fresh: str, old: str) -> str:
+def _joined_text(merging: Merging, key: Sequence[str], fresh: str, old: str) -> str:
     """Return the statement that puts new row and last state of each key side by side."""
     if merging.old is None:
         return f"SELECT fresh, times, if(false, fresh, NULL) AS state FROM ({fresh})"

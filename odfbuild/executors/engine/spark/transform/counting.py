@@ -24,7 +24,7 @@ from odfbuild.executors.engine.protocol import (
     unseen_columns,
 )
 from odfbuild.executors.engine.spark.admission import admitted, built
-from odfbuild.executors.engine.spark.changelog import in_vain, standing_text
+from odfbuild.executors.engine.spark.changelog import current_rows_text, in_vain
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
     POSITION,
@@ -226,7 +226,7 @@ class Counting:
         rows = None if key is None else self._looked_up(source, key, view)
         if rows is None:
             paths = (*source.past, *source.paths)
-            rows = self.run.replaying.standing(paths, schema, names, vocab, view)
+            rows = self.run.replaying.current_rows(paths, schema, names, vocab, view)
         return rows.selectExpr(f"0 AS {OPERATION}", f"0L AS {POSITION}", *map(quoted, names))
 
     def _looked_up(
@@ -245,7 +245,7 @@ class Counting:
         if found is None:
             return None
         self.run.views.add(view, from_table(self.run.session, found.rows))
-        return built(self.run.session, standing_text(quoted(view), names, op=op, offset=offset))
+        return built(self.run.session, current_rows_text(quoted(view), names, op=op, offset=offset))
 
     @staticmethod
     def _appends(source: TransformInputFrame) -> bool:

@@ -118,7 +118,7 @@ def _input_rows(
     schema, paths = to_arrow(source.schema), () if empty else (*source.past, *source.paths)
     columns, view = visible(schema, source.vocab, raw=False), f"{_LOG}_{source.alias}"
     chosen = _chosen(run, () if key is None else key.inputs[source.alias], f"{view}_all")
-    return run.replaying.standing(paths, schema, columns, source.vocab, view, chosen)
+    return run.replaying.current_rows(paths, schema, columns, source.vocab, view, chosen)
 
 
 def _chosen(run: StepRun, columns: Sequence[str], view: str) -> "Callable[[DataFrame], DataFrame]":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.admission import built
-from odfbuild.executors.engine.spark.changelog import standing_text
+from odfbuild.executors.engine.spark.changelog import current_rows_text
 from odfbuild.executors.engine.spark.frames import POSITION, cost
 from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
@@ -69,4 +69,4 @@ def _result_rows(run: StepRun, work: TransformWork, step: AnalysedStep) -> "Data
     rows = step.frame.selectExpr(*columns)
     note_fine(rows, [each.text for each in work.query.steps])
     run.views.add(_LOG, normal(rows))
-    return built(run.session, standing_text(_LOG, names, op=_OPERATION, offset=POSITION))
+    return built(run.session, current_rows_text(_LOG, names, op=_OPERATION, offset=POSITION))

@@ -159,7 +159,7 @@ def stored_rows(
         pa.field(vocab.operation_type_column, pa.int32()),
     ]
     schema = pa.schema([*system, *fields])
-    return run.replaying.standing(work.output, schema, list(kinds), vocab, _HELD, chosen)
+    return run.replaying.current_rows(work.output, schema, list(kinds), vocab, _HELD, chosen)
 
 
 def corrections(
