@@ -5,6 +5,7 @@ its answer depends on, so an answer never goes out of date.
 """
 
 import sqlite3
+import weakref
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -67,7 +68,8 @@ class Answers:
         if self._opened is None:
             if self._path is not None:
                 make_workspace_folder(self._path.parent.parent, self._path.parent)
-            opened = sqlite3.connect(self._path or ":memory:", timeout=5.0)
+            opened = sqlite3.connect(self._path or ":memory:", timeout=5.0, check_same_thread=False)
+            weakref.finalize(self, opened.close).atexit = False  # in whichever thread that is
             opened.text_factory = lambda data: data.decode(errors="replace")
             self._opened = opened
             opened.execute("pragma journal_mode = wal")
