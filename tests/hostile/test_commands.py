@@ -212,6 +212,6 @@ def test_no_command_lets_a_query_through(
         left = [each.read_bytes() for each in project.glob(".odfbuild/datasets/*/*/*")]
         assert not [each for each in left if CANARY.encode() in each]
     elif caller == "explain-row":
-        assert "Made of rows that cannot be told: " in said
+        assert "Made of rows that cannot be determined: " in said
     elif (query, caller) not in ALLOWED:
         assert done.code != 0, said

@@ -230,9 +230,9 @@ REFUSED = {
     "select try_sum(n) from i": "try_sum()",
     "select hll_sketch_agg(n) from i": "hll_sketch_agg()",
     "select sum(x) over (partition by k) from i": ("sum() of floating-point numbers in a window"),
-    "select avg(from_json(k, 'a int').a) from i": "avg() of values of a type that cannot be told",
+    "select avg(from_json(k, 'a int').a) from i": "avg() of values of an unknown type",
     "select k from (select * from i) pivot (max(x), avg(from_json(k, 'a int').a) for k in ('a'))": (
-        "avg() of values of a type that cannot be told"
+        "avg() of values of an unknown type"
     ),
     "select any_value(n) ignore nulls from i group by k": "any_value() with words for nulls",
     "select * from i pivot (any_value(x), max(t) for k in ('a'))": "any_value()",

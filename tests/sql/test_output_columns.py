@@ -92,7 +92,7 @@ def test_a_name_that_nothing_tells_apart_has_no_side(text: str, of: str) -> None
     assert found.name == of
     if of == "whole" and "x.n" in text:
         assert found.because == (
-            "GROUP BY over JOIN by another key (which column k is cannot be told)"
+            "GROUP BY over JOIN by another key (which column k is cannot be determined)"
         )
 
 

@@ -309,7 +309,7 @@ def _ordered(
         return first, last, sign
     raise UnrelatedBlocksError(
         what=f"neither {start.short()} nor {end.short()} comes before the other",
-        why="what lies between two blocks can be told on one chain only",
+        why="what lies between two blocks is known on one chain only",
         fix="compare each with a block that comes before both; odfbuild log shows them",
     )
 

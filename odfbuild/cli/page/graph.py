@@ -20,7 +20,7 @@ class GraphColumn:
 class DatasetOrigin:
     """What a dataset is made of: its columns, and the columns that decide on its rows.
 
-    Each is None where it cannot be told.
+    Each is None where it cannot be determined.
     """
 
     columns: tuple[GraphColumn, ...] | None

@@ -123,7 +123,7 @@ function aboutDataset(box) {
       one.columns.map(([name], column) => itemOf(box, column, name)), "None."));
   } else if (one.columns === null) {
     parts.push(make("h3", "", "Columns"),
-      make("p", "", "They cannot be told: they may come from all of its inputs."));
+      make("p", "", "They cannot be determined: they may come from all of its inputs."));
   }
   if (one.query) parts.push(make("h3", "", "Query"), make("pre", "", one.query));
   return parts;
@@ -132,7 +132,7 @@ function aboutDataset(box) {
 function shapedBy(one) {
   const parts = [];
   if (one.clauses.length) parts.push(make("p", "", one.clauses.join(", ")));
-  if (one.rows === null) parts.push(make("p", "", "Which columns decide cannot be told."));
+  if (one.rows === null) parts.push(make("p", "", "Which columns decide cannot be determined."));
   else if (one.rows?.length) {
     const element = make("ul");
     element.append(...one.rows.map(reference));

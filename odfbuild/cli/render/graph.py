@@ -36,7 +36,7 @@ class Node:
 class Drawing:
     """What is drawn, inputs before what reads them; columns of what they are asked for.
 
-    The columns of a dataset are None where they cannot be told.
+    The columns of a dataset are None where they cannot be determined.
     """
 
     name: str

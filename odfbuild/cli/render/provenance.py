@@ -177,7 +177,7 @@ def reason_lines(each: Explained) -> Iterator[str]:
     derived = each.derivation
     if derived is None:
         if each.unknown is not None:
-            yield f"made of rows that cannot be told: {each.unknown}"
+            yield f"made of rows that cannot be determined: {each.unknown}"
             if each.takes_back is None:
                 yield from (f"  {line}" for line in _looked_at(each))
             else:

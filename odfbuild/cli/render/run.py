@@ -166,7 +166,7 @@ def _drift(
     return Diagnostic(
         code="columns-differ",
         what="\n  ".join([f"{alias}: {files} other columns than the schema", *lines]),
-        why="the rows are taken in as the schema has them; each difference is told once",
+        why="the rows are taken in as the schema has them; each difference is reported once",
         fix="\n".join([*_ways(drift), *_meant(alias, drift)]),
         span=span,
         level=Level.WARNING,

@@ -64,7 +64,7 @@ def check_counts(slices: Sequence[DataSlice], paths: Sequence[Path]) -> None:
                 raise FaultyRowsError(
                     what=f"the slice {interval.start}..{interval.end} has {recorded} rows in its "
                     f"block, and the footer of {path} counts {counted}",
-                    why="the chain was not written as the file is, so its rows cannot be told",
+                    why="the chain was not written as the file is, so its rows are not known",
                     fix=_FIX,
                 )
 

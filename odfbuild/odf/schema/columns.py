@@ -53,7 +53,7 @@ class SchemaEvolutionError(ProtocolError):
         made.why = f"the source declares no columns, so they are those of the data; {self.why}"
         made.fix = (
             "declare the columns in `read.schema` as the dataset has them: what a file lacks is "
-            "null then, and what is new is left out and told; or start a new dataset"
+            "null then, and what is new is left out and reported; or start a new dataset"
         )
         return made
 

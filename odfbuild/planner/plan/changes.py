@@ -77,7 +77,7 @@ class SchemaChange:
 class Affected:
     """A dataset that reads, directly or not, what changed; and which of its columns that touches.
 
-    `columns` are those of the reader; empty with `unknown` when they cannot be told.
+    `columns` are those of the reader; empty with `unknown` when they cannot be determined.
     """
 
     dataset: DatasetAlias

@@ -333,7 +333,7 @@ class _Ordering:
         self._keep_name(call)
 
     def _is_exact(self, call: Spoken) -> bool:
-        """Tell whether what is averaged is decimal; refuse it where that cannot be told."""
+        """Tell whether what is averaged is decimal; refuse it where that cannot be determined."""
         if self.sums is None or len(call.arguments) != 2:
             return False
         argument = self._of(call.arguments[_AVERAGES[call.name]])

@@ -19,7 +19,7 @@ _SEVERAL = re.compile(rf"\b(?:{'|'.join(sorted(SEVERAL_ROWS))})\b", re.IGNORECAS
 
 
 def count(spans: QuerySpans, select: range, stars: Mapping[int, tuple[str, ...]]) -> int | None:
-    """Return how many columns a SELECT gives; None if that cannot be told."""
+    """Return how many columns a SELECT gives; None if that cannot be determined."""
     if spans.of_select(select, "SELECT") is None:
         inner = next((n for n in select if spans.kinds[n] != "ALL"), None)
         if inner is None or inner not in spans.closing:
@@ -58,7 +58,7 @@ def without_direction(spans: QuerySpans, key: Span) -> Span:
 def group_keys(spans: QuerySpans, select: range) -> tuple[str | Span, ...] | None:
     """Return what tells the groups of a SELECT apart: its keys, and of which set they are.
 
-    None where a key cannot be told: GROUP BY ALL, a place in a list that has a star before it.
+    None where a key is not known: GROUP BY ALL, a place in a list that has a star before it.
     """
     keys: list[str | Span] = []
     group = spans.group(select) or ()
@@ -121,7 +121,7 @@ def _flat(spans: QuerySpans, keys: Sequence[Span]) -> Iterator[Span]:
 
 
 def _item(spans: QuerySpans, select: range, number: int) -> Span | None:
-    """Return an item of a SELECT list without its name; None where that cannot be told."""
+    """Return an item of a SELECT list without its name; None where that cannot be determined."""
     items = spans.items(select)[:number]
     if len(items) < number or any(_STAR.fullmatch(spans.text[slice(*each)]) for each in items):
         return None

@@ -44,7 +44,7 @@ class Summand(Enum):
     EXACT = "decimals"
     FLOATING = "floating-point numbers"
     NO_NUMBERS = "values that are no numbers"
-    UNKNOWN = "values of a type that cannot be told"
+    UNKNOWN = "values of an unknown type"
 
 
 @dataclass(frozen=True, slots=True)

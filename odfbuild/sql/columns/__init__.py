@@ -33,7 +33,7 @@ class OutputColumn:
     """A column of the result.
 
     `name` is empty where only the engine can tell it (an item without alias that is no column).
-    `type` is what is stored, None where it cannot be told; DataTypeOption where it may be null.
+    `type` is what is stored, None where it is not known; DataTypeOption where it may be null.
     `sources` are the columns whose values come out in it, also as conditions of a CASE; `place` is
     the step and where in its text the column is made.  `copied` says that the values come out as
     they are; null may stand for those of the other side of an outer join.  `unstorable` is the
@@ -52,7 +52,7 @@ class OutputColumn:
 class QueryColumns:
     """What the steps of a transform make of the columns of its inputs, each a top-level column.
 
-    `outputs` is None if the columns cannot be told; then `unknown` says why.  `shaping` are the
+    `outputs` is None if the columns are not known; then `unknown` says why.  `shaping` are the
     columns that decide on rows, groups or order, in any step.  `star_inputs` are the inputs whose
     columns a star takes in, whatever they are.  `places` is the first place where each column is
     named, by a star's exclusion too; a column that a star takes in has the star's place only if

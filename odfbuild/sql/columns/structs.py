@@ -79,7 +79,7 @@ def generated(
 ) -> GeneratedColumns:
     """Return the columns that a generator gives, under `names` if these are as many.
 
-    Empty if they cannot be told; where only the types cannot, the names make the columns.
+    Empty if they cannot be determined; where only the types cannot, the names make the columns.
     """
     base = call.name.removesuffix("_outer")
     given = _given(base, call.args, args)

@@ -1,6 +1,6 @@
 """Types of SQL values by the rules of Spark 4.3 with ANSI mode on.  Pure.
 
-A value has a type, or None where it cannot be told, and may be null or not; what is in doubt may.
+A value has a type, or None where it is not known, and may be null or not; what is in doubt may.
 Nothing here guesses: an unknown part makes an unknown whole.
 """
 

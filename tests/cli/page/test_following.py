@@ -99,7 +99,9 @@ def test_a_dataset_whose_columns_are_not_known_may_hold_all(small: Opened) -> No
     small.page.click(small.selector("a", "k"))
     assert small.marked("down") == {"b", "d"}
     small.page.click(small.selector("d"))
-    assert "cannot be told" in small.page.evaluate("document.getElementById('panel').textContent")
+    assert "cannot be determined" in small.page.evaluate(
+        "document.getElementById('panel').textContent"
+    )
 
 
 def test_through_rows_goes_on_where_a_column_decides_on_them(small: Opened) -> None:

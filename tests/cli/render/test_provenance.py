@@ -78,7 +78,7 @@ def test_a_row_of_a_query_before_leads_to_the_record_that_it_takes_back() -> Non
     first = replace(explained(FIRST, WRITTEN), unknown="no reason", takes_back=before)
     below = replace(explained(before, WRITTEN), made_of=(made_of((0,), 1),))
     assert list(reason_lines(first)) == [
-        "made of rows that cannot be told: no reason",
+        "made of rows that cannot be determined: no reason",
         "it takes back offset 0 of the same dataset",
     ]
     lines = drawn(first, below, source(0))

@@ -165,7 +165,7 @@ def _warn_of_records(damaged: Sequence[str]) -> None:
         _warn(
             what=f"{count(len(damaged), 'record')} left out, whose summary is damaged: {shown}",
             why="the checksum of a summary is not that of what it says, or it has none; what is "
-            "told of the runs around them may lack that they were taken back or gone on with",
+            "said of the runs around them may lack that they were taken back or gone on with",
             fix="restore summary.json in .odfbuild/runs/ID from a copy; odfbuild gc --keep-runs N "
             "deletes old records",
         )

@@ -66,7 +66,7 @@ def show_columns(
     if as_at is not None:
         raise UsageRefusedError(
             what="--as-at does not go with --columns",
-            why="columns are told by the definitions as they are now",
+            why="columns are known from the definitions as they are now",
             fix="leave one of them out",
         )
     project = open_given(given)
@@ -218,12 +218,12 @@ def _node(each: Declared, inputs: Collection[DatasetAlias], near: set[DatasetAli
 def _lines(each: _ImpactColumns) -> Iterator[str]:
     yield str(each.alias)
     if each.made is None:
-        yield "   its columns cannot be told: they may come from all of its inputs"
+        yield "   its columns cannot be determined: they may come from all of its inputs"
         return
     for column in each.made:
         yield f"   {column.name}" + (f" <- {_named(column.sources)}" if column.sources else "")
     if each.shaping is None:
-        yield "   what decides on its rows cannot be told"
+        yield "   what decides on its rows cannot be determined"
     elif each.shaping:
         yield f"   rows by {_named(each.shaping)}"
 
@@ -318,7 +318,7 @@ def _print_json(found: object) -> None:
 def _unknown(text: str, declared: Sequence[Declared]) -> UnknownSubjectError:
     return UnknownSubjectError(
         what=f"no dataset named '{text}' is defined",
-        why="columns are told by definitions; impact takes NAME or NAME.COLUMN",
+        why="columns are known from definitions; impact takes NAME or NAME.COLUMN",
         fix=did_you_mean(text, [str(each.alias) for each in declared])
         or "odfbuild list lists the datasets",
     )

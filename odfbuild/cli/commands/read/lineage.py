@@ -84,7 +84,7 @@ def show(
         typer.Option(
             "--as-at",
             metavar="TIME|BLOCK",
-            help="As chains told it by a time, or by a block of the dataset.",
+            help="As recorded up to a time, or up to a block of the dataset.",
         ),
     ] = None,
     columns: Annotated[
@@ -151,7 +151,7 @@ def _page(project: app.Opened, shown: LineageView, as_at: str | None) -> tuple[s
     shows = [(id_, *states[id_]) for id_ in shown.datasets() if id_ in states]
     if as_at is not None:
         kinds = {id_: DatasetFacts(state.kind) for id_, _, state in shows}
-        return document(chain_graph(shown, kinds, f"as chains told it at {as_at}")), None
+        return document(chain_graph(shown, kinds, f"as of the chains at {as_at}")), None
     loaded = load_readable(project)
     declared = loaded.sound
     use, defined = column_use(project, declared), {each.alias: each for each in declared}

@@ -30,7 +30,7 @@ Offsets = Mapping[str, tuple[int, ...]]
 
 
 class InexactError(Exception):
-    """It cannot be told of single rows; the text says why."""
+    """It cannot be determined of single rows; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class _Trial:
         )
 
     def _cause(self, *, comes: bool) -> RowCause | None:
-        """Return what made the row come or go; None if that cannot be told."""
+        """Return what made the row come or go; None if that cannot be determined."""
         if self.work.in_full:
             return RowCause(offsets={}, query=True)
         units = [(log, unit) for log in self._each for unit in log.units()]

@@ -7,7 +7,7 @@
 
 A beginning is continued, also by a later run, only if the source says that it is of the version
 that it still has, and as far as its bytes are those that came: the note has a hash of them.  One
-whose version cannot be told is thrown away.  All of it may be deleted.
+whose version cannot be determined is thrown away.  All of it may be deleted.
 """
 
 import fcntl

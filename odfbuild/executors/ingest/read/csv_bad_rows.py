@@ -165,7 +165,7 @@ class Diversion:
 
     def _uncertain(self) -> InvalidSourceError:
         return InvalidSourceError(
-            what=f"{self.source.name}: which rows are bad cannot be told",
+            what=f"{self.source.name}: which rows are bad cannot be determined",
             why="the records that were read are not those of the lines of the file",
             fix="correct the file, or refuse bad rows to see the first ones: `bad_rows: refuse`",
         )

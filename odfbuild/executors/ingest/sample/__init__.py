@@ -1,6 +1,6 @@
 """Samples: the beginning of a file, and a guess of its format, columns and types.
 
-What is guessed is meant to be looked at by a person; what cannot be told is left out and said so.
+What is guessed is meant to be looked at by a person; what is not known is left out and said so.
 """
 
 import io

@@ -1,6 +1,6 @@
 """Columns used by the queries of a project, and the datasets that a change reaches.  Pure.
 
-Queries are read when first asked for, each once.  What cannot be told counts as used: a reader
+Queries are read when first asked for, each once.  What is not known counts as used: a reader
 whose columns are unknown uses every column of its inputs, and passes on every one that it has.
 
 A column is reached if its values are made of one that changed.  What decides on rows (filter, join,
@@ -190,7 +190,7 @@ class ColumnUse:
                 self._readers.setdefault(read, []).append(each.alias)
 
     def made(self, dataset: DatasetAlias) -> tuple[ColumnOrigins, ...] | None:
-        """Return the columns of a dataset; None if they cannot be told."""
+        """Return the columns of a dataset; None if they cannot be determined."""
         found = self._resolver.columns_after(dataset)
         if found is None or found.columns is None:
             return None

@@ -166,7 +166,7 @@ EVENT_TIME_LOST = Rule(
 SCHEMA_UNKNOWN = Rule(
     code="ODF212",
     name="schema-unknown",
-    title="what the columns will be cannot be told",
+    title="what the columns will be cannot be determined",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
     explanation="The definition changed in a way that is not understood without the engine or "
@@ -178,7 +178,7 @@ SCHEMA_UNKNOWN = Rule(
 COLUMN_TYPE_UNKNOWN = Rule(
     code="ODF213",
     name="column-type-unknown",
-    title="the type of a changed column cannot be told",
+    title="the type of a changed column cannot be determined",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
     explanation="The column is still there, but the expression that makes it changed to one "
@@ -246,7 +246,7 @@ def schema_hits(
         message = f"no column {time!r} is read or selected any more"
         yield hit(EVENT_TIME_LOST, subject.alias, message, column=time, span=_columns_span(subject))
     for name in columns.untyped:
-        message = f"the type of {name} cannot be told"
+        message = f"the type of {name} cannot be determined"
         yield hit(
             COLUMN_TYPE_UNKNOWN,
             subject.alias,
@@ -273,9 +273,9 @@ def without_times(
 
 
 def unknown_hits(subject: Subject, columns: AssessedColumns) -> Iterator[Hit]:
-    """Yield ODF212 if the columns cannot be told, before or after."""
+    """Yield ODF212 if the columns cannot be determined, before or after."""
     if columns.change.unknown is not None:
-        message = f"its columns cannot be told: {columns.change.unknown}"
+        message = f"its columns cannot be determined: {columns.change.unknown}"
         yield hit(SCHEMA_UNKNOWN, subject.alias, message, span=_columns_span(subject))
 
 

@@ -213,7 +213,7 @@ _DOUBLES = 15  # digits up to which Spark averages decimals as doubles
 
 
 class Unspoken(ValueError):
-    """A group that cannot be told in two texts."""
+    """A group that cannot be determined in two texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,7 +150,7 @@ class ColumnIdentities:
     @property
     def doubt(self) -> str:
         """Return which name is not known to be a column, as the end of a reason; else nothing."""
-        return f" (which column {self.unknown[0]} is cannot be told)" if self.unknown else ""
+        return f" (which column {self.unknown[0]} is cannot be determined)" if self.unknown else ""
 
     def equal(self, one: Token, other: Token) -> None:
         """Note that two columns are equal in all rows."""

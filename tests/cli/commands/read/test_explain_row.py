@@ -157,7 +157,9 @@ def test_a_record_whose_inputs_are_gone_is_told_by_its_blocks(ask: Inside, marke
     lines = done.out.splitlines()
     assert done.code == 0, done.err
     assert any(
-        each.startswith("Made of rows that cannot be told: a data file of the input src is missing")
+        each.startswith(
+            "Made of rows that cannot be determined: a data file of the input src is missing"
+        )
         for each in lines
     )
     assert "src: offsets 0 to 1, 1 block" in lines

@@ -1,4 +1,4 @@
-"""What a row was made of, with queries that are Python functions, and what cannot be told."""
+"""What a row was made of, with queries that are Python functions, and what cannot be determined."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
