@@ -99,7 +99,7 @@ _GRAMMAR: Final = _names(
     all and any array as between bigint binary by case cast char character cube datetime
     decimal distinct double else except exclude exists extract filter float from group
     having in int integer interval intersect is isnull join lateral like ilike not notnull
-    nullable numeric offset on or order over partition real rollup select sets similar
+    nullable numeric offset on or order over partition placing real rollup select sets similar
     smallint some string table then time timestamp tinyint try_cast union using values
     varbinary varchar when where with within
     """

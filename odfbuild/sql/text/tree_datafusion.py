@@ -98,9 +98,8 @@ class _Reader:
                 self._named(each, None, each.alias) for each in self.tree.find_all(exp.Alias)
             ),
             relations=frozenset(
-                parts
-                | {each.alias_or_name for each in tables}
-                | {each.alias for each in self.tree.find_all(exp.Subquery) if each.alias}
+                {each.alias_or_name for each in tables}
+                | {each.name for each in self.tree.find_all(exp.TableAlias) if each.name}
             ),
             calls=calls,
             empty_calls=(),
@@ -301,9 +300,9 @@ class _Reader:
     # Names and places
 
     def _calls(self) -> Iterator[Name]:
+        names = _dialect().parser_class.FUNC_TOKENS  # brackets of other words: ORDER BY (x)
         for token, after in zip(self.words, self.words[1:], strict=False):
-            is_name = _kind(token) != "STRING" and token.text[:1].replace("_", "a").isalpha()
-            if _kind(after) == "L_PAREN" and is_name:
+            if _kind(after) == "L_PAREN" and token.token_type in names:
                 yield Name(token.text.lower(), self._place(token.start, len(token.text)))
 
     def _named(self, node: Any, qualifier: str | None, name: str | None = None) -> Name:
