@@ -39,11 +39,13 @@ from odfbuild.odf.events import (
     SetTransform,
     SetVocab,
     TransformInput,
+    TransformSql,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, BaseHead
+from odfbuild.sql.text.steps import is_foreign, steps_of
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
@@ -96,6 +98,8 @@ def _of_transform(
     vocab: DatasetVocabulary,
     stood: Stood,
 ) -> "pa.Schema | None":
+    if isinstance(event.transform, TransformSql) and is_foreign(steps_of(event.transform)):
+        return None  # columns are known when the query ran
     frames = []
     for source in event.inputs:
         state = _input_state(site, source.dataset_ref, stood)

@@ -52,7 +52,7 @@ class Project:
     """A project of two datasets, whose commands are run in its folder."""
 
     def __init__(self, folder: Path, engines: str) -> None:
-        self.folder = folder
+        self.folder, self.header = folder, "t,k,v"
         (folder / "datasets").mkdir()
         (folder / "data").mkdir()
         (folder / "datasets" / "prices.yaml").write_text(ROOT)
@@ -66,7 +66,7 @@ class Project:
 
     def rows(self, name: str, *rows: str) -> None:
         lines = [f"2020-01-0{number + 1}T00:00:00Z,{row}" for number, row in enumerate(rows)]
-        (self.folder / "data" / name).write_text("\n".join(["t,k,v", *lines]) + "\n")
+        (self.folder / "data" / name).write_text("\n".join([self.header, *lines]) + "\n")
 
     def __call__(self, *arguments: str, **more: str) -> Done:
         return odfbuild(*arguments, cwd=self.folder, **{"CI": "", **more})
@@ -98,6 +98,39 @@ def test_a_dataset_is_made_and_corrected_by_an_engine_elsewhere(project: Project
     verified = project("verify", "--replay")
     assert verified.code == 0
     assert "its engine is duck" in verified.out
+
+
+@pytest.mark.parametrize("source", ["with a preprocess", "as it is"])
+@pytest.mark.parametrize("built", ["at once", "after its input"])
+def test_a_dataset_is_made_and_changed_whatever_is_known_of_its_input(
+    project: Project, address: str, source: str, built: str
+) -> None:
+    """The columns of an input may be known before the query runs; those of the result are not."""
+    restate = "defaults: {'total*': {on_query_change: restate}}"
+    project.settings(f"engines: {{duck: {{address: '{address}'}}}}\n{restate}")
+    datasets = project.folder / "datasets"
+    if source == "as it is":
+        plain = ROOT.replace("t TIMESTAMP", "event_time TIMESTAMP").split("      preprocess:")
+        merge = plain[1][plain[1].index("      merge:") :]
+        (datasets / "prices.yaml").write_text(plain[0] + merge)
+        project.header = "event_time,k,v"
+        project.rows("1.csv", "a,1", "b,2")
+    if built == "after its input":
+        (datasets / "totals.yaml").unlink()
+        assert project("apply", "--yes").code == 0
+        (datasets / "totals.yaml").write_text(READER)
+    done = project("apply", "--yes")
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+    (datasets / "totals.yaml").write_text(READER.replace("sum(v)", "max(v)"))
+    done = project("apply", "--yes", "--gate", "off")
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 2}]
+    (datasets / "totals.yaml").write_text(READER.replace("sum(v)::bigint", "'x'"))
+    done = project("apply", "--yes", "--gate", "off")
+    assert done.code != 0
+    assert "fix:" in done.err + done.out
+    assert project.standing() == [{"n": 2, "s": 2}]
 
 
 def test_a_plan_names_the_address_and_asks_nothing(tmp_path: Path) -> None:
