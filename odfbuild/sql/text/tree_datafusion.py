@@ -45,6 +45,11 @@ def read(text: str) -> DataFusionStatement:
         raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
 
 
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """Return the words and signs of a text that was read."""
+    return tuple(map(_token, _dialect().tokenize(text)))
+
+
 @lru_cache(maxsize=1)
 def _dialect() -> Any:
     import sqlglot

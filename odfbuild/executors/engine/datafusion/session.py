@@ -4,6 +4,7 @@ A context has the rows that it is given and nothing else: no files, network, set
 its own, and, for a query that has to give the same rows again, no clock and no random numbers.
 """
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.arrow.stored import conformed, stored
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
+from odfbuild.sql.extremes import ordered_extremes
 from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ _PINNED: Final = {
 }
 BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
+_EXTREME: Final = re.compile(r"\b(?:min|max)\(")
+_FLOATING: Final = re.compile(r":Float(?:16|32|64)\b")
 _SORTS: Final = 64  # the part of the memory that each sort keeps to merge what it spilled
 
 
@@ -131,7 +135,42 @@ class QueryContext:
     def query(self, text: str) -> "datafusion.DataFrame":
         """Return a query, analysed but not run.  Raises InvalidQueryError."""
         with engine_errors("read the query"):
-            return self._context.sql_with_options(text, self._options)
+            frame = self._context.sql_with_options(text, self._options)
+            if not _has_floating_extremes(frame):
+                return frame
+            return _renamed(self._ordered(text), frame.schema().names)
+
+    def _ordered(self, text: str) -> "datafusion.DataFrame":
+        """Return a query whose least and greatest values do not go by the order of rows."""
+        try:
+            return self._context.sql_with_options(ordered_extremes(text), self._options)
+        except Exception as error:  # the text as it was written is sound
+            raise InvalidQueryError(
+                what="the query names a least or greatest value by its text: "
+                f"{_plain(' '.join(str(error).split()))}",
+                why="min() and max() of floating-point numbers are asked for as first_value(), "
+                "since DataFusion's own go by the order of rows where one is NaN",
+                fix="give each of them a name, as in max(x) as most, and use that",
+            ) from None
+
+
+def _has_floating_extremes(frame: "datafusion.DataFrame") -> bool:
+    """Tell whether groups of a query may have a least or greatest floating-point number."""
+    lines = map(str.strip, frame.logical_plan().display_indent_schema().split("\n"))
+    grouped = (each for each in lines if each.startswith("Aggregate: groupBy=[["))
+    return any(_EXTREME.search(each) and _FLOATING.search(each) for each in grouped)
+
+
+def _renamed(frame: "datafusion.DataFrame", names: Sequence[str]) -> "datafusion.DataFrame":
+    """Return a query with other names of its columns."""
+    from datafusion import col
+
+    old = frame.schema().names
+    if old == names:
+        return frame
+    return frame.select(
+        *(col(_quoted(was)).alias(name) for was, name in zip(old, names, strict=True))
+    )
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,65 @@
+"""Least and greatest values of groups, as DataFusion is asked for them.  Pure.
+
+Within groups its `min` and `max` of floating-point numbers go by the order of rows as soon as one
+is NaN, or both zeros are there: of 1.0, NaN and -2.0, in this order, the greatest is -2.0.  The
+first value of an order depends on the values alone.  It is what `min` and `max` give without groups and
+over windows: -0.0 is less than 0.0, and NaN greater than any other number.
+
+    max(a + b) filter (where c)
+    first_value(a + b order by a + b desc nulls last) filter (where c)
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from odfbuild.sql.text.statement import Token
+from odfbuild.sql.text.tree_datafusion import tokens_of
+
+_DIRECTIONS: Final = {"min": "asc", "max": "desc"}
+_NAMES: Final = frozenset({"VAR", "IDENTIFIER"})
+
+
+def ordered_extremes(text: str) -> str:
+    """Return a text in which `min` and `max`, but over windows, are first values of an order."""
+    tokens = tokens_of(text)
+    found: list[str] = []
+    copied = at = 0
+    while at < len(tokens):
+        closing = _closing(tokens, at)
+        if closing is None:
+            at += 1
+            continue
+        first = at + 3 if tokens[at + 2].kind == "DISTINCT" else at + 2
+        value = ordered_extremes(text[tokens[first].start : tokens[closing].start])
+        direction = _DIRECTIONS[tokens[at].text.lower()]
+        found.append(text[copied : tokens[at].start])
+        found.append(f"first_value({value} order by {value} {direction} nulls last)")
+        copied, at = tokens[closing].end + 1, closing + 1
+    return "".join((*found, text[copied:]))
+
+
+def _closing(tokens: Sequence[Token], at: int) -> int | None:
+    """Return where the call that begins at a token ends; None if it is none to be changed."""
+    name = tokens[at]
+    if name.kind not in _NAMES or name.text.lower() not in _DIRECTIONS:
+        return None
+    closing = _bracket(tokens, at + 1)
+    if closing is None or closing == at + 2:
+        return None
+    after = closing + 1
+    if after < len(tokens) and tokens[after].kind == "FILTER":
+        after = (_bracket(tokens, after + 1) or after) + 1
+    is_window = after < len(tokens) and tokens[after].kind == "OVER"
+    return None if is_window else closing
+
+
+def _bracket(tokens: Sequence[Token], opening: int) -> int | None:
+    """Return where the bracket that opens at a token closes; None if none opens there."""
+    if opening >= len(tokens) or tokens[opening].kind != "L_PAREN":
+        return None
+    depth = 0
+    for at in range(opening, len(tokens)):
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(tokens[at].kind, 0)
+        if depth == 0:
+            return at
+    return None
