@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
+from odfbuild.odf.events import (
+    ReadStep,
+    ReadStepCsv,
+    ReadStepJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+)
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
@@ -101,6 +107,12 @@ class Dialect:
     separator: str
     quote: str | None
     escape: str | None
+
+
+def declares_columns(step: ReadStep) -> bool:
+    """Tell whether a step declares all columns of its rows, so that none depends on the data."""
+    flat = ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
+    return isinstance(step, flat) and bool(step.schema is not None or step.ddl_schema)
 
 
 def option_problems(step: ReadStep) -> Iterator[ReadOptionError]:

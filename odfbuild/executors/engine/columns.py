@@ -35,10 +35,6 @@ from odfbuild.odf.events import (
     DataSchema,
     DatasetKind,
     DatasetVocabulary,
-    ReadStepCsv,
-    ReadStepJson,
-    ReadStepNdJson,
-    ReadStepParquet,
     SetDataSchema,
     SetPollingSource,
     SetTransform,
@@ -47,6 +43,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import opaque_parts
+from odfbuild.odf.read_options import declares_columns
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import system_fields
 from odfbuild.odf.schema.ddl import column_lines, read_columns
@@ -62,7 +59,6 @@ if TYPE_CHECKING:
 
 
 Source: TypeAlias = SetPollingSource | AddPushSource
-_READABLE = ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +108,6 @@ class Asker:
         def ask() -> Any:
             from odfbuild.odf.schema.arrow import declared_schema
 
-            assert isinstance(source.read, _READABLE)  # noqa: S101 - declares_columns
             declared = declared_schema(source.read)
             assert declared is not None  # noqa: S101 - declares_columns
             with tempfile.TemporaryDirectory(prefix="odfbuild-") as staging:
@@ -174,12 +169,6 @@ class Asker:
 def _of_engine(step: QueryStep) -> tuple[str, ...]:
     """Return the engine of a step and its version, where it is not the one that is always asked."""
     return (step.engine, engine_version(step.engine) or "") if not is_of_spark((step,)) else ()
-
-
-def declares_columns(source: Source) -> bool:
-    """Tell whether the columns of a source can be told before its first rows."""
-    read = source.read
-    return isinstance(read, _READABLE) and bool(read.schema is not None or read.ddl_schema)
 
 
 def data_schema(schema: DataSchema, vocab: DatasetVocabulary) -> DataSchema:
@@ -434,7 +423,7 @@ class ColumnsOf:
     def _of_source(self, each: Declared, at: int, source: Source) -> AnalysedColumns:
         if any(opaque_parts(source)):
             return AnalysedColumns(unknown=_UNREADABLE)
-        if not declares_columns(source):
+        if not declares_columns(source.read):
             return self._of_chain(each.alias)
         if source.preprocess is not None and is_foreign(steps_of(source.preprocess)):
             return AnalysedColumns(unknown=_ELSEWHERE)

@@ -30,10 +30,6 @@ from odfbuild.odf.events import (
     DatasetVocabulary,
     MetadataBlock,
     MetadataEvent,
-    ReadStepCsv,
-    ReadStepJson,
-    ReadStepNdJson,
-    ReadStepParquet,
     Seed,
     SetPollingSource,
     SetTransform,
@@ -43,6 +39,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import opaque_parts
+from odfbuild.odf.read_options import declares_columns
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, BaseHead
 from odfbuild.sql.text.steps import is_foreign, steps_of
@@ -138,8 +135,8 @@ def _of_source(
     """Merge no rows: what comes out has the columns that a file would give."""
     from odfbuild.odf.schema.arrow import declared_schema
 
-    known, readable = state.polling, ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
-    if not isinstance(event.read, readable) or (known and _columns(event) == _columns(known)):
+    known = state.polling
+    if not declares_columns(event.read) or (known and _columns(event) == _columns(known)):
         return None
     declared = declared_schema(event.read)
     if declared is None:

@@ -36,16 +36,16 @@ def read(
     and the bad ones if they are to be put aside.  Raises InvalidSourceError for data that is not
     what the step says, UnsupportedReadError for what this version does not read.
     """
-    told = ReadNotes() if notes is None else notes
+    noted = ReadNotes() if notes is None else notes
     _refuse_declared(step, name)
     try:
-        with noting(told.fine_times):
-            frame = _read(step, path, staging, name, told)
-        if told.aside is not None:
-            told.aside.finish(0 if frame is None else frame.rows)
+        with noting(noted.fine_times):
+            frame = _read(step, path, staging, name, noted)
+        if noted.aside is not None:
+            noted.aside.finish(0 if frame is None else frame.rows)
     finally:
-        if told.aside is not None:
-            told.aside.close()
+        if noted.aside is not None:
+            noted.aside.close()
     return frame
 
 
