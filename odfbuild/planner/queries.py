@@ -149,8 +149,7 @@ def uuid_columns(state: ChainState, lookup: Lookup) -> frozenset[ValuePath]:
         return frozenset()
     if state.transform is not None:
         return _of_transform(state, lookup) & stored
-    sources = [*state.push.values(), *(() if state.polling is None else (state.polling,))]
-    found = [_of_source(each) for each in sources if not is_opaque(each)]
+    found = [_of_source(each) for each in state.sources if not is_opaque(each)]
     return frozenset.intersection(*found) & stored if found else frozenset()
 
 

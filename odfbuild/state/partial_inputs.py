@@ -3,9 +3,9 @@
 from typing import Final
 
 from odfbuild.errors import StateError
+from odfbuild.odf.chain.partial_inputs import blocks_in_part
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import Multihash
-from odfbuild.odf.partial_inputs import blocks_in_part
 from odfbuild.state.chain.dataset import Dataset
 
 _WHY: Final = (

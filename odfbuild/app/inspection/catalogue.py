@@ -141,10 +141,7 @@ class CatalogueEntry:
         if self.declared is not None:
             events = self.declared.snapshot.metadata
             return tuple(e for e in events if isinstance(e, SetPollingSource | AddPushSource))
-        if self.state is None:
-            return ()
-        polling = () if self.state.polling is None else (self.state.polling,)
-        return (*polling, *self.state.push.values())
+        return () if self.state is None else self.state.sources
 
     def _event(self, kind: type[_Event], in_force: _Event | None) -> _Event | None:
         if self.declared is None:

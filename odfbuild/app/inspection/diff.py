@@ -33,10 +33,10 @@ from odfbuild.odf.events import (
     SetDataSchema,
     SetInfo,
     SetLicense,
-    SetPollingSource,
     SetVocab,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.merge_strategies import key_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, NotDeclaredError
 from odfbuild.planner.diff import diff, vocabulary_event
@@ -137,8 +137,7 @@ def _in_chain(state: ChainState) -> Mapping[str, MetadataEvent]:
         state.license,
         state.attachments,
         vocabulary_event(state),
-        state.polling,
-        *state.push.values(),
+        *state.sources,
         state.transform,
     )
     return {_slot(each): each for each in events if each is not None and each not in _EMPTY}
@@ -325,9 +324,7 @@ def _slice_of(event: object) -> DataSlice | None:
 
 def _primary_key(state: ChainState) -> tuple[str, ...]:
     """Return the key by which the sources of a dataset merge, if they agree on one."""
-    sources: list[SetPollingSource | AddPushSource] = [*state.push.values()]
-    sources += [] if state.polling is None else [state.polling]
-    keys = {tuple(getattr(each.merge, "primary_key", ())) for each in sources}
+    keys = {key_of(each.merge) for each in state.sources}
     return keys.pop() if len(keys) == 1 else ()
 
 

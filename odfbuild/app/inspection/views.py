@@ -10,6 +10,7 @@ from odfbuild.app.inspection.moment import moment
 from odfbuild.errors import StateError, UsageRefusedError
 from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
 from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.merge_strategies import key_of
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import Opened, find_dataset, find_name
 from odfbuild.state.chain.refs import ancestry, find_block
@@ -19,7 +20,7 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.odf.chain.state import ChainState
-    from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
+    from odfbuild.odf.events import DataSchema
     from odfbuild.odf.identity import DatasetId, Multihash
     from odfbuild.odf.refs import DatasetRef
     from odfbuild.odf.schema.value_paths import ValuePath
@@ -111,9 +112,7 @@ def _key(
 
     They are those that are given, else those of the merge strategies in force at the block.
     """
-    sources: list[AddPushSource | SetPollingSource] = [*state.push.values()]
-    sources += [] if state.polling is None else [state.polling]
-    declared = dict.fromkeys(tuple(getattr(each.merge, "primary_key", ())) for each in sources)
+    declared = dict.fromkeys(key_of(each.merge) for each in state.sources)
     if not given and len(declared) > 1:
         keys = " and ".join(", ".join(each) or "none" for each in declared)
         raise UsageRefusedError(

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain.partial_inputs import is_partial
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.project.opened import Opened

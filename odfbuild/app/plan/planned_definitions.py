@@ -52,7 +52,7 @@ def _left(state: ChainState | None, events: Sequence[MetadataEvent]) -> Iterator
     replaced = {(type(each), getattr(each, "source_name", None)) for each in events}
     if any(isinstance(each, DisablePollingSource) for each in events):
         replaced.add((SetPollingSource, None))
-    for each in (state.transform, state.polling, *state.push.values(), names):
+    for each in (state.transform, *state.sources, names):
         if each is not None and (type(each), getattr(each, "source_name", None)) not in replaced:
             yield each
 

@@ -25,11 +25,11 @@ from odfbuild.odf.events import (
     DataTypeOption,
     DataTypeTimestamp,
     MergeStrategyChangelogStream,
-    MergeStrategyUpsertStream,
     SetPollingSource,
     SetTransform,
     SetVocab,
 )
+from odfbuild.odf.merge_strategies import reads_operations
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import EVENT_TIME
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from odfbuild.sql.columns import OutputColumn, QueryColumns
 
 
-_STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
 _JUDGED = ("no-event-time", "event-time-column")
 _TYPED = late_pattern(r"\b(?:sum|avg|mean)\s*\(|\bsystem_time\b", re.IGNORECASE)
@@ -378,7 +377,7 @@ def _misnamed(
     op = vocab.operation_type_column
     reserved = {vocab.offset_column, vocab.system_time_column}
     if source is not None:
-        reserved |= set() if isinstance(source.merge, _STREAMS) else {op}
+        reserved |= set() if reads_operations(source.merge) else {op}
     elif not examine(made.steps, made.inputs, (op,)).names_op:
         reserved.add(op)
     outputs = () if made.query is None else made.query.outputs or ()

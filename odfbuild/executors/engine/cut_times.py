@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, EngineError, Level
 from odfbuild.executors.data.fine_times import Cut
-from odfbuild.odf.events import MergeStrategy, MergeStrategySnapshot, Transform, TransformSql
+from odfbuild.odf.events import MergeStrategy, Transform, TransformSql
+from odfbuild.odf.merge_strategies import compared_columns, key_of
 from odfbuild.sql.text.steps import DATAFUSION
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ def check_read_keys(
 
 def _keys(merge: MergeStrategy) -> tuple[str, ...]:
     """Return the columns by which a merge tells rows apart, or whether they changed."""
-    compared = merge.compare_columns if isinstance(merge, MergeStrategySnapshot) else None
-    return (*getattr(merge, "primary_key", ()), *(compared or ()))
+    return (*key_of(merge), *compared_columns(merge))
 
 
 def column_sources(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[str]] | None:

@@ -36,19 +36,19 @@ from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.executors.ingest.read.system_columns import renamed_columns
 from odfbuild.executors.ingest.recorded_keys import RecordedRows, left_out, recorded_keys
 from odfbuild.executors.ingest.repeated_keys import check_repeated_keys
+from odfbuild.odf.chain.partial_inputs import PUSH_ID, is_partial, partial_state
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
-    MergeStrategyAppend,
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MetadataEvent,
     SetPollingSource,
     SourceState,
 )
-from odfbuild.odf.partial_inputs import PUSH_ID, is_partial, partial_state
+from odfbuild.odf.merge_strategies import only_adds
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
@@ -282,8 +282,7 @@ def retires(source: Source) -> bool:
     compare rows with those of the history, and take them back as ChangelogStream does: whole, so
     these must have all columns.
     """
-    keeps_rows = isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
-    return _declares(source) and keeps_rows
+    return _declares(source) and only_adds(source.merge)
 
 
 def _declares(source: Source) -> bool:

@@ -43,6 +43,7 @@ from odfbuild.odf.events import (
     MergeStrategyLedger,
 )
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.merge_strategies import key_of
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.files.lock import open_locked
 from odfbuild.values import dataclass
@@ -105,7 +106,7 @@ def shape_of(state: ChainState, merge: MergeStrategy) -> Shape | None:
     in_force = schema_in_force(state)
     if in_force is None:
         return None
-    vocab, key = state.vocab, tuple(getattr(merge, "primary_key", ()))
+    vocab, key = state.vocab, key_of(merge)
     columns = {field.name: str(field.type) for field in to_arrow(in_force)}
     system = (vocab.offset_column, vocab.operation_type_column, vocab.event_time_column)
     if not columns.keys() >= {*key, *system}:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from odfbuild.errors import StateError
 from odfbuild.executors.engine.context import Round, Site
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
+from odfbuild.odf.chain.partial_inputs import is_partial
 from odfbuild.odf.events import AddData, DatasetKind
 from odfbuild.odf.identity import Multihash
-from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset

@@ -30,17 +30,16 @@ from odfbuild.executors.ingest.fetch.secrets import secrets_of
 from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch, named_file
 from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
 from odfbuild.executors.ingest.read.column_policy import read_columns
+from odfbuild.odf.chain.partial_inputs import is_partial
 from odfbuild.odf.events import (
     FetchStepFilesGlob,
-    MergeStrategyAppend,
-    MergeStrategyLedger,
     MergeStrategySnapshot,
     SetPollingSource,
     SourceState,
     Transform,
 )
+from odfbuild.odf.merge_strategies import only_adds
 from odfbuild.odf.opaque import refuse_opaque
-from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.planner.plan.policy import AS_USUAL, EmptyInputs, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
@@ -59,7 +58,7 @@ def goes_together(source: SetPollingSource) -> bool:
     """Tell whether several files of a source may be taken in by one job."""
     return (
         isinstance(source.fetch, FetchStepFilesGlob)
-        and isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+        and only_adds(source.merge)
         and _is_by_row(source.preprocess)
     )
 

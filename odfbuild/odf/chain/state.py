@@ -13,6 +13,7 @@ from odfbuild.odf.chain.errors import (
     AppendingSeedBlockToNonEmptyChainError,
     FirstBlockMustBeSeedError,
 )
+from odfbuild.odf.chain.partial_inputs import source_state_of
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -37,7 +38,6 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
-from odfbuild.odf.partial_inputs import source_state_of
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.values import dataclass
 
@@ -97,6 +97,11 @@ class ChainState:
     def position(self) -> Position:
         """Return how far the dataset goes."""
         return Position(self.last_offset, self.watermark)
+
+    @property
+    def sources(self) -> tuple[SetPollingSource | AddPushSource, ...]:
+        """Return the sources in force: the one that is asked, then those that are pushed to."""
+        return (*(() if self.polling is None else (self.polling,)), *self.push.values())
 
     @property
     def has_data(self) -> bool:

@@ -140,8 +140,7 @@ def as_in_force(
 
 def _events_of_state(state: ChainState) -> tuple[MetadataEvent, ...]:
     given = (
-        state.polling,
-        *state.push.values(),
+        *state.sources,
         state.transform,
         state.info,
         state.license,
@@ -209,9 +208,7 @@ def snapshot_of(
 
 
 def _events(state: ChainState, names: Mapping[DatasetId, DatasetAlias]) -> Iterator[MetadataEvent]:
-    if state.polling is not None:
-        yield _written_source(state.polling)
-    yield from (_written_source(each) for each in state.push.values())
+    yield from map(_written_source, state.sources)
     if state.transform is not None:
         yield _written_transform(state.transform, names)
     if (vocab := _written_vocab(state)) != SetVocab():

@@ -24,14 +24,12 @@ from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import RESTATE, ChainState, input_name
 from odfbuild.odf.events import (
     DataSchema,
-    MergeStrategyChangelogStream,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
     SetTransform,
     TransformInput,
     TransformSql,
 )
 from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.merge_strategies import only_adds
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
@@ -210,8 +208,6 @@ def _changed(previous: TransformSql, following: TransformSql) -> str | None:
     return "a step of the new query could not tell its own rows from those of the query before"
 
 
-_CORRECTING = (MergeStrategySnapshot, MergeStrategyUpsertStream, MergeStrategyChangelogStream)
-
 States = Mapping[DatasetAlias | DatasetId, ChainState]
 
 
@@ -324,9 +320,7 @@ def _corrects(state: ChainState) -> bool:
     """Say whether a dataset takes rows back for itself, not only where its inputs do."""
     if state.transform is not None:
         return is_opaque(state.transform.transform) or _kind(state.transform) != "linear"
-    merges = [source.merge for source in state.push.values()]
-    merges += [] if state.polling is None else [state.polling.merge]
-    return any(isinstance(merge, _CORRECTING) for merge in merges)
+    return not all(only_adds(source.merge) for source in state.sources)
 
 
 def _problem(old: SetTransform, new: SetTransform, states: States) -> str | None:

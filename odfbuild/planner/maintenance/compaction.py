@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from odfbuild.errors import PlanError
+from odfbuild.odf.chain.partial_inputs import PUSH_ID, is_partial, partial_state, source_state_of
 from odfbuild.odf.events import (
     AddData,
     DatasetKind,
@@ -20,7 +21,6 @@ from odfbuild.odf.events import (
     MetadataEvent,
     SourceState,
 )
-from odfbuild.odf.partial_inputs import PUSH_ID, is_partial, partial_state, source_state_of
 from odfbuild.values import dataclass
 
 

@@ -100,12 +100,10 @@ def _declared(each: Declared, facts: Facts) -> Selectable:
 
 
 def _existing(alias: DatasetAlias, state: ChainState, facts: Facts) -> Selectable:
-    events: list[MetadataEvent] = [*state.push.values()]
-    events += [] if state.polling is None else [state.polling]
     return Selectable(
         alias=alias,
         kind=state.kind,
-        sources=frozenset(_sources(events)),
+        sources=frozenset(_sources(state.sources)),
         state=facts.state.get(alias, _NONE),
     )
 

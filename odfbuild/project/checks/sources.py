@@ -21,8 +21,6 @@ from odfbuild.odf.events import (
     MergeStrategy,
     MergeStrategyAppend,
     MergeStrategyChangelogStream,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
     PrepStep,
     PrepStepPipe,
     ReadStep,
@@ -30,6 +28,7 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SourceOrdering,
 )
+from odfbuild.odf.merge_strategies import compared_columns, key_of, reads_operations
 from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.schema.types import type_name, unhashable
 from odfbuild.planner.select.url_schemes import URL_SCHEMES
@@ -116,7 +115,6 @@ def _check_form(form: str | None, path: KeyPath, findings: Findings) -> None:
 
 _Steps = tuple[str | int, ...]
 
-_STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _INTEGERS = (
     *(events.DataTypeInt8, events.DataTypeInt16, events.DataTypeInt32, events.DataTypeInt64),
     *(events.DataTypeUInt8, events.DataTypeUInt16, events.DataTypeUInt32, events.DataTypeUInt64),
@@ -289,11 +287,7 @@ def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None
 def _check_key_columns(
     columns: _MergeColumns, merge: MergeStrategy, path: _Steps, findings: Findings
 ) -> None:
-    if isinstance(merge, MergeStrategyAppend):
-        return
-    named = {"primaryKey": merge.primary_key}
-    if isinstance(merge, MergeStrategySnapshot):
-        named["compareColumns"] = merge.compare_columns or ()
+    named = {"primaryKey": key_of(merge), "compareColumns": compared_columns(merge)}
     for key, names in named.items():
         for at, name in enumerate(names):
             if name not in columns.fields:
@@ -332,7 +326,7 @@ def _check_system_columns(
     columns: _MergeColumns, merge: MergeStrategy, vocab: DatasetVocabulary, findings: Findings
 ) -> None:
     reserved = [vocab.offset_column, vocab.system_time_column]
-    if not isinstance(merge, _STREAMS):
+    if not reads_operations(merge):
         reserved.append(vocab.operation_type_column)
     for name in reserved:
         if name in columns.fields:
@@ -363,7 +357,7 @@ def _check_operation_column(
             "that column says what each row does: 0 append, 1 retract, 2 and 3 correct from, to",
             "read it, make it in a preprocess query, or use UpsertStream, which needs none",
         )
-    elif field is not None and isinstance(merge, _STREAMS) and not _is_integer(field):
+    elif field is not None and reads_operations(merge) and not _is_integer(field):
         findings.refuse(
             "operation-column",
             columns.place(name, findings),

@@ -14,10 +14,15 @@ from odfbuild.executors.data import parquet as slice_files
 from odfbuild.executors.data.checks.verified_files import DamagedDataError, LostDataError
 from odfbuild.executors.ingest.push import ids as push_ids
 from odfbuild.executors.verify.chain import verify
+from odfbuild.odf.chain.partial_inputs import (
+    PUSH_ID,
+    blocks_in_part,
+    partial_state,
+    source_state_of,
+)
 from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddData, DatasetKind, MetadataEvent, SourceState
 from odfbuild.odf.identity import Multihash
-from odfbuild.odf.partial_inputs import PUSH_ID, blocks_in_part, partial_state, source_state_of
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import (
     DEFAULT_LIMITS,

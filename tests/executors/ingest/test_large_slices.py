@@ -19,9 +19,9 @@ from odfbuild.executors.engine.context import Round, Site
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.runs.report import Done, RunReport
 from odfbuild.executors.verify.chain import verify
+from odfbuild.odf.chain.partial_inputs import blocks_in_part, is_partial, partial_state
 from odfbuild.odf.events import AddData, DatasetVocabulary
 from odfbuild.odf.hashing import logical_hash, physical_hash
-from odfbuild.odf.partial_inputs import blocks_in_part, is_partial, partial_state
 from odfbuild.odf.timestamp import Timestamp
 from tests.support.engines import FakeEngine
 from tests.support.workshop import Workshop, ledger

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.parquet import read_slices
 from odfbuild.executors.data.seal import schema_events, seal, staged_files
+from odfbuild.odf.chain.partial_inputs import PARTIAL, PUSH_ID
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
@@ -25,7 +26,6 @@ from odfbuild.odf.events import (
     SetVocab,
     SourceState,
 )
-from odfbuild.odf.partial_inputs import PARTIAL, PUSH_ID
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.commit_request import CommitRequest

@@ -8,9 +8,9 @@ remembers is not as it was written, all blocks are read again.
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from odfbuild.odf.chain.partial_inputs import PUSH_ID, source_state_of
 from odfbuild.odf.events import AddData, MetadataBlock, SourceState
 from odfbuild.odf.identity import Multihash
-from odfbuild.odf.partial_inputs import PUSH_ID, source_state_of
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.chain.index import Index, PushId
 from odfbuild.state.chain.objects import MissingObjectError

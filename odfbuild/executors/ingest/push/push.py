@@ -19,10 +19,10 @@ from odfbuild.executors.ingest.push.ids import has_push, push_state
 from odfbuild.executors.ingest.push.source import push_source
 from odfbuild.executors.ingest.read.column_policy import read_columns
 from odfbuild.executors.ingest.read.notes import ReadNotes
+from odfbuild.odf.chain.partial_inputs import is_partial
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddPushSource
 from odfbuild.odf.identity import Multihash
-from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.state.chain.dataset import Dataset

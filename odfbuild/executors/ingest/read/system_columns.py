@@ -12,9 +12,8 @@ from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
     MergeStrategy,
-    MergeStrategyChangelogStream,
-    MergeStrategyUpsertStream,
 )
+from odfbuild.odf.merge_strategies import reads_operations
 from odfbuild.odf.schema.columns import own_names
 
 
@@ -29,7 +28,7 @@ def renamed_columns(
 
     `names` are those of the input, `name` is how messages call it.
     """
-    operations = isinstance(merge, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
+    operations = reads_operations(merge)
     known = set() if in_force is None else {field.name for field in in_force.fields}
     found = own_names(names, vocab, operations=operations)
     new = {theirs: ours for theirs, ours in found.items() if ours not in known}

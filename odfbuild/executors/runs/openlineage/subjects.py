@@ -112,7 +112,7 @@ class Subjects:
         if isinstance(step.work, Append):
             events = step.work.events
         if (state := self._state(step.target)) is not None:
-            events += (state.polling, *state.push.values())
+            events += state.sources
         secrets = secrets_of(events, env)
         queries = [text.partition("?")[2] for _, text in texts_of(events) if "://" in text]
         return (*secrets, *queries, *(without_secrets(each, secrets) for each in queries))

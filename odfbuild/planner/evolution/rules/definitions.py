@@ -19,6 +19,7 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.merge_strategies import key_of
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
@@ -525,7 +526,7 @@ def _merge(
             span=span,
         )
         return
-    keys = [getattr(each, "primary_key", ()) for each in (old, new)]
+    keys = [key_of(each) for each in (old, new)]
     if keys[0] != keys[1]:
         was, now = (", ".join(each) or "none" for each in keys)
         yield hit(PRIMARY_KEY_CHANGED, alias, f"the primary key: {was} -> {now}", span=span)

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.engine.arrow.merging.rules import OPERATIONS, MergeInputError, key_of
+from odfbuild.executors.engine.arrow.merging.rules import OPERATIONS, MergeInputError
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
+from odfbuild.odf.merge_strategies import key_of
 
 FAULT = 8  # op codes from here on mark rows that must not be there
 NO_KEY, TWICE, NO_OPERATION, NO_TIME = 8, 9, 10, 11

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import affected_rows
-from odfbuild.executors.engine.arrow.merging.rules import key_of, needed_history
+from odfbuild.executors.engine.arrow.merging.rules import needed_history
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
+from odfbuild.odf.merge_strategies import key_of
 from odfbuild.odf.schema.arrow import to_arrow
 
 _EXPANSION: Final = 4  # bytes in memory for a byte of a slice, roughly

@@ -14,12 +14,12 @@ from odfbuild.errors import EngineError
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
-    MergeStrategyAppend,
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MergeStrategySnapshot,
     MergeStrategyUpsertStream,
 )
+from odfbuild.odf.merge_strategies import compared_columns, key_of, only_adds, reads_operations
 from odfbuild.planner.queries import PREPROCESS_INPUT
 
 OPERATIONS = "operations are 0 (append), 1 (retract), 2 and 3 (correct from, to)"
@@ -34,16 +34,6 @@ class MergeInputError(EngineError):
     def __init__(self, what: str, why: str, fix: str, columns: Sequence[str] = ()) -> None:
         super().__init__(what, why, fix)
         self.columns = tuple(columns)
-
-
-def key_of(strategy: MergeStrategy) -> tuple[str, ...]:
-    """Return the columns of the primary key of a strategy; none of Append."""
-    return tuple(getattr(strategy, "primary_key", ()))
-
-
-def reads_operations(strategy: MergeStrategy) -> bool:
-    """Tell whether a source may have a column that says what each row does."""
-    return isinstance(strategy, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
 
 
 def needed_history(
@@ -85,9 +75,8 @@ def result_columns(
     old: Collection[str] | None,
 ) -> tuple[str, ...]:
     """Return the columns of the result after the operation: event time first if there is one."""
-    is_news = isinstance(strategy, MergeStrategyAppend | MergeStrategyLedger)
     time = vocab.event_time_column
-    known = time in new or (not is_news and time in (old or ()))
+    known = time in new or (not only_adds(strategy) and time in (old or ()))
     return (*((time,) if known else ()), *(name for name in new if name != time))
 
 
@@ -119,8 +108,7 @@ def check_columns(
     """
     _check_types(new, old or {})
     check_known(key_of(strategy), new, "primary key")
-    if isinstance(strategy, MergeStrategySnapshot):
-        check_known(strategy.compare_columns or (), new, "compared")
+    check_known(compared_columns(strategy), new, "compared")
     if reads_operations(strategy):
         is_required = isinstance(strategy, MergeStrategyChangelogStream)
         _check_operation(vocab.operation_type_column, operation, required=is_required)

@@ -24,9 +24,7 @@ from odfbuild.executors.engine.arrow.merging.rules import (
     check_columns,
     check_names,
     history_schema,
-    key_of,
     needed_history,
-    reads_operations,
     result_columns,
 )
 from odfbuild.executors.engine.datafusion.merging.inputs import MergeInputs, Source
@@ -45,6 +43,7 @@ from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, write
 from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 from odfbuild.odf.events import MergeStrategyLedger
+from odfbuild.odf.merge_strategies import key_of, reads_operations
 from odfbuild.odf.schema.arrow import to_arrow
 
 if TYPE_CHECKING:

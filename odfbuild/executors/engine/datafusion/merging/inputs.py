@@ -16,7 +16,6 @@ from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame, file_batches, opened_file
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema, plain_type
-from odfbuild.executors.engine.arrow.merging.rules import key_of, reads_operations
 from odfbuild.executors.engine.arrow.merging.values import (
     comparable,
     comparable_as_stored,
@@ -32,11 +31,9 @@ from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
-    MergeStrategyAppend,
     MergeStrategyChangelogStream,
-    MergeStrategyLedger,
-    MergeStrategySnapshot,
 )
+from odfbuild.odf.merge_strategies import compared_columns, key_of, only_adds, reads_operations
 from odfbuild.odf.schema.columns import own_names
 from odfbuild.values import dataclass
 
@@ -106,7 +103,7 @@ class MergeInputs:
         self.new, self.old = new, old
         op = vocab.operation_type_column
         self.data = tuple(name for name in new.names if name not in {op, PIECE})
-        given = strategy.compare_columns if isinstance(strategy, MergeStrategySnapshot) else None
+        given = compared_columns(strategy)
         others = [name for name in self.data if name not in key_of(strategy)]
         self._compared = tuple(given or others)
         self._fine = frozenset[str]() if given else fine
@@ -175,13 +172,11 @@ class MergeInputs:
 
     def _values(self) -> Mapping[str, str]:
         """Return the other columns that are looked at, and where their comparable values are."""
-        match self.strategy:
-            case MergeStrategyAppend() | MergeStrategyLedger():
-                names: Sequence[str] = [self.vocab.event_time_column]
-            case MergeStrategyChangelogStream():
-                names = ()
-            case _:
-                names = self._compared
+        names = self._compared
+        if only_adds(self.strategy):
+            names = (self.vocab.event_time_column,)
+        elif isinstance(self.strategy, MergeStrategyChangelogStream):
+            names = ()
         return {
             name: name
             if is_comparable(self.kind(name)) and name not in self._fine

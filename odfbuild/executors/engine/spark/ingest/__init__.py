@@ -23,7 +23,6 @@ from odfbuild.executors.engine.arrow.merging.rules import (
     check_names,
     history_schema,
     needed_history,
-    reads_operations,
 )
 from odfbuild.executors.engine.arrow.merging.values import RFC3339
 from odfbuild.executors.engine.protocol import IngestRequest
@@ -54,6 +53,7 @@ from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import literal, quoted
 from odfbuild.odf.events import MergeStrategyLedger
+from odfbuild.odf.merge_strategies import key_of, reads_operations
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import own_names
 from odfbuild.sql.analysis.facts import QueryFacts
@@ -185,7 +185,7 @@ def _is_read_often(work: _IngestWork) -> bool:
 
 def _narrowing(work: _IngestWork, merging: Merging) -> Narrowing | None:
     """Say how few the new rows are, where a long history would be read for their keys alone."""
-    key = getattr(merging.strategy, "primary_key", ())
+    key = key_of(merging.strategy)
     if work.size is StepSize.SMALL or merging.old is None or not set(key) <= merging.new.keys():
         return None
     if merging.is_near or not looks_up(work.request):

@@ -36,6 +36,7 @@ from odfbuild.executors.engine.spark.session import Views, in_all_digits, with_s
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, literal, quoted, to_read, to_write
 from odfbuild.odf.events import MergeStrategyLedger
+from odfbuild.odf.merge_strategies import key_of
 from odfbuild.odf.schema.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _written(rows: "DataFrame", into: Path, size: StepSize) -> tuple[Path, ...]:
 
 
 def _key(request: CondenseRequest) -> tuple[str, ...]:
-    return tuple(getattr(request.merge, "primary_key", ()))
+    return key_of(request.merge)
 
 
 def _text(request: CondenseRequest, names: Sequence[str], key: Sequence[str]) -> str:
