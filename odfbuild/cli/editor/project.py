@@ -41,7 +41,14 @@ class Judge(Protocol):
 
 def project_above(path: Path) -> Path | None:
     """Return the nearest folder at or above a path with a project, None if there is none."""
-    return next((each for each in (path, *path.parents) if (each / PROJECT_FILE).is_file()), None)
+    return next((each for each in (path, *path.parents) if _has_project(each)), None)
+
+
+def _has_project(folder: Path) -> bool:
+    try:
+        return (folder / PROJECT_FILE).is_file()
+    except OSError:  # a name that is too long, or a folder that may not be entered
+        return False
 
 
 Rename: TypeAlias = Callable[[Opened, Sequence[Declared], str, str], Mapping[str, Sequence[Change]]]
@@ -67,7 +74,7 @@ class EditedProject:
 
     def exists(self) -> bool:
         """Tell whether there is a project yet, or still."""
-        return (self.root / PROJECT_FILE).is_file()
+        return _has_project(self.root)
 
     def findings(self, unsaved: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
         """Return what a check finds, given the texts of an editor by absolute path.

@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,18 +19,19 @@ from typing import BinaryIO, Final
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
-from pygls.io_ import StdoutWriter, run_async
+from pygls.io_ import StdoutWriter
 from pygls.lsp.server import LanguageServer
-from pygls.uris import from_fs_path, to_fs_path
 
 from odfbuild import __version__
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.editor.actions import actions
 from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.diagnostics import diagnostics_by_file
+from odfbuild.cli.editor.messages import BrokenStreamError, Messages
 from odfbuild.cli.editor.names import Occurrence, ReadDefinitions
 from odfbuild.cli.editor.positions import DocumentText, difference, range_of
 from odfbuild.cli.editor.project import EditedProject, Judge, Rename, project_above
+from odfbuild.cli.editor.uris import path_of
 from odfbuild.errors import OdfBuildError, SourceSpan
 from odfbuild.texts.redaction import redacted
 from odfbuild.values import dataclass
@@ -39,6 +39,8 @@ from odfbuild.values import dataclass
 _PAUSE: Final = 0.05
 """Seconds without a change after which a project is judged; longer where judging takes longer."""
 _LONGEST_PAUSE: Final = 1.0
+_LOOK: Final = 5.0
+"""Seconds between looks for the process of the client."""
 _WATCHED: Final = "**/*.{yaml,yml,j2,sql,py,csv,json,lock}"
 
 
@@ -125,9 +127,22 @@ class EditorServer(LanguageServer):
             self.client_register_capability(types.RegistrationParams(registrations=[asked]))
         self.folders_changed()
 
+    def follow(self, client: int | None) -> None:
+        """End with the process of the client, also where others hold its ends of the pipes.
+
+        One that is not seen from here is that of another machine or container.
+        """
+        if client is not None and _is_alive(client):
+            self._await_end(client)
+
+    def _await_end(self, client: int) -> None:
+        if not _is_alive(client):
+            raise SystemExit(1)
+        asyncio.get_running_loop().call_later(_LOOK, self._await_end, client)
+
     def folders_changed(self) -> None:
         """Judge the projects of folders that were opened, and forget those of closed ones."""
-        open_folders = [path for uri in self._folder_uris() if (path := _path(uri)) is not None]
+        open_folders = [path for uri in self._folder_uris() if (path := path_of(uri)) is not None]
         for folder in open_folders:
             self.changed(folder)
         for root in list(self._projects):
@@ -141,13 +156,13 @@ class EditorServer(LanguageServer):
     def _folder_uris(self) -> Iterator[str]:
         folders = self.workspace.folders
         if folders:
-            yield from folders
+            yield from (each.uri for each in folders.values())  # the keys are decoded
         elif self.workspace.root_uri is not None:
             yield self.workspace.root_uri
 
     def shown(self, uri: str) -> None:
         """Take the text of a document that was opened or changed."""
-        path = _path(uri)
+        path = path_of(uri)
         if path is None:
             return
         document = self.workspace.get_text_document(uri)
@@ -159,7 +174,7 @@ class EditorServer(LanguageServer):
 
     def closed(self, uri: str) -> None:
         """Forget the text of a document: from now on the file counts."""
-        path = _path(uri)
+        path = path_of(uri)
         if path is not None:
             self._shown.pop(str(path), None)
             self.changed(path)
@@ -180,7 +195,7 @@ class EditorServer(LanguageServer):
     @contextmanager
     def asking(self, uri: str, position: types.Position) -> Iterator[Question | None]:
         """Read the definitions around a position in a document that is open; None of any other."""
-        path = _path(uri)
+        path = path_of(uri)
         shown = None if path is None else self._shown.get(str(path))
         root = None if path is None else project_above(path)
         if path is None or shown is None or root is None or position.line >= len(shown.rows):
@@ -200,7 +215,7 @@ class EditorServer(LanguageServer):
 
     def fixes(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return the fixes of findings in a document that is open."""
-        path = _path(params.text_document.uri)
+        path = path_of(params.text_document.uri)
         shown = None if path is None else self._shown.get(str(path))
         if shown is None:
             return []
@@ -208,7 +223,7 @@ class EditorServer(LanguageServer):
 
     def renamed(self, uri: str, old: str, new: str) -> types.WorkspaceEdit:
         """Return the edits that rename a dataset.  Raises JsonRpcException that says why not."""
-        path = _path(uri)
+        path = path_of(uri)
         root = None if path is None else project_above(path)
         if root is None:
             return types.WorkspaceEdit()
@@ -272,7 +287,7 @@ class EditorServer(LanguageServer):
     def _uri(self, path: Path) -> str:
         """Return what the client calls a file."""
         known = self._shown.get(str(path))
-        return known.uri if known is not None else (from_fs_path(str(path)) or path.as_uri())
+        return known.uri if known is not None else path.as_uri()
 
     def _line(self, path: Path, row: int) -> str | None:
         """Return a line of a file that is open, from 1; None of others."""
@@ -280,17 +295,15 @@ class EditorServer(LanguageServer):
         return None if known is None else known.lines.line(row - 1)
 
 
-def _path(uri: str) -> Path | None:
-    """Return the file of a URI; None of what is no file of this machine."""
-    if not uri.startswith("file:"):
-        return None
+def _is_alive(process: int) -> bool:
+    """Tell whether there is a process on this machine, given the number that a client calls it."""
     try:
-        path = to_fs_path(uri)
-    except ValueError:
-        return None
-    if not path or "\0" in path or not os.path.isabs(path):  # noqa: PTH117
-        return None
-    return Path(os.path.normpath(path))
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return process > 0
 
 
 def make_server(
@@ -298,6 +311,10 @@ def make_server(
 ) -> EditorServer:
     """Return a server with all that it answers to."""
     server = EditorServer(given, judge, rename, against)
+
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        server.follow(params.process_id)
 
     @server.feature(types.INITIALIZED)
     def initialized(_: types.InitializedParams) -> None:
@@ -317,13 +334,13 @@ def make_server(
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(params: types.DidSaveTextDocumentParams) -> None:
-        if (path := _path(params.text_document.uri)) is not None:
+        if (path := path_of(params.text_document.uri)) is not None:
             server.changed(path)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def files_changed(params: types.DidChangeWatchedFilesParams) -> None:
         for each in params.changes:
-            if (path := _path(each.uri)) is not None:
+            if (path := path_of(each.uri)) is not None:
                 server.changed(path)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
@@ -417,6 +434,9 @@ def serve_stdio(server: EditorServer) -> int:
             asyncio.run(_serve(server, out))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
+    except BrokenStreamError as error:
+        sys.stderr.write(f"odfbuild lsp: {error}\n")
+        return 1
     except (BrokenPipeError, asyncio.IncompleteReadError):
         return 1
     return 1
@@ -427,10 +447,6 @@ async def _serve(server: EditorServer, out: BinaryIO) -> None:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    server.protocol.set_writer(StdoutWriter(out))
-    await run_async(
-        stop_event=threading.Event(),
-        reader=reader,
-        protocol=server.protocol,
-        error_handler=server.report_server_error,
-    )
+    writer = StdoutWriter(out)
+    server.protocol.set_writer(writer)
+    await Messages(server.protocol, writer.write).handle_all(reader)

@@ -60,6 +60,13 @@ class Editor:
         self._await(lambda: self._asked in self._answers)
         return self._answers.pop(self._asked)
 
+    def answers(self, requests: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Any]:
+        """Send requests by their ids, and return the answers once each has one."""
+        for number, each in requests.items():
+            self._post({"jsonrpc": "2.0", "id": number, **each})
+        self._await(lambda: self._answers.keys() >= requests.keys())
+        return {number: self._answers.pop(number) for number in requests}
+
     def ask(self, method: str, params: Any = None) -> Any:
         """Ask, and return the result."""
         found = self.answer(method, params)
@@ -68,13 +75,15 @@ class Editor:
 
     # what an editor does
 
-    def begin(self, *folders: Path, **capabilities: Any) -> Mapping[str, Any]:
+    def begin(
+        self, *folders: Path, process: int | None = None, **capabilities: Any
+    ) -> Mapping[str, Any]:
         """Initialize with folders; return the capabilities of the server."""
         listed = [{"uri": each.as_uri(), "name": each.name} for each in folders]
         result = self.ask(
             "initialize",
             {
-                "processId": None,
+                "processId": process,
                 "rootUri": None,
                 "capabilities": capabilities,
                 "workspaceFolders": listed,
