@@ -17,6 +17,10 @@ from odfbuild.sql.text.steps import DATAFUSION, steps_of
 
 _QUERIES: Final = frozenset({"query"})
 _QUALIFIED: Final = re.compile(r"([A-Za-z_][\w.-]*)[`\"]?\.[`\"]?\w*\Z")
+_TAG: Final = re.compile(r"\{[{%#](?:(?![}%#]\}).)*\Z")
+"""An expression, tag or remark of a template that is not closed."""
+_COLON: Final = re.compile(r"[\w./-]*['\"]?\s*:")
+"""The rest of a key that has its colon already."""
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -27,6 +31,8 @@ def completions(
     if file.endswith(".sql"):
         each = next(iter(known.declared), None) if known is not None else None
         return [] if each is None else list(_functions(each))
+    if file.endswith(".j2") and _TAG.search(lines[row][:column]):
+        return []
     path = path_at(lines, row, column)
     last = path.steps[-1] if path.steps else ""
     if last in _QUERIES and path.part != "key":
@@ -37,7 +43,8 @@ def completions(
     if path.part == "value":
         found = values_at(file, path).items()
         return [_item(word, CompletionItemKind.EnumMember, text) for word, text in found]
-    return list(_fields(file, path)) if path.part == "key" else []
+    colon = "" if _COLON.match(lines[row], column) else ": "
+    return list(_fields(file, path, colon)) if path.part == "key" else []
 
 
 def field_text(file: str, lines: list[str], row: int, column: int) -> str | None:
@@ -53,10 +60,10 @@ def field_text(file: str, lines: list[str], row: int, column: int) -> str | None
     return None if text is None else f"`{found[0]}`: {text}"
 
 
-def _fields(file: str, path: ManifestPath) -> Iterator[CompletionItem]:
+def _fields(file: str, path: ManifestPath, colon: str) -> Iterator[CompletionItem]:
     for key, value in fields_at(file, path).items():
         text = str(value.get("description", ""))
-        yield _item(key, CompletionItemKind.Field, text, insert=f"{key}: ")
+        yield _item(key, CompletionItemKind.Field, text, insert=f"{key}{colon}")
 
 
 def _datasets(known: ReadDefinitions | None) -> Iterator[CompletionItem]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from odfbuild.values import dataclass
 
 ITEM: Final = "-"
 _KEY: Final = re.compile(r"(['\"]?)([\w./-]+)\1:(?=\s|$)")
+_FLOW_KIND: Final = re.compile(r"[{,]\s*kind:\s+(\w+)")
 _FURTHEST: Final = 5_000  # lines that are looked at
 
 Token: TypeAlias = tuple[int, str, str]
@@ -39,6 +41,11 @@ class ManifestPath:
 def path_at(lines: Sequence[str], row: int, column: int) -> ManifestPath:
     """Return the path of a position, both of its numbers from 0 and in characters."""
     before = lines[row][:column]
+    opened = _open_collections(before)
+    if opened:
+        outer = path_at(lines, row, opened[0].at)
+        if outer.part != "block" and not outer.word.strip():
+            return _in_collections(outer, opened, lines[row], column)
     tokens = list(_tokens(before))
     dashes = [each for each in tokens if each[1] == ITEM]
     keys = [each for each in tokens if each[1] != ITEM]
@@ -70,6 +77,58 @@ def path_at(lines: Sequence[str], row: int, column: int) -> ManifestPath:
         part=part,
         word=word,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A brace or bracket that is open: its column, and where its last entry begins."""
+
+    sign: str
+    at: int
+    entry: int
+
+
+def _open_collections(text: str) -> list[_Open]:
+    """Return the collections in braces and brackets that are open at the end, outermost first."""
+    opened: list[_Open] = []
+    quote = ""
+    for at, each in enumerate(text):
+        if quote:
+            quote = "" if each == quote else quote
+        elif each in "'\"" and text[:at].rstrip()[-1:] in ("", "{", "[", ",", ":", "-"):
+            quote = each
+        elif each in "{[":
+            opened.append(_Open(each, at, at + 1))
+        elif each in "}]" and opened:
+            opened.pop()
+        elif each == "," and opened:
+            opened[-1] = replace(opened[-1], entry=at + 1)
+    return opened
+
+
+def _in_collections(
+    outer: ManifestPath, opened: Sequence[_Open], line: str, column: int
+) -> ManifestPath:
+    """Return the path of a position in collections that are open in its line."""
+    steps, kinds = list(outer.steps), list(outer.kinds)
+    part: Literal["key", "value", "block"] = "value"
+    kind, word = None, ""
+    for each, end in zip(opened, (*(each.at for each in opened[1:]), column), strict=True):
+        part, kind, word = "value", None, line[each.entry : end].lstrip()
+        if each.sign == "[":
+            steps.append(ITEM)
+            kinds.append(None)
+            continue
+        found = _FLOW_KIND.search(line, each.at)
+        kind = None if found is None else found[1]
+        key = _KEY.match(word)
+        if key is None:
+            part = "key"
+            continue
+        steps.append(key[2])
+        kinds.append(kind)
+        kind, word = None, word[key.end() :].lstrip()
+    return ManifestPath(steps=tuple(steps), kinds=tuple(kinds), kind=kind, part=part, word=word)
 
 
 def _tokens(line: str) -> Iterator[Token]:

@@ -14,6 +14,7 @@ from odfbuild.project import PROJECT_FILE
 Node: TypeAlias = Mapping[str, Any]
 
 _MANIFEST: Final = "DatasetSnapshotManifest"
+_CHILDREN: Final = frozenset({"properties", "additionalProperties", "items"})
 _BY_RUNS: Final = frozenset({"AddData", "ExecuteTransform", "Seed"})  # never declared
 
 
@@ -39,7 +40,7 @@ def fields_at(file: str, path: ManifestPath) -> Mapping[str, Node]:
     for node in _at(root, path):
         for variant in _of_kind(_variants(root, node), path.kind):
             for key, value in variant.get("properties", {}).items():
-                found.setdefault(key, value)
+                found.setdefault(key, value if isinstance(value, dict) else {})  # true is any
     return found
 
 
@@ -128,7 +129,8 @@ def _variants(root: Node, node: Node) -> list[Node]:
     inner = [*found.get("oneOf", ()), *found.get("anyOf", ())]
     if not inner:
         return [found]
-    return [variant for each in inner for variant in _variants(root, each)]
+    own = [] if _CHILDREN.isdisjoint(found) else [found]  # beside them, as those of a check
+    return own + [variant for each in inner for variant in _variants(root, each)]
 
 
 def _followed(root: Node, node: Node) -> Node:

@@ -1,5 +1,6 @@
 """Answers of the language server: where names are, what they mean, what may stand at a place."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.manifest_path import path_at
 from odfbuild.cli.editor.positions import DocumentText
+from odfbuild.errors import ProjectErrors
+from odfbuild.project.yaml import read_documents
 from tests.cli.editor.client import Editor, editor
 from tests.support.process.inside import lay_out
 from tests.support.projects import odfbuild
@@ -159,6 +162,73 @@ def test_what_may_be_written_is_offered(
         }
         assert wanted <= found
         assert not unwanted & found
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "wanted", "unwanted"),
+    [
+        ("tests/data/a.yaml", "checks:\n  - ^", {"not_null: ", "range: ", "on: "}, {"kind: "}),
+        ("tests/data/a.yaml", "checks:\n  - range: {col^: a}", {"column", "min"}, {"range"}),
+        ("tests/data/a.yaml", "checks:\n  - sql: x\n    on: ^", {"new-rows"}, {"sql"}),
+        ("tests/unit/a.yaml", "batches:\n  - inp^:\n", {"inputs"}, {"inputs: "}),
+        ("odfbuild.yaml", "gates: {breaking: ^}", {"error", "warn"}, {"breaking"}),
+        ("datasets/a.yaml", "{ve^", {"version: "}, {"name: "}),
+        ("datasets/a.yaml", "content: {na^ : x}", {"name"}, {"version"}),
+        ("datasets/a.yaml", "content: {'na^': x}", {"name"}, {"name: "}),
+        ("datasets/a.yaml", "content:\n  kind: {name: ^}", set(), {"name", "name: "}),
+        ("datasets/a.yaml", "content:\n  metadata: [{kind: SetVo^", {"SetVocab"}, {"Root"}),
+        (
+            "datasets/a.yaml",
+            "content:\n  metadata:\n    - {kind: SetInfo, ^}",
+            {"keywords: "},
+            {"inputs: "},
+        ),
+        ("datasets/a.yaml.j2", "{% for ^ %}", set(), {"kind: "}),
+        ("datasets/a.yaml.j2", "x: {{ x }}\nve^", {"version: "}, set()),
+    ],
+)
+def test_a_key_is_offered_as_the_line_needs_it(
+    file: str, text: str, wanted: set[str], unwanted: set[str]
+) -> None:
+    before = text[: text.index("^")].split("\n")
+    lines = text.replace("^", "").split("\n")
+    found = {
+        each.insert_text or each.label
+        for each in completions(file, lines, len(before) - 1, len(before[-1]), None)
+    }
+    assert wanted <= found
+    assert not unwanted & found
+
+
+def _codes(text: str, file: str) -> set[str]:
+    try:
+        read_documents(text, file)
+    except ProjectErrors as errors:
+        return {each.code for each in errors.found}
+    return set()
+
+
+def test_what_is_offered_in_place_of_any_name_leaves_yaml() -> None:
+    samples = {
+        "datasets/a.yaml": root(),
+        "datasets/b.yaml": derivative(),
+        "tests/data/a.yaml": "dataset: out\nchecks:\n  - range: {column: k}\n    on: state\n",
+        "odfbuild.yaml": "odfbuild: 1\ngates: {breaking: warn}\npools: {default: 1}\n",
+    }
+    accepted = 0
+    for file, text in samples.items():
+        for name in re.finditer(r"[A-Za-z_]\w*", text):
+            for kept in {0, 1, len(name[0])}:
+                at = name.start() + kept
+                lines = (text[:at] + text[name.end() :]).split("\n")
+                before = text[:at].split("\n")
+                for each in completions(file, lines, len(before) - 1, len(before[-1]), None)[:4]:
+                    put = each.insert_text or each.label
+                    assert "yaml-syntax" not in _codes(
+                        text[: name.start()] + put + text[name.end() :], file
+                    )
+                    accepted += 1
+    assert accepted > 200
 
 
 def test_columns_and_functions_are_offered_in_a_query_that_is_not_whole(folder: Path) -> None:
