@@ -6,8 +6,9 @@ hashed again, and only the rest is read.  What hashes to something else is delet
 
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from threading import Event, Lock
 from typing import IO, TypeVar
@@ -15,12 +16,14 @@ from typing import IO, TypeVar
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import Multicodec
 from odfbuild.repositories.protocol import ChainSource, ObjectFile, RangeRefusedError
+from odfbuild.state.files.disk import start_writing_out
 from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.errors import BrokenSourceError, UnreachableRepositoryError
 
 T = TypeVar("T")
 
 _CHUNK = 1 << 20
+_WRITE_OUT = 4 << 20  # bytes that go to disk while others come
 _TRIES = 3  # without so much between them:
 _PROGRESS = 64 << 10  # bytes, or who sends one a time would be asked for ever
 _SPARE = 16 << 20  # bytes of a disk that are left free
@@ -69,7 +72,7 @@ class _EndedError(Exception):
 
 
 def each_of(
-    items: Sequence[T],
+    items: Iterable[T],
     work: Callable[[T], None],
     *,
     parallel: int,
@@ -77,32 +80,35 @@ def each_of(
 ) -> None:
     """Do a work for each item, some at a time; after the first failure no other one is begun.
 
-    That failure is raised, once the works that were begun are over; `ended` is set before, for
-    those that can break off.
+    Items are taken one by one as works end, and may fail as these do.  The first failure is raised
+    once the works that were begun are over; `ended` is set before, for those that can break off.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    if len(items) < 2 or parallel < 2:
-        for item in items:
+    every = iter(items)
+    first = list(islice(every, parallel))
+    left = chain(first, every)
+    if len(first) < 2:
+        for item in left:
             work(item)
         return
-    left, over = iter(items), Event() if ended is None else ended
+    over = Event() if ended is None else ended
     failures: list[BaseException] = []
 
     def go_through(_: int) -> None:
         while not over.is_set():
-            with lock:
-                item = next(left, None)
-            if item is None:
-                return
             try:
+                with lock:
+                    item = next(left, None)
+                if item is None:
+                    return
                 work(item)
             except BaseException as error:
                 failures.append(error)
                 over.set()
 
     lock = Lock()
-    count = min(len(items), parallel)
+    count = len(first)
     with ThreadPoolExecutor(count) as threads:
         try:
             for _ in threads.map(go_through, range(count)):
@@ -152,7 +158,7 @@ def _fetched(source: ChainSource, file: ObjectFile, path: Path, moved: CountByte
     digest = hashlib.sha256() if is_sha2 else hashlib.sha3_256()
     with path.open("a+b") as target:
         target.seek(0)
-        had = _hashed(target, digest.update)
+        had = written = _hashed(target, digest.update)
         moved(had)
         if had < file.size:
             with source.read(file, had) as pieces:
@@ -164,9 +170,20 @@ def _fetched(source: ChainSource, file: ObjectFile, path: Path, moved: CountByte
                     digest.update(piece)
                     target.write(piece)
                     moved(len(piece))
+                    if had - written >= _WRITE_OUT:
+                        written = _written_out(target, written, had)
+        if had >= _WRITE_OUT:
+            _written_out(target, written, had)
     if had < file.size:
         raise _size(source, file, f"{had:,}")
     return digest.digest()
+
+
+def _written_out(target: IO[bytes], start: int, end: int) -> int:
+    """Have the system begin to bring bytes of a file to disk; return where they end."""
+    target.flush()
+    start_writing_out(target.fileno(), start, end - start)
+    return end
 
 
 def _hashed(target: IO[bytes], update: Callable[[bytes], object]) -> int:

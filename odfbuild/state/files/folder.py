@@ -1,6 +1,7 @@
 """Folders of a workspace: private to their owner where they hold rows, keys or plans; durable."""
 
 import os
+from itertools import islice
 from pathlib import Path
 
 from odfbuild.state.files.disk import Disk
@@ -29,7 +30,7 @@ def have_on_disk(folder: Path, disk: Disk) -> None:
     """Return when a folder and all below it is on disk; of many files at once, as one by one takes
     minutes.
     """
-    found = list(folder.rglob("*"))
+    found = list(islice(folder.rglob("*"), _MANY + 1))
     if len(found) > _MANY:
         os.sync()
         return
