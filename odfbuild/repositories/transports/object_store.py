@@ -10,10 +10,12 @@ had succeeded before: what is there is read back then, and decides.  Credentials
 environment, a web identity or the machine, as is usual; none is in a URL.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import SpooledTemporaryFile
 from threading import Lock
 from typing import Final
 
@@ -38,6 +40,7 @@ from odfbuild.state.remote.s3 import (
 
 PARALLEL: Final = 16
 _SEQUENTIAL: Final = 64  # blocks that are read one after the other before all are read at once
+_IN_MEMORY: Final = 32 << 20  # bytes of blocks that no file is made for
 
 
 class ObjectFiles:
@@ -93,25 +96,39 @@ class ObjectDataset(SimpleTarget):
 
     def blocks(self, head: Multihash, after: Multihash | None) -> Iterator[tuple[Multihash, bytes]]:
         """Yield blocks newest first; of many, all that are there are read at once before."""
+        if head == after:
+            return
         first = self._objects.get(f"blocks/{head}", LARGEST_BLOCK)
         if first is None:
             raise self.lacks(f"blocks/{head}")
-        missing = self._count(first, after)
-        if missing <= _SEQUENTIAL:
-            yield from super().blocks(head, after)
+        yield head, first
+        at = decode_link(first)
+        names = self._names(self._count(first, after), after)
+        if names is None:
+            if at is not None:
+                yield from super().blocks(at, after)
             return
-        names = {name: size for name, size in self._objects.block_sizes() if size <= LARGEST_BLOCK}
-        if len(names) > PARALLEL * missing:  # one by one is quicker
-            yield from super().blocks(head, after)
-            return
-        with _Spool(self._objects, list(names)) as spool:
-            at: Multihash | None = head
+        with _Spool(self._objects, names) as spool:
             while at is not None and at != after:
-                data = spool.get(str(at))
+                data = spool.get(str(at)) or self._objects.get(f"blocks/{at}", LARGEST_BLOCK)
                 if data is None:
                     raise self.lacks(f"blocks/{at}")
                 yield at, data
                 at = decode_link(data)
+
+    def _names(self, missing: int, after: Multihash | None) -> Iterable[str] | None:
+        """Return the names of blocks to read at once, None where one by one is quicker.
+
+        Those of a whole chain are read while they are listed: most that are there are of it.
+        """
+        if missing <= _SEQUENTIAL:
+            return None
+        sizes, most = self._objects.block_sizes(), min(PARALLEL * missing, sys.maxsize - 1)
+        names = (name for name, size in sizes if size <= LARGEST_BLOCK)
+        if after is None:
+            return islice(names, most)
+        found = list(islice(names, most + 1))
+        return None if len(found) > most else found
 
     def _count(self, first: bytes, after: Multihash | None) -> int:
         """Return how many blocks there are to a head, after one that is there."""
@@ -127,9 +144,11 @@ class ObjectDataset(SimpleTarget):
 
 
 class _Spool:
-    """Objects that were read at once, in a file without a name: memory has their places only."""
+    """Objects that were read at once, in memory; many in a file without a name, and memory has
+    their places only.
+    """
 
-    def __init__(self, objects: ObjectFiles, names: Sequence[str]) -> None:
+    def __init__(self, objects: ObjectFiles, names: Iterable[str]) -> None:
         self._objects = objects
         self._names = names
         self._places: dict[str, tuple[int, int]] = {}
@@ -137,7 +156,7 @@ class _Spool:
         self._end = 0
 
     def __enter__(self) -> "_Spool":
-        self._file = TemporaryFile()
+        self._file = SpooledTemporaryFile(_IN_MEMORY)
         try:
             each_of(self._names, self._fetch, parallel=PARALLEL)
         except BaseException:
