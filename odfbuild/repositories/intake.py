@@ -7,9 +7,12 @@ Whatever breaks off leaves the old head or the new one, and nothing of a chain i
 it was checked.
 """
 
+import os
+from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild.host.files import read_regular
 from odfbuild.odf.chain import check_append
@@ -42,13 +45,20 @@ from odfbuild.state.chain.objects import (
     ObjectStore,
 )
 from odfbuild.state.chain.stores import Stores
-from odfbuild.state.files.disk import Disk
+from odfbuild.state.files.disk import Disk, write_file
 from odfbuild.state.files.folder import have_on_disk
 from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 _KEPT_BYTES = 64 << 20  # of blocks that are not read a second time
+_WRITERS = 4
+_BATCH = 128  # blocks that one of the writers takes at a time
+_BATCH_BYTES = 1 << 20
+_WAITING_BYTES = 8 << 20  # of blocks that are not written yet
 PARTS = ("refs", "blocks", "data", "checkpoints", "attestations")
 
 
@@ -120,23 +130,80 @@ def receive_blocks(
     """
     before = None if here is None else here.head()
     known = KnownBlocks(here, before)
-    (folder / "blocks").mkdir(parents=True, exist_ok=True)
     hashes: list[Multihash] = []
     kept: dict[Multihash, MetadataBlock] = {}
     left = _KEPT_BYTES
     base: Multihash | None = head if head in known else None
     if base is None:
-        for each in walk(blocks, head, before, place):
-            (folder / "blocks" / str(each.hash)).write_bytes(each.data)
-            hashes.append(each.hash)
-            if (left := left - len(each.data)) >= 0:
-                kept[each.hash] = each.block
-            if each.block.prev_block_hash in known:
-                base = each.block.prev_block_hash
-                break
+        with _BlockFiles(folder / "blocks") as files:
+            for each in walk(blocks, head, before, place):
+                files.write(each.hash, each.data)
+                hashes.append(each.hash)
+                if (left := left - len(each.data)) >= 0:
+                    kept[each.hash] = each.block
+                if each.block.prev_block_hash in known:
+                    base = each.block.prev_block_hash
+                    break
     hashes.reverse()
     state = None if base is None or here is None else here.state(base)
     return _judged(hashes, kept, state, here, before, folder, place)
+
+
+class _BlockFiles:
+    """A folder of blocks, which are written in batches while others are read and decoded.
+
+    All are in their files, though not on disk, when the context ends without an error.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._prefix = f"{folder}{os.sep}"
+        self._batch: list[tuple[Multihash, bytes]] = []
+        self._size = 0
+        self._waiting: deque[tuple[int, Future[None]]] = deque()
+        self._waiting_bytes = 0
+        self._writers: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> "_BlockFiles":
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        try:
+            if failed is None:
+                self._write(self._batch)
+                self._await(0)
+        finally:
+            if self._writers is not None:
+                self._writers.shutdown(cancel_futures=True)
+
+    def write(self, hash: Multihash, data: bytes) -> None:
+        """Have a block in a file, at the end at the latest; raises OSError of earlier ones."""
+        self._batch.append((hash, data))
+        self._size += len(data)
+        if len(self._batch) >= _BATCH or self._size >= _BATCH_BYTES:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        if self._writers is None:
+            self._writers = ThreadPoolExecutor(_WRITERS)
+        self._await(_WAITING_BYTES - self._size)
+        self._waiting.append((self._size, self._writers.submit(self._write, self._batch)))
+        self._waiting_bytes += self._size
+        self._batch, self._size = [], 0
+
+    def _await(self, most: int) -> None:
+        """Return when no more bytes than so many wait to be written."""
+        while self._waiting and self._waiting_bytes > most:
+            size, written = self._waiting.popleft()
+            written.result()
+            self._waiting_bytes -= size
+
+    def _write(self, blocks: Sequence[tuple[Multihash, bytes]]) -> None:
+        for hash, data in blocks:
+            write_file(f"{self._prefix}{hash}", data)
 
 
 def _judged(
@@ -324,9 +391,9 @@ def _tidy(arrival: Arrival) -> None:
         wanted[file.kind].add(str(file.hash))
     for part, names in wanted.items():
         with suppress(FileNotFoundError):
-            for each in (arrival.folder / part).iterdir():
-                if each.name not in names:
-                    each.unlink()
+            for name in os.listdir(arrival.folder / part):  # noqa: PTH208 - names only
+                if name not in names:
+                    (arrival.folder / part / name).unlink()
 
 
 def _lead_on(dataset: Dataset, arrival: Arrival, attestation: bytes | None, *, force: bool) -> None:

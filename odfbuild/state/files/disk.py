@@ -132,6 +132,14 @@ def read_file(path: str | Path) -> bytes | None:
         os.close(opened)
 
 
+def write_file(path: str | Path, data: bytes) -> None:
+    """Have a file with these bytes, whatever was in it; a later sync has it on disk."""
+    with open(path, "wb", buffering=0) as file:  # noqa: PTH123 - a path costs more than the file
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+
+
 def move(disk: Disk, source: Path, target: Path) -> None:
     """Have a file on disk and then in its place, copying it when it lies on another disk."""
     disk.sync(source)
