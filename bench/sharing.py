@@ -1,9 +1,13 @@
-"""Transfers against a plain copy of the same objects, and pulls that find nothing new.
+"""Transfers against plain ones of the same objects, and pulls that find nothing new.
 
-python -m bench.sharing [--blocks 10000] [--megabytes 1000] [--datasets 100]
+python -m bench.sharing [--blocks 10000] [--megabytes 1000] [--datasets 100] [--pairs 5]
 
 The store is a real one on loopback, the server `odfbuild serve`; the plain copy gets the same
-objects from the same place by obstore, as many at a time as a clone does, without hashing.
+objects from the same place by obstore, as many at a time as a clone does, without hashing, and has
+them on disk in the end; it is given their names, which a clone has to find.  The two are run by
+turns and compared pair by pair: wall time, and processor time with that of the server.  When a time
+begins nothing of before is left to be written, and small files stay until the end, as ext4 takes
+ten times as long to make a file in the minutes after many were removed.
 """
 
 import argparse
@@ -16,13 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 from obstore.store import HTTPStore, ObjectStore
 
+from bench.tree import processor_seconds
 from odfbuild.odf.events import AddData, DatasetKind, DataSlice, OffsetInterval, SetLicense
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.refs import DatasetAlias
@@ -46,12 +52,23 @@ SLICE = 10 << 20  # bytes
 NAME = DatasetAlias(None, "src")
 
 
+class Spent(NamedTuple):
+    """Seconds that something took: of the wall clock, and of the processor, the server's too."""
+
+    wall: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.1f} s ({self.processor:.1f} of the processor)"
+
+
 def main() -> None:
     """Measure what was asked for, and print a line for each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--blocks", type=int, default=10_000)
     parser.add_argument("--megabytes", type=int, default=1_000)
     parser.add_argument("--datasets", type=int, default=100)
+    parser.add_argument("--pairs", type=int, default=5)
     given = parser.parse_args()
     os.environ.update(CREDENTIALS)
     with tempfile.TemporaryDirectory() as room, serving_objects() as server:
@@ -59,22 +76,23 @@ def main() -> None:
         os.environ["XDG_STATE_HOME"] = str(place / "state")
         made = _made(Workspace(place / "workspace"), given.blocks, given.megabytes, place)
         print(f"{given.blocks:,} blocks and {given.megabytes:,} MB of slices, on loopback")
-        _from_store(place, server, made)
-        _from_server(place, made)
+        _from_store(place, server, made, given.pairs)
+        _from_server(place, made, given.pairs)
         _idle(place, given.datasets)
 
 
-def _from_store(place: Path, server: ObjectServer, made: Dataset) -> None:
-    url = server.url("bench")
-    sent = _timed(lambda: push(made, object_store.dataset_at(url)))
-    print(f"S3: push {sent:.1f} s")
+def _from_store(place: Path, server: ObjectServer, made: Dataset, pairs: int) -> None:
+    url, folder = server.url("bench"), _folder(place, made)
+    plain = _timed(lambda: _sent(server.store("plain"), folder))
+    pushed = _timed(lambda: push(made, object_store.dataset_at(url)))
+    print(f"S3: plain upload {plain}; push {pushed}", flush=True)
     store = server.store("bench")
     paths = [each["path"] for page in obstore.list(store) for each in page]
-    _compared("S3", place, store, paths, lambda: object_store.dataset_at(url))
+    _compared("S3", place, store, paths, lambda: object_store.dataset_at(url), pairs)
 
 
-def _from_server(place: Path, made: Dataset) -> None:
-    folder = place / "workspace" / "datasets" / made.id.multibase
+def _from_server(place: Path, made: Dataset, pairs: int) -> None:
+    folder = _folder(place, made)
     paths = [str(each.relative_to(folder)) for each in folder.glob("[bcdr]*/*")]
     with serving_datasets(place) as server:
         token = server.token("read")
@@ -84,7 +102,11 @@ def _from_server(place: Path, made: Dataset) -> None:
         with closing(
             SmartDataset(server.of(str(NAME)), token=token, parallel=object_store.PARALLEL)
         ) as dataset:
-            _compared("smart protocol", place, store, paths, lambda: dataset)
+            _compared("smart protocol", place, store, paths, lambda: dataset, pairs)
+
+
+def _folder(place: Path, made: Dataset) -> Path:
+    return place / "workspace" / "datasets" / made.id.multibase
 
 
 def _compared(
@@ -93,17 +115,24 @@ def _compared(
     store: ObjectStore,
     paths: Sequence[str],
     source: Callable[[], ChainSource],
+    pairs: int,
 ) -> None:
     """Copy and clone in turns, so that both meet the same machine."""
-    plain, cloned = [], []
-    for number in range(3):
-        copy, clone = place / f"copy-{number}", place / f"clone-{number}"
-        plain.append(_timed(partial(_copied, store, paths, copy)))
-        cloned.append(_timed(partial(_cloned, source, clone)))
-        shutil.rmtree(copy)
-        shutil.rmtree(clone)
-    print(f"{what}: plain copy {min(plain):.1f} s; clone {min(cloned):.1f} s")
-    print(f"{what}: clone / plain copy = {min(cloned) / min(plain):.2f}")
+    wall, processor = [], []
+    for number in range(pairs):
+        copy, clone = (place / f"{what}-{part}-{number}" for part in ("copy", "clone"))
+        plain = _timed(partial(_copied, store, paths, copy))
+        cloned = _timed(partial(_cloned, source, clone))
+        for data in (*copy.glob("data"), *clone.glob("datasets/*/data")):
+            shutil.rmtree(data)
+        wall.append(cloned.wall / plain.wall)
+        processor.append(cloned.processor / plain.processor)
+        print(f"{what}: plain copy {plain}; clone {cloned}", flush=True)
+    for name, ratios in (("wall time", wall), ("processor", processor)):
+        print(
+            f"{what}: {name}, clone / plain copy = {median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f})"
+        )
 
 
 def _cloned(source: Callable[[], ChainSource], target: Path) -> None:
@@ -125,6 +154,15 @@ def _copied(store: ObjectStore, paths: Sequence[str], target: Path) -> None:
     os.sync()
 
 
+def _sent(store: ObjectStore, folder: Path) -> None:
+    def put(path: Path) -> None:
+        name = str(path.relative_to(folder))
+        obstore.put(store, name, path.read_bytes(), use_multipart=False)
+
+    with ThreadPoolExecutor(object_store.PARALLEL) as threads:
+        list(threads.map(put, folder.glob("[bcdr]*/*")))
+
+
 def _idle(place: Path, datasets: int) -> None:
     workspace = Workspace(place / "many")
     sources = []
@@ -139,7 +177,7 @@ def _idle(place: Path, datasets: int) -> None:
             pull(workspace, source, alias, judge=Believing())
 
     all_of_them()
-    print(f"pull of {datasets} datasets with nothing new: {_timed(all_of_them):.2f} s")
+    print(f"pull of {datasets} datasets with nothing new: {_timed(all_of_them).wall:.2f} s")
 
 
 def _made(workspace: Workspace, blocks: int, megabytes: int, place: Path) -> Dataset:
@@ -175,10 +213,11 @@ def _slice(place: Path, start: int, last: int | None) -> tuple[AddData, StagedFi
     return AddData(prev_offset=last, new_data=data), StagedFile(path, hash, "data")
 
 
-def _timed(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+def _timed(work: Callable[[], object]) -> Spent:
+    os.sync()
+    wall, processor = time.perf_counter(), processor_seconds(os.getpid())
     work()
-    return time.perf_counter() - begin
+    return Spent(time.perf_counter() - wall, processor_seconds(os.getpid()) - processor)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Tree", "Used"]
+__all__ = ["Tree", "Used", "processor_seconds"]
 
 _TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -65,6 +65,11 @@ class Tree:
             self._memory = max(self._memory, sum(map(_proportional, pids)))
             if self._ended.wait(_EVERY):
                 return
+
+
+def processor_seconds(root: int) -> float:
+    """Return what a process and all that run below it have used until now."""
+    return sum(map(_seconds, _family(root)))
 
 
 def _family(root: int) -> list[int]:
