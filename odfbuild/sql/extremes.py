@@ -2,8 +2,8 @@
 
 Within groups its `min` and `max` of floating-point numbers go by the order of rows as soon as one
 is NaN, or both zeros are there: of 1.0, NaN and -2.0, in this order, the greatest is -2.0.  The
-first value of an order depends on the values alone.  It is what `min` and `max` give without groups and
-over windows: -0.0 is less than 0.0, and NaN greater than any other number.
+first value of an order depends on the values alone.  It is what `min` and `max` give without groups
+and over windows: -0.0 is less than 0.0, and NaN greater than any other number.
 
     max(a + b) filter (where c)
     first_value(a + b order by a + b desc nulls last) filter (where c)

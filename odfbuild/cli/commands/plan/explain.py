@@ -50,6 +50,7 @@ from odfbuild.planner.plan.reasons import (
 )
 from odfbuild.project.config.quantities import lag_text
 from odfbuild.project.opened import refuse_damaged
+from odfbuild.sql.query_class import CLASSES
 from odfbuild.state.memory.applied import recall_applied
 from odfbuild.state.runs import list_runs, read_events, recorded_steps
 from odfbuild.texts.suggest import did_you_mean
@@ -60,14 +61,6 @@ if TYPE_CHECKING:
     from odfbuild.planner.declared import Declared
     from odfbuild.sql.query_class import QueryClass
 
-_READS = {
-    "linear": "the new rows",
-    "join": "the new rows, and the rows of other inputs that they may meet",
-    "keyed": "of every input, and of the dataset, all rows of the keys that new rows have",
-    "state": "the new rows, and what is kept of their groups",
-    "whole": "everything",
-}
-"""What a step of a query reads, by its class: that is what it costs."""
 _LATEST = 20
 """How many of the latest runs are searched for the steps of a dataset."""
 
@@ -290,8 +283,8 @@ def _query(found: QueryClass | None) -> Iterator[str]:
     if found is not None:
         because = "" if found.because is None else f", because of {found.because}"
         lines = [printable(f"{found.name}{because}")]
-        if found.name in _READS:
-            lines.append(f"a step reads {_READS[found.name]}")
+        if found.name in CLASSES:
+            lines.append(f"a step reads {CLASSES[found.name]}")
         yield from _section("Query", lines)
 
 

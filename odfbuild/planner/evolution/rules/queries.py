@@ -19,7 +19,7 @@ from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
 from odfbuild.planner.plan.policy import Severity
-from odfbuild.sql.query_class import QueryClass
+from odfbuild.sql.query_class import CLASSES, QueryClass
 from odfbuild.sql.text.steps import QueryStep
 
 _PUBLISH = "publish the new form as {dataset}.v2"
@@ -142,7 +142,7 @@ RULES = (
     QUERY_REFORMATTED,
 )
 
-_CLASSES = ("linear", "state", "join", "keyed", "whole")
+_BY_COST = tuple(CLASSES)
 _RESTATES = ".restate"
 
 
@@ -268,4 +268,4 @@ def class_hits(
 
 
 def _cost(query: QueryClass) -> int:
-    return _CLASSES.index(query.name) if query.name in _CLASSES else len(_CLASSES)
+    return _BY_COST.index(query.name) if query.name in CLASSES else len(_BY_COST)
