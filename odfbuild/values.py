@@ -2,13 +2,15 @@
 
 The decorator of the standard library compiles half a dozen methods for every class, half a
 millisecond each and a third of the time that a plan takes.  Of these classes only `__init__` is
-compiled, when the first value is made; the rest are closures over the names of the fields.
+compiled, once a few values were made: of most classes there are no more.  The rest are closures
+over the names of the fields.
 """
 
 import dataclasses
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
+from functools import partial
 from operator import attrgetter, ge, gt, le, lt
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,6 +19,7 @@ __all__ = ["dataclass"]
 
 _Values: TypeAlias = Callable[[Any], Any]
 _GIVEN_LATER = object()  # the default of a parameter whose field has a factory
+_FEW = 4  # values, which are sooner made than a method is compiled
 
 
 def _dataclass(
@@ -83,17 +86,47 @@ def _with_slots(cls: type[Any]) -> type[Any]:
 
 
 class _LateInit:
-    """Stand for `__init__`, and be replaced by it where it is looked up."""
+    """Stand for `__init__` while the first few values are made, and be replaced by it then."""
 
-    __slots__ = ("_cls", "_frozen")
+    __slots__ = ("_cls", "_frozen", "_left")
 
     def __init__(self, cls: type[Any], *, frozen: bool) -> None:
-        self._cls, self._frozen = cls, frozen
+        self._cls, self._frozen, self._left = cls, frozen, _FEW
 
     def __get__(self, value: object, owner: type[Any]) -> Callable[..., None]:
+        if value is None:
+            return self._compiled()
+        if not self._left:
+            return MethodType(self._compiled(), value)
+        self._left -= 1
+        return partial(self._fill, value)
+
+    def _compiled(self) -> Callable[..., None]:
         init = _compiled_init(self._cls, frozen=self._frozen)
         type.__setattr__(self._cls, "__init__", init)
-        return init if value is None else MethodType(init, value)
+        return init
+
+    def _fill(self, value: Any, /, *places: object, **names: object) -> None:
+        """Do what the method does; that itself says what is wrong with arguments."""
+        fields = dataclasses.fields(self._cls)
+        order = [each.name for each in fields if each.init and not each.kw_only]
+        given = {**dict(zip(order, places, strict=False)), **names}
+        known = {each.name for each in fields if each.init}
+        needed = {e.name for e in fields if e.default is MISSING and e.default_factory is MISSING}
+        whole = len(given) == len(places) + len(names)
+        if not (whole and given.keys() <= known and needed & known <= given.keys()):
+            return self._compiled()(value, *places, **names)
+        put = object.__setattr__ if self._frozen else setattr
+        for each in fields:
+            if each.name in given:
+                put(value, each.name, given[each.name])
+            elif each.default_factory is not MISSING:
+                put(value, each.name, each.default_factory())
+            elif each.default is not MISSING:
+                put(value, each.name, each.default)
+        if hasattr(self._cls, "__post_init__"):
+            value.__post_init__()
+        return None
 
 
 def _compiled_init(cls: type[Any], *, frozen: bool) -> Callable[..., None]:

@@ -152,6 +152,23 @@ def test_every_choice_behaves_as_that_of_the_standard_library(chosen: tuple[bool
         assert list(told(ours)) == list(told(theirs))
 
 
+@pytest.mark.parametrize("chosen", list(itertools.product((False, True), repeat=3)))
+@pytest.mark.parametrize("call", CALLS)
+def test_the_first_value_is_that_of_the_standard_library(
+    chosen: tuple[bool, ...], call: tuple[tuple[object, ...], dict[str, object]]
+) -> None:
+    switches = dict(zip(SWITCHES, chosen, strict=False))
+    for ours, theirs in zip(
+        classes(dataclass, switches), classes(dataclasses.dataclass, switches), strict=True
+    ):
+        made, meant = (outcome(partial(new, cls, *call)) for cls in (ours, theirs))
+        if isinstance(meant, type):
+            assert made is meant
+        else:
+            assert repr(made) == repr(meant)
+            assert list(of_value(made)) == list(of_value(meant))
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     first: int
@@ -169,7 +186,7 @@ def test_a_match_takes_a_value_apart() -> None:
             assert (first, second) == (1, 2)
 
 
-def test_init_is_compiled_when_the_first_value_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_is_compiled_once_a_few_values_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
     whole = values._compiled_init
 
@@ -183,6 +200,7 @@ def test_init_is_compiled_when_the_first_value_is_made(monkeypatch: pytest.Monke
     class Late:
         first: int
 
+    assert [Late(each).first for each in range(values._FEW)] == list(range(values._FEW))
     assert compiled == []
     assert [Late(each).first for each in range(3)] == [0, 1, 2]
     assert compiled == ["Late"]
