@@ -316,7 +316,7 @@ def test_two_processes_see_what_one_sees(name: str, built: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("at", [0, 9, 50, 700, -3])
-@pytest.mark.parametrize("name", ["plan-rows", "settled.json"])
+@pytest.mark.parametrize("name", ["plan-rows", "settled"])
 def test_of_damaged_rows_nothing_is_taken(name: str, at: int, built: Path, tmp_path: Path) -> None:
     def change(folder: Path) -> None:
         IN_PART["a query is another"](folder)

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
-from odfbuild.state.files.checksum import checked_text, with_check_sum
-from odfbuild.state.memory.plans import ChangedRow, Settled, put_text
+from odfbuild.state.files.checksum import checked_texts
+from odfbuild.state.memory.plans import ChangedRow, Settled, put_texts
 from odfbuild.values import dataclass
 
 _FILE: Final = "plan-rows"
@@ -84,15 +84,14 @@ def keep_rows(cache: Path, key: str, rows: PlanRows | None) -> None:
         (cache / _FILE).unlink(missing_ok=True)
         return
     head = json.dumps({name: getattr(rows, name) for name in _FIELDS})
-    text = "\n".join((head, *rows.places, *rows.forms))
-    put_text(cache / _FILE, with_check_sum(text, key))
+    put_texts(cache / _FILE, (head, "\n".join((*rows.places, *rows.forms))), key)
 
 
 def recall_rows(cache: Path, settled: Settled) -> PlanRows | None:
     """Return the rows of the plan of a record, None if they cannot be read."""
     try:
-        text = checked_text(read_regular(cache / _FILE), settled.rows) or ""
-        head, *rest = text.split("\n")
+        head, lines = checked_texts(read_regular(cache / _FILE), settled.rows)
+        rest = lines.split("\n")
         raw, half = parse_json(head), len(rest) // 2
         columns = {name: raw[name] for name in _FIELDS}
         kept = PlanRows(**columns, places=rest[:half], forms=rest[half:])

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
@@ -20,10 +20,10 @@ from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import sha3_256
 from odfbuild.state.chain.head_table import HeadTable
-from odfbuild.state.files.checksum import checked_text, with_check_sum
+from odfbuild.state.files.checksum import checked_texts, texts_with_check_sum
 from odfbuild.values import dataclass
 
-_FILE = "settled.json"
+_FILE = "settled"
 _ANSWERS = "answers"
 
 
@@ -88,19 +88,21 @@ class Settled:
 def recall(cache: Path) -> Settled | None:
     """Return the record, or None if there is none that can be read."""
     try:
-        whole = parse_json(checked_text(read_regular(cache / _FILE), _FILE) or "")
+        data = read_regular(cache / _FILE)
+        head, stats, heads, head_stats = checked_texts(data, _FILE)
+        whole = parse_json(head)
         raw = whole["held"]
         found = Settled(
             versions=raw["versions"],
             context=raw["context"],
             idle=raw["idle"],
             folders=tuple(raw["folders"]),
-            stats=raw["stats"],
+            stats=stats,
             young=tuple((name, content) for name, content in raw["young"]),
             names=raw["names"],
-            heads=HeadTable(raw["heads"], raw["head_stats"], tuple(raw["young_heads"])),
+            heads=HeadTable(heads, head_stats, tuple(raw["young_heads"])),
             datasets=raw["datasets"],
-            sources=tuple(LocalSource(*each) for each in raw["sources"]),
+            sources=tuple(map(LocalSource._make, zip(*raw["sources"], strict=True))),
             rows=raw["rows"],
             changed=tuple(ChangedRow(*each) for each in raw["changed"]),
             loud=tuple(raw["loud"]),
@@ -134,36 +136,36 @@ def record(cache: Path, settled: Settled) -> Settled:
     """
     shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
     key = secrets.token_hex(16)
-    text = json.dumps({"key": key, "held": _body(settled)})
-    put_text(cache / _FILE, with_check_sum(text, _FILE))
+    head = json.dumps({"key": key, "held": _body(settled)})
+    texts = (head, settled.stats, settled.heads.heads, settled.heads.stats)
+    put_texts(cache / _FILE, texts, _FILE)
     return replace(settled, key=key)
 
 
 def _body(settled: Settled) -> dict[str, object]:
+    """Return what is kept as JSON; the long texts of lines follow as they are."""
     return {
         "versions": settled.versions,
         "context": settled.context,
         "idle": settled.idle,
         "folders": settled.folders,
-        "stats": settled.stats,
         "young": settled.young,
         "names": settled.names,
-        "heads": settled.heads.heads,
-        "head_stats": settled.heads.stats,
         "young_heads": settled.heads.young,
         "datasets": settled.datasets,
-        "sources": settled.sources,
+        "sources": list(zip(*settled.sources, strict=True)),
         "rows": settled.rows,
         "changed": settled.changed,
         "loud": settled.loud,
     }
 
 
-def put_text(path: Path, text: str) -> None:
-    """Write a text whole, beside others who do the same."""
+def put_texts(path: Path, texts: Iterable[str], of: str) -> None:
+    """Write texts whole with the checksum of what they are of, beside others who do the same."""
     near = path.with_name(f".pending-{secrets.token_hex(8)}")
     try:
-        near.write_text(text, "utf-8")
+        with near.open("wb") as file:
+            file.writelines(texts_with_check_sum(texts, of))
         os.replace(near, path)  # noqa: PTH105
     except OSError:
         near.unlink(missing_ok=True)
@@ -182,8 +184,7 @@ def answer(cache: Path, settled: Settled, question: str) -> CommandOutput | None
     """Return what was said when this was last asked of what held, if it is kept."""
     try:
         name = _named(settled, question)
-        text = checked_text(read_regular(cache / _ANSWERS / name), name) or ""
-        code, _, said = text.partition("\n")
+        code, said = checked_texts(read_regular(cache / _ANSWERS / name), name)
         return CommandOutput(int(code), said)
     except (OSError, ValueError):
         return None
@@ -194,7 +195,7 @@ def keep_answer(cache: Path, settled: Settled, question: str, said: CommandOutpu
     folder = cache / _ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
     name = _named(settled, question)
-    put_text(folder / name, with_check_sum(f"{said.code}\n{said.text}", name))
+    put_texts(folder / name, (str(said.code), said.text), name)
 
 
 def _named(settled: Settled, question: str) -> str:

@@ -79,7 +79,7 @@ def _note(path: Path) -> Any:
 
 
 KEPT = {
-    "settled": Kept(lambda at: settled.record(at, SETTLED), settled.recall, "settled.json"),
+    "settled": Kept(lambda at: settled.record(at, SETTLED), settled.recall, "settled"),
     "answer": Kept(
         lambda at: settled.keep_answer(at, SETTLED, "plan", SAID),
         lambda at: settled.answer(at, SETTLED, "plan"),

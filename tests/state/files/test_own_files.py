@@ -104,8 +104,8 @@ def _lines(of: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
 _ID = DatasetId(bytes(32))
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    "settled": _as("settled.json", settled.recall),
-    "settled, checked": _checked("settled.json", _as("settled.json", settled.recall)),
+    "settled": _as("settled", settled.recall),
+    "settled, checked": _checked("settled", _as("settled", settled.recall)),
     "version": _as("version.json", lambda at: kept_version(at, "u").etag),
     "version, checked": _checked("u", _as("version.json", lambda at: kept_version(at, "u").etag)),
     "drift": lambda path: known_drift(path) or None,

@@ -223,7 +223,7 @@ def test_the_work_is_done_also_if_nobody_reads_of_it(news: Path, pipe: str) -> N
 
 
 def test_a_mistake_of_the_program_is_told_as_one(news: Path) -> None:
-    lay_out(news, {".odfbuild/cache/settled.json": "{}"})
+    lay_out(news, {".odfbuild/cache/settled": "{}"})
     words = [
         sys.executable,
         "-c",

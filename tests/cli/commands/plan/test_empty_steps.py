@@ -60,7 +60,7 @@ def test_what_is_known_of_a_step_is_a_cache(run: Inside) -> None:
     (file,) = kept.iterdir()
     for content in (b"", b"\xff", file.read_bytes()[:-2]):
         file.write_bytes(content)
-        (kept.parent / "settled.json").unlink(missing_ok=True)
+        (kept.parent / "settled").unlink(missing_ok=True)
         assert code(run) == 2
     assert run("apply", "--yes").code == 0
     assert code(run) == 0
