@@ -63,6 +63,7 @@ from odfbuild.state.memory.read_files import keep_clear, recall_clear
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
+_FEW = 8  # datasets, of which the files are sooner looked at than what was seen of all is read
 _SLICES = 10
 _BLOCKS = 100  # a chain of definitions only is not searched to its start
 
@@ -139,9 +140,10 @@ def look(
     read, or by the names of their files; ProjectErrors has them without it.
     """
     listings: Listings = {}
-    before = {} if files is None else recall_clear(project.workspace.root)
-    if files is not None:
-        files.clear.update(before)
+    many = files is not None and len(declared) > _FEW
+    before = recall_clear(project.workspace.root) if many else None
+    clear = {} if files is None else files.clear
+    clear.update(before or {})
     looks: dict[DatasetAlias, SourceLook] = {}
     refusals: dict[DatasetAlias, OdfBuildError] = {}
     for each in declared:
@@ -169,8 +171,8 @@ def look(
             refusals[each.alias] = ProjectErrors([refused(error, each, at)])
         except FetchError as error:
             refusals[each.alias] = ProjectErrors([_misnamed(error, each, source)])
-    if files is not None and files.clear != before and not project.workspace.is_read_only:
-        keep_clear(project.workspace.root, files.clear)
+    if before not in (None, clear) and not project.workspace.is_read_only:
+        keep_clear(project.workspace.root, clear)
     if refusals and barred is None:
         raise ProjectErrors([found for e in refusals.values() for found in e.diagnostics()])
     if barred is not None:
