@@ -220,6 +220,18 @@ IN_PART: dict[str, Callable[[Path], object]] = {
     "a file is another": lambda at: lay_out(at, {"data/calm1/1.csv": "t,k,v\n2024-01-01,a,2\n"}),
     "a head goes back": _head_back,
 }
+
+
+def _both(first: str, second: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        IN_PART[first](folder)
+        IN_PART[second](folder)
+
+    return change
+
+
+IN_PART["a query is another, a file is new"] = _both("a query is another", "a file is new")
+IN_PART["a query is another, a head goes back"] = _both("a query is another", "a head goes back")
 WHOLE: dict[str, Callable[[Path], object]] = {
     "a definition went": lambda at: _definition(at).unlink(),
     "a definition is new": lambda at: lay_out(at, {"datasets/n.yaml": derivative("n", "calm3")}),
@@ -294,7 +306,9 @@ finally:
     print(len(forks), file=sys.stderr)
 """
 _LOOKS: dict[str, tuple[Callable[[Path], object], int]] = {"nothing": (lambda _: None, 1)}
-_LOOKS |= {name: (IN_PART[name], 2) for name in ("a query is another", "a file is new")}
+_LOOKS |= {name: (IN_PART[name], 2) for name in ("a file is new", "a head goes back")}
+_LOOKS["a query is another"] = (IN_PART["a query is another"], 3)
+_LOOKS |= {name: (change, 4) for name, change in IN_PART.items() if ", " in name}
 _LOOKS |= {name: (WHOLE[name], 1) for name in ("a block went", "a name went", "a head is damaged")}
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import time_ns
@@ -84,28 +85,46 @@ class UnchangedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What changed since a plan was made of which rows are kept: files, heads by id, sources.
+class Moved:
+    """Chains and sources that are others than a plan was made of: heads by id, and sources.
 
-    Sources are named by their numbers in the record.  `files_now`, `stats` and `looked` are the
-    files, the facts of heads and the sources as they are, `taken` is the time before that (ns).
+    Sources are named by their numbers in the record, and are as they are now.  `stats` are the
+    facts of all heads.
+    """
+
+    heads: frozenset[str]
+    stats: str
+    sources: Mapping[int, LocalSource]
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.heads and not self.sources
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What changed since a plan was made of which rows are kept: files, and what `moved`.
+
+    `moved` waits for that where `is_early`; None is for more than can be planned in part.
+    `files_now` are the files as they are, `taken` is the time before all looks (ns).
     """
 
     settled: Settled
     cache: Path
     files: frozenset[str]
-    heads: frozenset[str]
-    sources: frozenset[int]
     files_now: Fingerprint
-    stats: str
-    looked: tuple[LocalSource, ...]
+    moved: Callable[[], Moved | None]
+    is_early: bool
     taken: int
 
 
 def unchanged_plan(project: Opened) -> UnchangedPlan | None:
     """Say in a moment that nothing changed since a plan was made, or None: then one is made."""
     found = looked_again(project)
-    return found if isinstance(found, UnchangedPlan) else None
+    if isinstance(found, Part):
+        found.moved()  # who looks is waited for
+        return None
+    return found
 
 
 def looked_again(project: Opened) -> UnchangedPlan | Part | None:
@@ -119,33 +138,49 @@ def looked_again(project: Opened) -> UnchangedPlan | Part | None:
         return None
     if before.context != context(project):
         return None
-    look, taken = project.workspace.look, time_ns()
-
-    def datasets() -> tuple[str, str, bool]:
-        names = names_digest(project, project.workspace.names_mark())
-        return names, look.stats(), look.has_blocks(before.heads.by_id())
-
-    found = together(project, before.datasets, datasets)
+    taken = time_ns()
+    chains = together(project, before.datasets, lambda: _moved_heads(project, before))
     files_now = fingerprint(project.root, before.folders, now=taken)
-    looked = _looked_at(project, before.sources)
-    names, stats, are_whole = found()
     known_files = Fingerprint(before.folders, before.stats, before.young)
     files = changed_files(project.root, known_files, files_now)
     if files is None or (files and not before.rows):
+        chains()
         return None
-    if before.names != names or not are_whole:
+    sources: Callable[[], Mapping[int, LocalSource]] = partial(_moved_sources, project, before)
+    is_early = bool(files) and _has_many(project, before.datasets)
+    if is_early:
+        sources = together(project, before.datasets, sources)
+
+    def moved() -> Moved | None:
+        looked, heads = sources(), chains()
+        return None if heads is None else Moved(heads[0], heads[1] or before.heads.stats, looked)
+
+    if is_early:
+        return Part(before, folder, files, files_now, moved, is_early, taken)
+    found = moved()
+    if found is None or not (before.rows or found.is_nothing):
+        return None
+    part = Part(before, folder, files, files_now, lambda: found, is_early, taken)
+    if files or not found.is_nothing:
+        return part
+    return UnchangedPlan(before, folder, part if before.rows else None)
+
+
+def _moved_heads(project: Opened, before: Settled) -> tuple[frozenset[str], str | None] | None:
+    """Return the heads that moved, and the facts of all if they are others.
+
+    None if datasets came, went or got other names, or if a block is not there.
+    """
+    look = project.workspace.look
+    if before.names != names_digest(project, project.workspace.names_mark()):
+        return None
+    stats = look.stats()
+    if not look.has_blocks(before.heads.by_id()):
         return None
     heads = before.heads.changed(look, stats)
-    if heads is None or (heads and not before.rows):
+    if heads is None or not look.has_blocks({id: look.head(id) or "" for id in heads}):
         return None
-    if heads and not look.has_blocks({id: look.head(id) or "" for id in heads}):
-        return None
-    pairs = enumerate(zip(before.sources, looked, strict=True))
-    sources = frozenset(number for number, (then, now) in pairs if then != now)
-    part = Part(before, folder, files, heads, sources, files_now, stats, looked, taken)
-    if not files and not heads and not sources:
-        return UnchangedPlan(before, folder, part if before.rows else None)
-    return part if before.rows else None
+    return heads, None if stats == before.heads.stats else stats
 
 
 def together(project: Opened, datasets: int, work: Callable[[], _R]) -> Callable[[], _R]:
@@ -153,21 +188,27 @@ def together(project: Opened, datasets: int, work: Callable[[], _R]) -> Callable
 
     Of few datasets, and where another process could not share what is open, it is done when asked.
     """
-    if datasets < _MANY or project.workspace.url is not None:
+    if not _has_many(project, datasets):
         return work
     from odfbuild.project.second_process import beside
 
     return beside(work)
 
 
-def _looked_at(project: Opened, sources: Sequence[LocalSource]) -> tuple[LocalSource, ...]:
-    """Return sources with the marks that they have now."""
+def _has_many(project: Opened, datasets: int) -> bool:
+    return datasets >= _MANY and project.workspace.url is None
+
+
+def _moved_sources(project: Opened, before: Settled) -> Mapping[int, LocalSource]:
+    """Return the sources whose marks are others now, by their numbers."""
     listings: Listings = {}
     root = str(project.root)
-    return tuple(
-        LocalSource(_mark(project.root, root, kind, where, last, listings), kind, where, last)
-        for _, kind, where, last in sources
-    )
+    found = {}
+    for number, (known, kind, where, last) in enumerate(before.sources):
+        mark = _mark(project.root, root, kind, where, last, listings)
+        if mark != known:
+            found[number] = LocalSource(mark, kind, where, last)
+    return found
 
 
 def _mark(path: Path, root: str, kind: str, where: str, last: str, listings: Listings) -> str:

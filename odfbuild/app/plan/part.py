@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from odfbuild.app.load_project import load
-from odfbuild.app.plan.cache import Part, UnchangedPlan, keep, together
+from odfbuild.app.plan.cache import Moved, Part, UnchangedPlan, keep, together
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, WorkedOut, is_idle, work_out
 from odfbuild.app.plan.rows import Links, has_local_source, in_parts, is_alone, is_loud, place_of
@@ -31,6 +31,7 @@ from odfbuild.state.memory.plans import ChangedRow
 from odfbuild.values import dataclass
 
 _DID: Final = "did:odf:"
+_NOTHING: Final = Moved(frozenset(), "", {})
 _FEW: Final = 200  # rows that are quicker put beside the others than written with them
 
 
@@ -39,38 +40,66 @@ def made_in_part(project: Opened, part: Part) -> MadePlan | None:
 
     Of what it was made of, `loaded` has the part only.  Raises ProjectChangedError.
     """
-    rows = recall_rows(part.cache, part.settled)
-    if rows is None or not part.files <= set(rows.files) or len(part.looked) != len(rows.sources):
+    rows, found = recall_rows(part.cache, part.settled), None
+    try:
+        if rows is not None and part.is_early:
+            found = _made_of(project, part, rows, _NOTHING)
+    finally:
+        moved = part.moved()
+    if rows is None or moved is None:
         return None
-    chosen = _chosen(part, rows)
-    if chosen is None:
-        return None
-    files = ProjectFiles(part.settled.context, part.files_now)
-    read = _read(project, rows, chosen)
-    if read is None:
-        return None
-    same = together(project, part.settled.datasets, lambda: files.are_unchanged(project))
-    found = _planned_alone(project, read, chosen)
-    if not same():
-        raise ProjectChangedError(project.root)
+    if not (part.is_early and moved.is_nothing):
+        found = _made_of(project, part, rows, moved)
     if found is None:
         return None
-    changed = tuple(found.changed_rows())
-    now = rows.with_changed(changed, found.loud(rows))
-    plan = found.plan(part, rows, now)
-    known = _kept(project, part, found, changed, now)
-    return MadePlan(plan, found.loaded, known, files=files)
+    known = _kept(project, part, moved, found)
+    return MadePlan(found.plan, found.of.loaded, known, files=found.files)
 
 
-def _chosen(part: Part, rows: PlanRows) -> list[int] | None:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A plan, what it was made of, what is to be kept of these datasets, and all rows."""
+
+    plan: Plan
+    files: ProjectFiles
+    of: "_LookedAt"
+    changed: Sequence[ChangedRow]
+    rows: PlanRows
+
+
+def _made_of(project: Opened, part: Part, rows: PlanRows, moved: Moved) -> _Made | None:
+    """Return the plan where that alone moved; None where all of the project is to be planned.
+
+    Raises ProjectChangedError.
+    """
+    chosen = _chosen(part, rows, moved)
+    read = None if chosen is None else _read(project, rows, chosen)
+    if chosen is None or read is None:
+        return None
+    files = ProjectFiles(part.settled.context, part.files_now)
+    same = together(project, part.settled.datasets, lambda: files.are_unchanged(project))
+    found = _planned_alone(project, read, chosen)
+    made = None
+    if found is not None:
+        changed = tuple(found.changed_rows())
+        now = rows.with_changed(changed, found.loud(rows))
+        made = _Made(found.plan(part, rows, now), files, found, changed, now)
+    if not same():
+        raise ProjectChangedError(project.root)
+    return made
+
+
+def _chosen(part: Part, rows: PlanRows, moved: Moved) -> list[int] | None:
     """Return the datasets to look at, in order; None where these are all, or some are not known."""
-    start = {*rows.loud, *(rows.sources[number] for number in part.sources)}
+    if not part.files <= set(rows.files) or len(part.settled.sources) != len(rows.sources):
+        return None
+    start = {*rows.loud, *(rows.sources[number] for number in moved.sources)}
     start |= {number for number, file in enumerate(rows.files) if file in part.files}
-    if part.heads:
+    if moved.heads:
         by_id = {id: number for number, id in enumerate(rows.ids)}
-        if not part.heads <= by_id.keys():
+        if not moved.heads <= by_id.keys():
             return None
-        start |= {by_id[id] for id in part.heads}
+        start |= {by_id[id] for id in moved.heads}
     chosen = rows.around(start)
     return sorted(chosen) if len(chosen) < len(rows.forms) else None
 
@@ -196,27 +225,24 @@ def _planned_alone(project: Opened, read: _Read, numbers: Sequence[int]) -> _Loo
     return _LookedAt(numbers, read.loaded, read.current, read.links, worked)
 
 
-def _kept(
-    project: Opened,
-    part: Part,
-    found: _LookedAt,
-    changed: Sequence[ChangedRow],
-    rows: PlanRows,
-) -> UnchangedPlan | None:
+def _kept(project: Opened, part: Part, moved: Moved, made: _Made) -> UnchangedPlan | None:
     """Remember the plan, where it says nothing but of single datasets.
 
     Of few that changed since all rows were kept, their rows are put beside.
     """
-    before, worked = part.settled, found.worked
+    before, found, rows = part.settled, made.of, made.rows
+    worked = found.worked
     if project.workspace.is_read_only or not in_parts(worked.plan):
         return None
     heads = {state.dataset.multibase: str(state.head) for state in found.current.values()}
     at = {number: place for place, number in enumerate(rows.sources)}
-    sources = list(part.looked)
+    sources = list(before.sources)
+    for number, source in moved.sources.items():
+        sources[number] = source
     for number, each in zip(found.numbers, found.loaded.declared, strict=True):
         if each.alias in worked.looked.sources:
             sources[at[number]] = worked.looked.sources[each.alias]
-    since = {each.number: each for each in (*before.changed, *changed)}
+    since = {each.number: each for each in (*before.changed, *made.changed)}
     settled = replace(
         before,
         changed=tuple(since.values()),
@@ -224,7 +250,7 @@ def _kept(
         idle=is_idle(worked.plan),
         stats=part.files_now.stats,
         young=part.files_now.young,
-        heads=before.heads.with_heads(heads, part.stats, now=part.taken),
+        heads=before.heads.with_heads(heads, moved.stats, now=part.taken),
         sources=tuple(sources),
     )
     return keep(part.cache, settled, rows if len(since) > _FEW else None)
