@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -185,8 +186,8 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     """
     with engine_errors("read the query"):
         found = frame.schema()
-        written = _types(frame.logical_plan())
-        computed = _types(frame.optimized_logical_plan())
+        written = _types(found)
+        computed = _types(_schema_of(frame.optimized_logical_plan()))
     if written != computed:
         raise _mixed(f"the columns {written}", computed)
     return pa.schema([pa.field(each.name, stored(each.name, each.type)) for each in found])
@@ -212,10 +213,22 @@ def batches_of(frame: "datafusion.DataFrame", schema: pa.Schema) -> Iterator[pa.
             yield _as(each.to_pyarrow(), schema)
 
 
-def _types(plan: Any) -> str:
-    """Return names and types of the columns of a plan, as DataFusion writes them."""
-    first = plan.display_indent_schema().split("\n", 1)[0]
-    return str(first[first.rindex(" [") + 2 : -1].replace(";N", ""))
+def _types(schema: pa.Schema) -> str:
+    """Return names and types of columns."""
+    return ", ".join(f"{each.name}: {each.type}" for each in schema)
+
+
+def _schema_of(plan: Any) -> pa.Schema:
+    """Return the columns of a plan; its text has them too, among those of the user's."""
+    return _plain_context().create_dataframe_from_logical_plan(plan).schema()
+
+
+@lru_cache(maxsize=1)
+def _plain_context() -> "datafusion.SessionContext":
+    """Return a context without rows, which plans are looked at in."""
+    import datafusion
+
+    return datafusion.SessionContext()
 
 
 def _mixed(written: str, computed: str) -> InvalidQueryError:

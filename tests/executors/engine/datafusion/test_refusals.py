@@ -53,6 +53,21 @@ def test_branches_of_one_type_are(text: str, tmp_path: Path) -> None:
     assert asked(text, ROWS, tmp_path).num_rows > 0
 
 
+@pytest.mark.parametrize("sign", ["\n", "\n  ", " [", "]\n  x [", ";N", '""', "\u2028", "\t:"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "select replace(s, '{}', '+') as z from input",
+        "select n as \"a{}b\" from input where s <> '{}'",
+        "select case when s = '{}' then n end as z from input",
+        "select n from input where s not in (select '{}')",
+        "select q.z from (select concat(s, '{}') as z from input) as q",
+    ],
+)
+def test_texts_and_names_may_have_any_sign(form: str, sign: str, tmp_path: Path) -> None:
+    assert asked(form.replace("{}", sign), ROWS, tmp_path).num_rows == 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
