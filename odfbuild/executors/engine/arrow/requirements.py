@@ -1,12 +1,18 @@
 """Requirements on results of queries of every engine: names, operations, event times."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.odf.events import DatasetVocabulary
+
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY: Final = 86_400
+_FIRST: Final = -62_135_596_800  # the year 1 begins, in seconds since 1970
+_END: Final = 253_402_300_800  # the year 9999 has ended
 
 
 def repeated_name(names: Sequence[str]) -> str | None:
@@ -38,7 +44,7 @@ def check_names(names: Sequence[str], vocab: DatasetVocabulary, *, raw: bool) ->
 
 
 def check_event_time(batch: pa.RecordBatch, vocab: DatasetVocabulary) -> None:
-    """Refuse rows of a result that have no event time."""
+    """Refuse rows of a result that have no event time, or one that no calendar here has."""
     time = vocab.event_time_column
     if batch.column(time).null_count:
         raise InvalidQueryError(
@@ -46,6 +52,25 @@ def check_event_time(batch: pa.RecordBatch, vocab: DatasetVocabulary) -> None:
             why="every record of a derivative dataset has an event time",
             fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
         )
+    if not _is_of_calendar(batch.column(time)):
+        raise InvalidQueryError(
+            what=f"the query gives rows whose {time!r} is not within the years 1 to 9999",
+            why="times are compared with watermarks and shown, which name no other years",
+            fix="look at the unit of its numbers: seconds that are taken for milliseconds, or "
+            "milliseconds for seconds, give such times",
+        )
+
+
+def _is_of_calendar(times: pa.Array) -> bool:
+    """Tell whether dates or timestamps are all in years that can be named."""
+    if not len(times):
+        return True
+    in_days = pa.types.is_date32(times.type)
+    found = pc.min_max(times.view(pa.int32() if in_days else pa.int64())).as_py()
+    if in_days:
+        return bool(found["min"] * _DAY >= _FIRST and found["max"] * _DAY < _END)
+    per = _PER_SECOND["ms" if pa.types.is_date64(times.type) else times.type.unit]
+    return bool(_FIRST * per <= found["min"] and found["max"] < _END * per)
 
 
 def given_operations(column: pa.Array, op: str) -> pa.Array:

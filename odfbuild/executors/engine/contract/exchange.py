@@ -100,6 +100,7 @@ def _rows(file: pq.ParquetFile, wrong: Wrong) -> pa.Table:
         raise wrong(f"wrote {file.metadata.num_rows:,} rows, which do not fit into memory")
     batches, size = [], 0
     for batch in file_batches(file, found.names):
+        batch.validate(full=True)  # texts of a file may be no UTF-8
         columns = []
         for column, to in zip(batch.columns, schema, strict=True):
             noting_column(to.name)

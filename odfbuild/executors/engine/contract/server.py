@@ -195,7 +195,7 @@ class _Call:
         limits, loop = self._settings.limits, asyncio.get_running_loop()
         start = loop.time()
         request = await self._request(requests)
-        asked = asyncio.create_task(self._asked(encode_table(request)))
+        asked = asyncio.create_task(self._asked(request))
         try:
             while not (await asyncio.wait({asked}, timeout=limits.progress))[0]:
                 if loop.time() - start > limits.longest:
@@ -209,13 +209,14 @@ class _Call:
                 await _settled(asked)
             _LOG.info("%s took %.1f s", self._name, loop.time() - start)
 
-    async def _request(self, requests: AsyncIterator[bytes]) -> Record:
-        """Return the request of the call, its files those of our folders."""
+    async def _request(self, requests: AsyncIterator[bytes]) -> bytes:
+        """Return the request of the call, encoded, its files those of our folders."""
         limits = self._settings.limits
         try:
             data = await asyncio.wait_for(anext(aiter(requests)), limits.request)
             request = unpacked(self._operation.request, data)
-            return await asyncio.to_thread(self._settings.folders.admitted, request)
+            admitted = await asyncio.to_thread(self._settings.folders.admitted, request)
+            return encode_table(admitted)  # not of what a newer version of the format has
         except StopAsyncIteration:
             await self._refuse(grpc.StatusCode.INVALID_ARGUMENT, "bad-message: there is none")
         except TimeoutError:

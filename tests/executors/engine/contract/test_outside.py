@@ -227,6 +227,7 @@ def test_what_an_engine_says_of_itself_is_printed_plainly(engine: Engines, tmp_p
         ("select event_time, k, [n] as list from a", "lists or structs"),
         ("select event_time, map {k: n} as m from a where k is not null", "has the type map"),
         ("select null::timestamp as event_time, k from a", "rows without 'event_time'"),
+        ("select '20000-01-01'::timestamp as event_time, k from a", "within the years 1 to 9999"),
     ],
 )
 def test_results_that_no_dataset_can_hold_are_refused(
@@ -247,6 +248,23 @@ def test_rows_that_do_not_fit_into_memory_are_not_read(
     many = "select event_time, r as x from a cross join range(2000000) as t(r)"
     with pytest.raises(EngineAnswerError, match="do not fit into memory"):
         steps(engine(), tmp_path / "1", many)
+
+
+@pytest.mark.parametrize("form", ["plain", "dictionary", "list"])
+def test_texts_that_are_no_text_are_refused(form: str, tmp_path: Path) -> None:
+    ends, letters = pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")
+    found = pa.Array.from_buffers(pa.string(), 1, [None, ends, letters])
+    if form == "dictionary":
+        found = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), found)
+    if form == "list":
+        found = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), found)
+    pq.write_table(pa.table({"x": found}), tmp_path / "log")
+    with pytest.raises(EngineFailedError):
+        exchange.read_rows(tmp_path / "log", wrong)
+
+
+def wrong(what: str) -> EngineFailedError:
+    return EngineFailedError(what=what, why="", fix="")
 
 
 def test_what_a_log_takes_back_in_vain_is_refused(tmp_path: Path) -> None:

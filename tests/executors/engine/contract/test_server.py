@@ -20,6 +20,7 @@ from tests.executors.engine.spark.transform.test_datafusion_vectors import plain
 from tests.odf.wire.plain_flatbuffers import plain as plain_value
 from tests.odf.wire.plain_flatbuffers import write
 from tests.support.cases import load
+from tests.support.effort import places
 from tests.support.projects import program
 from tests.support.servers.engine import (
     Served,
@@ -221,6 +222,29 @@ def test_a_request_of_another_kind_is_refused(server: Served, channel: Any) -> N
         grpc.StatusCode.INVALID_ARGUMENT,
         grpc.StatusCode.PERMISSION_DENIED,
     }
+
+
+@pytest.mark.holds("engine-messages")
+def test_a_message_with_a_changed_byte_is_answered_in_a_form_of_the_contract(
+    server: Served, channel: Any
+) -> None:
+    """Also one that has a variant of a newer version of the format, in any of its unions."""
+    message = envelope(write("RawQueryRequest", raw_query(server, "select a from input"), 4))
+    refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED}
+    for at in places(0, 4):
+        if at >= len(message):
+            break
+        for value in (0, message[at] ^ 4, 255):
+            try:
+                (answer,) = asked(channel, "ExecuteRawQuery", splice(message, at, value))
+            except grpc.RpcError as error:
+                assert error.code() in refusals, error.details()
+            else:
+                assert answer
+
+
+def splice(message: bytes, at: int, value: int) -> bytes:
+    return message[:at] + bytes([value]) + message[at + 1 :]
 
 
 @pytest.mark.holds("engine-messages")
