@@ -132,6 +132,7 @@ SLICES = {
     "serve/tokens.py": {"digest[:12]": DIGEST},
     "state/remote/workspace.py": {"hashlib.sha256(url.encode()).hexdigest()[:32]": DIGEST},
     "state/memory/plans.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
+    "state/files/checksum.py": {"body[at:at + length]": DATA},
     "texts/redaction.py": {"text[:most - 3]": REDACTED, "form[:_SHORTEST_PART]": DATA},
     "state/chain/index.py": {"sums[at:at + _SUM_BYTES]": DATA},
 }

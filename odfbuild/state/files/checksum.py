@@ -65,7 +65,7 @@ def checked_texts(data: bytes, of: str) -> list[str]:
 
 def _checked(data: bytes, of: str) -> memoryview | None:
     body = memoryview(data)[_FIRST:]
-    return body if data[:_FIRST] == f"{_check_sum((body,), of)}\n".encode() else None
+    return body if data.startswith(f"{_check_sum((body,), of)}\n".encode()) else None
 
 
 def object_with_check_sum(
