@@ -37,8 +37,8 @@ def diagnostics_by_file(
     Files are named as findings name them, relative to `root`; `uri` gives what a client calls one.
     """
     by_file: dict[str, list[types.Diagnostic]] = {}
-    for each in of_diagnostics(found):
-        span = each.span or SourceSpan(file=PROJECT_FILE, line=1)
+    for each, as_found in zip(of_diagnostics(found), found, strict=True):
+        span = as_found.span or SourceSpan(file=PROJECT_FILE, line=1)  # with the line as it is
         by_file.setdefault(span.file, []).append(
             types.Diagnostic(
                 range=range_of(span, _line(span, lines), encoding),

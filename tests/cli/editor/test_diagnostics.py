@@ -8,6 +8,8 @@ import pytest
 
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.commands.check.check import project_report
+from odfbuild.cli.editor.diagnostics import diagnostics_by_file
+from odfbuild.cli.editor.positions import DocumentText
 from odfbuild.cli.editor.project import EditedProject
 from odfbuild.planner.saved.forms import diagnostic_json
 from tests.agreement.random_projects import Drawn
@@ -141,6 +143,32 @@ def test_positions_count_in_the_units_that_were_agreed_on(
         line = next(each for each in text.splitlines() if "select" in each)
         assert found["range"]["start"]["character"] == line.index("vv") + 2 * (size - 1)
         assert found["range"]["end"]["character"] == line.index("vv") + 2 * (size - 1) + 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "https://user:hunter2hunter2@h.example/x",
+        "https://h.example/x?token=abcdefabcdefabcdef",
+        "https://\U0001f600.example/\u202e?password=hunter2hunter2&é=\U0001f600",
+        "https://a:bcdefghij@h.example/" + "x" * 3000,
+        "https://h.example/" + "\U0001f600" * 50,
+    ],
+)
+def test_places_behind_what_is_blanked_are_those_in_the_text(
+    folder: Path, before: str, encoding: str
+) -> None:
+    source = folder / "datasets/src.yaml"
+    text = root(fetch=f"{{kind: Url, url: '{before}', nope: 1}}")
+    project = EditedProject(folder, ProjectArguments(), project_report)
+    found = project.findings({str(source): text.encode()})
+    shown = diagnostics_by_file(found, folder, Path.as_uri, lambda _file, _row: None, encoding)
+    (wrong,) = (e for e in shown["datasets/src.yaml"] if e.code == "unknown-field")
+    document = DocumentText(text, encoding)
+    start, end = map(document.offset, (wrong.range.start, wrong.range.end))
+    assert text[start:end] == "nope"
+    assert "hunter2" not in wrong.message
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
