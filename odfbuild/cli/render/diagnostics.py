@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from odfbuild.cli.terminal.console import columns
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
@@ -32,12 +33,19 @@ def render_diagnostic(found: Diagnostic) -> str:
     lines = [f"{place}{found.level.value}[{found.code}]: {_visible(first)}"]
     lines += [f"  {_visible(each)}" for each in listed]
     if found.span is not None and found.span.excerpt:
-        lines += excerpt_lines(found.span, redacted(found.span.excerpt))
+        lines += excerpt_lines(*_shown(found.span, found.span.excerpt))
     if found.why:
         lines += _labelled("why", redacted(found.why))
     if found.fix:
         lines += _labelled("fix", redacted(found.fix))
     return "\n".join(lines)
+
+
+def _shown(span: SourceSpan, line: str) -> tuple[SourceSpan, str]:
+    """Return a line without credentials, and its place there if one stands before it."""
+    shown, behind = redacted(line), redacted(line[span.column - 1 :])
+    moved = shown != line and shown.endswith(behind)
+    return (replace(span, column=len(shown) - len(behind) + 1) if moved else span), shown
 
 
 def place_text(span: SourceSpan) -> str:

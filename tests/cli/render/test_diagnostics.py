@@ -107,6 +107,31 @@ def test_carets_stand_below_what_is_meant(
     assert carets(span) == [f"  7 | {excerpt}", f"    | {below}"]
 
 
+@pytest.mark.parametrize(
+    ("before", "meant", "behind"),
+    [
+        ("url: https://me:hunter2hunter2@h.example/x, ", "nope", ": 1"),
+        ("a?token=abcdefabcdefabcdef b?password=hunter2hunter2 ", "nope", ""),
+        ("url: ", "nope", ": https://me:hunter2hunter2@h.example/x"),
+        ("https://a:hunter2hunter2@h ", "nope", " https://b:hunter2hunter2@h"),
+    ],
+)
+def test_carets_stand_below_what_is_meant_behind_what_is_blanked(
+    before: str, meant: str, behind: str
+) -> None:
+    line, below = carets(
+        SourceSpan(
+            file="a.yaml",
+            line=1,
+            column=len(before) + 1,
+            length=len(meant),
+            excerpt=f"{before}{meant}{behind}",
+        )
+    )
+    assert "hunter2" not in line
+    assert (below.index("^"), below.count("^")) == (line.index(meant), len(meant))
+
+
 def test_what_steers_a_terminal_is_not_printed() -> None:
     span = SourceSpan(file="\x1b[2Ja", line=1, column=2, excerpt="x\x1b]0;me\x07\u202e")
     shown = render_diagnostic(finding(span, what="\x1b[31mred"))
