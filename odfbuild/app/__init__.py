@@ -6,40 +6,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odfbuild.app.apply_plan import apply
     from odfbuild.app.load_project import load, load_at, locked_schemas
-    from odfbuild.app.plan.cache import Part, UnchangedPlan, looked_again, unchanged_plan
-    from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, make, make_whole
-    from odfbuild.app.plan.part import made_in_part
+    from odfbuild.app.plan.cache import Part, UnchangedPlan, changes_since_plan, unchanged_plan
+    from odfbuild.app.plan.make_plan import PlanRequest, PlanResult, make, plan_result
+    from odfbuild.app.plan.part import partial_plan
     from odfbuild.app.plan.remote_inputs import pin_inputs, with_pins
     from odfbuild.app.push_rows import Pusher, push
     from odfbuild.project.opened import Opened, find_dataset, find_name, open_project
 
 
 __all__ = [
-    "MadePlan",
     "Opened",
     "Part",
     "PlanRequest",
+    "PlanResult",
     "Pusher",
     "UnchangedPlan",
     "apply",
+    "changes_since_plan",
     "find_dataset",
     "find_name",
     "load",
     "load_at",
     "locked_schemas",
-    "looked_again",
-    "made_in_part",
     "make",
-    "make_whole",
     "open_project",
+    "partial_plan",
     "pin_inputs",
+    "plan_result",
     "push",
     "unchanged_plan",
     "with_pins",
 ]
 
 _HOMES = {
-    "MadePlan": "odfbuild.app.plan.make_plan",
+    "PlanResult": "odfbuild.app.plan.make_plan",
     "Opened": "odfbuild.project.opened",
     "Part": "odfbuild.app.plan.cache",
     "PlanRequest": "odfbuild.app.plan.make_plan",
@@ -51,10 +51,10 @@ _HOMES = {
     "load": "odfbuild.app.load_project",
     "load_at": "odfbuild.app.load_project",
     "locked_schemas": "odfbuild.app.load_project",
-    "looked_again": "odfbuild.app.plan.cache",
-    "made_in_part": "odfbuild.app.plan.part",
+    "changes_since_plan": "odfbuild.app.plan.cache",
+    "partial_plan": "odfbuild.app.plan.part",
     "make": "odfbuild.app.plan.make_plan",
-    "make_whole": "odfbuild.app.plan.make_plan",
+    "plan_result": "odfbuild.app.plan.make_plan",
     "open_project": "odfbuild.project.opened",
     "pin_inputs": "odfbuild.app.plan.remote_inputs",
     "push": "odfbuild.app.push_rows",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
-from odfbuild.app.plan.make_plan import PlanRequest, make_whole
+from odfbuild.app.plan.make_plan import PlanRequest, plan_result
 from odfbuild.app.plan.sources import merges, planned_bytes, planned_engines
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
@@ -17,7 +17,7 @@ from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Plan, Pull
-from odfbuild.planner.plan.at_rest import looked_at
+from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.subset import touched
 from odfbuild.project.opened import Opened
 
@@ -95,13 +95,13 @@ def apply(
             raise
         raise InterruptedRun(report) from None
     record_applied(project.workspace, *_results(report))
-    if any(each.origin is not None for each in looked_at(plan.datasets).values()):
+    if any(each.origin is not None for each in examined(plan.datasets).values()):
         from odfbuild.app.plan.remote_inputs import pin_inputs
 
         report = replace(report, notes=(*report.notes, *pin_inputs(project, plan)))
     if settle and report.is_complete:
         with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
-            make_whole(project, PlanRequest())  # remembers that nothing is left to do
+            plan_result(project, PlanRequest())  # remembers that nothing is left to do
     return report
 
 

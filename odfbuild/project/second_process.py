@@ -37,12 +37,12 @@ def in_halves(
         return (work(items),)
     middle = int(len(items) * _SHARE_HERE)
     here, there = items[:middle], items[middle:]
-    answer = beside(lambda: pack(work(there)))
+    answer = in_second_process(lambda: pack(work(there)))
     first = work(here)
     return first, answer()
 
 
-def beside(work: Callable[[], _R]) -> Callable[[], _R]:
+def in_second_process(work: Callable[[], _R]) -> Callable[[], _R]:
     """Start work in a child, and return what waits for its answer; where that cannot be, does it.
 
     An error is that of the work when it is done here.

@@ -35,9 +35,9 @@ class _Counted:
 
     def __init__(self) -> None:
         self.asked = self.made = 0
-        self._make = part.made_in_part
+        self._make = part.partial_plan
 
-    def __call__(self, project: app.Opened, changed: app.Part) -> app.MadePlan | None:
+    def __call__(self, project: app.Opened, changed: app.Part) -> app.PlanResult | None:
         found = self._make(project, changed)
         self.asked += 1
         self.made += found is not None
@@ -48,7 +48,7 @@ class _Counted:
 def without_memory() -> Iterator[None]:
     """Have all of a project planned, and nothing remembered."""
     with (
-        patch.object(app, "looked_again", lambda _: None, create=True),
+        patch.object(app, "changes_since_plan", lambda _: None, create=True),
         patch.object(make_plan, "remember", lambda *_, **__: None),
     ):
         yield
@@ -139,8 +139,8 @@ def _round(
 ) -> None:
     for form in forms:
         with (
-            patch.object(part, "made_in_part", counted),
-            patch.object(app, "made_in_part", counted, create=True),
+            patch.object(part, "partial_plan", counted),
+            patch.object(app, "partial_plan", counted, create=True),
         ):
             first, again = (run_inside(folder, "plan", *form) for _ in range(2))
         with without_memory():
@@ -360,6 +360,6 @@ def test_of_files_that_nobody_read_names_count_alone(built: Path, tmp_path: Path
     said = run_inside(folder, "plan")
     assert "1 new file: 2.csv" in said.out
     lay_out(folder, {name: "t,k,v\n2024-01-02,b,1\n2024-01-03,c,1\n"})
-    with patch.object(app, "made_in_part", counted, create=True):
+    with patch.object(app, "partial_plan", counted, create=True):
         assert run_inside(folder, "plan") == said
     assert not counted.asked

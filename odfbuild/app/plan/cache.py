@@ -40,7 +40,7 @@ from odfbuild.state.memory.plan_rows import PlanRows, keep_rows
 from odfbuild.state.memory.plans import (
     CommandOutput,
     LocalSource,
-    Settled,
+    PlanRecord,
     answer,
     keep_answer,
     plan_folder,
@@ -62,7 +62,7 @@ class UnchangedPlan:
     `part` is that nothing changed, for who has to make the plan again; None where that takes all.
     """
 
-    settled: Settled
+    settled: PlanRecord
     cache: Path
     part: "Part | None" = None
 
@@ -109,7 +109,7 @@ class Part:
     `files_now` are the files as they are, `taken` is the time before all looks (ns).
     """
 
-    settled: Settled
+    settled: PlanRecord
     cache: Path
     files: frozenset[str]
     files_now: Fingerprint
@@ -120,14 +120,14 @@ class Part:
 
 def unchanged_plan(project: Opened) -> UnchangedPlan | None:
     """Say in a moment that nothing changed since a plan was made, or None: then one is made."""
-    found = looked_again(project)
+    found = changes_since_plan(project)
     if isinstance(found, Part):
         found.moved()  # who looks is waited for
         return None
     return found
 
 
-def looked_again(project: Opened) -> UnchangedPlan | Part | None:
+def changes_since_plan(project: Opened) -> UnchangedPlan | Part | None:
     """Look at what a plan was made of: it is as it was, or changed in part; None for all else.
 
     Reads no YAML but the project file, builds no graph, starts no engine.
@@ -166,7 +166,7 @@ def looked_again(project: Opened) -> UnchangedPlan | Part | None:
     return UnchangedPlan(before, folder, part if before.rows else None)
 
 
-def _moved_heads(project: Opened, before: Settled) -> tuple[frozenset[str], str | None] | None:
+def _moved_heads(project: Opened, before: PlanRecord) -> tuple[frozenset[str], str | None] | None:
     """Return the heads that moved, and the facts of all if they are others.
 
     None if datasets came, went or got other names, or if a block is not there.
@@ -190,16 +190,16 @@ def together(project: Opened, datasets: int, work: Callable[[], _R]) -> Callable
     """
     if not _has_many(project, datasets):
         return work
-    from odfbuild.project.second_process import beside
+    from odfbuild.project.second_process import in_second_process
 
-    return beside(work)
+    return in_second_process(work)
 
 
 def _has_many(project: Opened, datasets: int) -> bool:
     return datasets >= _MANY and project.workspace.url is None
 
 
-def _moved_sources(project: Opened, before: Settled) -> Mapping[int, LocalSource]:
+def _moved_sources(project: Opened, before: PlanRecord) -> Mapping[int, LocalSource]:
     """Return the sources whose marks are others now, by their numbers."""
     listings: Listings = {}
     root = str(project.root)
@@ -337,7 +337,7 @@ def remember(
     moved = any(seen.heads.get(each.dataset) != each.head for each in seen.current.values())
     if moved or project.workspace.is_read_only:
         return None
-    settled = Settled(
+    settled = PlanRecord(
         versions=versions(),
         context=seen.context,
         idle=idle,
@@ -356,7 +356,7 @@ def remember(
     return keep(cache(project), settled, rows)
 
 
-def keep(folder: Path, settled: Settled, rows: PlanRows | None) -> UnchangedPlan | None:
+def keep(folder: Path, settled: PlanRecord, rows: PlanRows | None) -> UnchangedPlan | None:
     """Put the record of a plan and its rows into a folder; None where nothing may be written.
 
     Without rows, those that the record speaks of stay.

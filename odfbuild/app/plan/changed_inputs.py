@@ -11,7 +11,7 @@ from odfbuild.errors import Diagnostic, Level, OdfBuildError
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Plan, Pull
-from odfbuild.planner.plan.at_rest import looked_at
+from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.changes import Hit, Judgement
 from odfbuild.project.opened import Opened
 from odfbuild.state.memory.accepted_inputs import accepted_inputs, note_accepted
@@ -35,7 +35,7 @@ def changed_inputs(
     if not any(_has_more_to_take(project, each, heads) for each in current.values()):
         return {}
     from odfbuild.app.load_project import load
-    from odfbuild.app.plan.make_plan import PlanRequest, make_whole
+    from odfbuild.app.plan.make_plan import PlanRequest, plan_result
     from odfbuild.app.plan.taken_inputs import taken_inputs
 
     try:
@@ -47,7 +47,7 @@ def changed_inputs(
         if not wanted:
             return {}
         asked = PlanRequest(metadata_only=True, refresh=False, repositories="offline")
-        plan = make_whole(project, asked).plan
+        plan = plan_result(project, asked).plan
     except OdfBuildError:
         return {}
     found = {reader: tuple(_diagnostics(plan, reader, _STANDS, Level.WARNING)) for reader in wanted}
@@ -64,7 +64,7 @@ def remember_accepted(project: Opened, plan: Plan) -> None:
 
     To be called before its steps are done.
     """
-    judged = [alias for alias in looked_at(plan.datasets) if _is_accepted(plan, alias)]
+    judged = [alias for alias in examined(plan.datasets) if _is_accepted(plan, alias)]
     if not judged or not plan.verdict.passed:
         return
     workspace = project.workspace
@@ -95,7 +95,7 @@ def _has_more_to_take(
 def _hits(plan: Plan, alias: DatasetAlias) -> tuple[Hit, ...]:
     from odfbuild.planner.evolution.rules.upstream import PASSED_ON
 
-    planned = looked_at(plan.datasets).get(alias)
+    planned = examined(plan.datasets).get(alias)
     assessed = None if planned is None else planned.assessment
     hits = () if assessed is None else assessed.hits
     return tuple(each for each in hits if each.code in PASSED_ON)

@@ -82,7 +82,7 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class MadePlan:
+class PlanResult:
     """A plan, what it was made of, and where to keep what is said of it, if anywhere.
 
     `left_out` says of datasets why they are not in it, though the project declares them; `files`
@@ -102,11 +102,11 @@ def make(project: Opened, asked: PlanRequest | None = None) -> Plan:
     A dataset that cannot be planned is an error among the notes: such a plan is not applied.
     Raises ProjectErrors with all that is wrong, and ProjectChangedError.
     """
-    made = make_whole(project, asked or PlanRequest())
+    made = plan_result(project, asked or PlanRequest())
     return with_left_out(made.plan, made.left_out)
 
 
-def make_whole(project: Opened, asked: PlanRequest) -> MadePlan:
+def plan_result(project: Opened, asked: PlanRequest) -> PlanResult:
     """Return a plan with what it was made of; what it was made of is remembered.
 
     Raises as `make` does.
@@ -123,7 +123,7 @@ def make_whole(project: Opened, asked: PlanRequest) -> MadePlan:
 
 def _made(
     project: Opened, asked: PlanRequest, files: ProjectFiles
-) -> tuple[MadePlan, PlanBasis | None]:
+) -> tuple[PlanResult, PlanBasis | None]:
     """Return a plan, and what it was made of if it is one of the whole project."""
     names, heads, table = _heads(project)
     current = project.workspace.states()
@@ -157,7 +157,7 @@ def _made(
             {alias: current[alias] for alias in rest.current if alias in current},
             found.looked.sources,
         )
-    return MadePlan(found.plan, whole, None, rest.left_out, files), seen
+    return PlanResult(found.plan, whole, None, rest.left_out, files), seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTab
     return names, heads, HeadTable.of(heads, stats, now=now)
 
 
-def _compared(project: Opened, asked: PlanRequest, against: str) -> MadePlan:
+def _compared(project: Opened, asked: PlanRequest, against: str) -> PlanResult:
     """Compare with the project as it was in a revision: no workspace is looked at."""
     name = against.removeprefix("git:")
     with at_revision(project.root, name) as revision:
@@ -240,7 +240,7 @@ def _compared(project: Opened, asked: PlanRequest, against: str) -> MadePlan:
         rest = plannable(loaded.declared, current, _with(project, wrong, refused, current))
         sound = replace(loaded, declared=rest.declared)
         plan = _planned(project, alone, sound, rest.current, {}, against=called)
-    return MadePlan(plan, loaded, left_out=rest.left_out)
+    return PlanResult(plan, loaded, left_out=rest.left_out)
 
 
 def _with(

@@ -13,7 +13,7 @@ from typing import Final
 from odfbuild.app.load_project import load
 from odfbuild.app.plan.cache import Moved, Part, UnchangedPlan, keep, together
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
-from odfbuild.app.plan.make_plan import MadePlan, PlanRequest, WorkedOut, is_idle, work_out
+from odfbuild.app.plan.make_plan import PlanRequest, PlanResult, WorkedOut, is_idle, work_out
 from odfbuild.app.plan.rows import Links, has_local_source, in_parts, is_alone, is_loud, place_of
 from odfbuild.errors import OdfBuildError, SourceSpan
 from odfbuild.odf.chain.state import ChainState
@@ -35,8 +35,8 @@ _NOTHING: Final = Moved(frozenset(), "", {})
 _FEW: Final = 200  # rows that are quicker put beside the others than written with them
 
 
-def made_in_part(project: Opened, part: Part) -> MadePlan | None:
-    """Return the plan of a project, equal to that of `make_whole`; None where all is to be planned.
+def partial_plan(project: Opened, part: Part) -> PlanResult | None:
+    """Return the plan of a project, equal to that of `plan_result`; None where all is planned.
 
     Of what it was made of, `loaded` has the part only.  Raises ProjectChangedError.
     """
@@ -53,7 +53,7 @@ def made_in_part(project: Opened, part: Part) -> MadePlan | None:
     if found is None:
         return None
     known = _kept(project, part, moved, found)
-    return MadePlan(found.plan, found.of.loaded, known, files=found.files)
+    return PlanResult(found.plan, found.of.loaded, known, files=found.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Made:
 
     plan: Plan
     files: ProjectFiles
-    of: "_LookedAt"
+    of: "_PlannedPart"
     changed: Sequence[ChangedRow]
     rows: PlanRows
 
@@ -105,7 +105,7 @@ def _chosen(part: Part, rows: PlanRows, moved: Moved) -> list[int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _LookedAt:
+class _PlannedPart:
     """The datasets that were planned: their numbers among all, and what was made of them."""
 
     numbers: Sequence[int]
@@ -213,7 +213,7 @@ def _read(project: Opened, rows: PlanRows, numbers: Sequence[int]) -> _Read | No
     return _Read(loaded, current, links)
 
 
-def _planned_alone(project: Opened, read: _Read, numbers: Sequence[int]) -> _LookedAt | None:
+def _planned_alone(project: Opened, read: _Read, numbers: Sequence[int]) -> _PlannedPart | None:
     """Plan datasets that were read; None where more has to be said than of each of them."""
     try:
         worked = work_out(project, PlanRequest(), read.loaded, read.current, Wrong({}))
@@ -222,7 +222,7 @@ def _planned_alone(project: Opened, read: _Read, numbers: Sequence[int]) -> _Loo
     plan = worked.plan
     if worked.rest.left_out or plan.refused or len(plan.datasets) != len(numbers):
         return None
-    return _LookedAt(numbers, read.loaded, read.current, read.links, worked)
+    return _PlannedPart(numbers, read.loaded, read.current, read.links, worked)
 
 
 def _kept(project: Opened, part: Part, moved: Moved, made: _Made) -> UnchangedPlan | None:

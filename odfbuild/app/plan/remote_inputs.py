@@ -12,7 +12,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.refs import DatasetAlias, parse_remote_ref
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Plan, Pull
-from odfbuild.planner.plan.at_rest import looked_at
+from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.remote_inputs import LookMode, RemoteInput, RemoteStates, reference_key
 from odfbuild.project.load import Project
 from odfbuild.project.lock import LOCK_FILE, Lock, LockedInput, read_lock, write_lock
@@ -148,7 +148,7 @@ def _pin(project: Opened, found: Mapping[str, LockedInput]) -> None:
 
 
 def _unpinned(project: Opened, plan: Plan) -> dict[str, LockedInput]:
-    if all(each.origin is None for each in looked_at(plan.datasets).values()):
+    if all(each.origin is None for each in examined(plan.datasets).values()):
         return {}
     return dict(_pins(project, plan, read_lock(project.root) or Lock()))
 
@@ -156,7 +156,7 @@ def _unpinned(project: Opened, plan: Plan) -> dict[str, LockedInput]:
 def _pins(project: Opened, plan: Plan, lock: Lock) -> Iterator[tuple[str, LockedInput]]:
     pulls = {step.target: step.work for step in plan.steps if isinstance(step.work, Pull)}
     heads = project.workspace.heads()
-    for alias, planned in looked_at(plan.datasets).items():
+    for alias, planned in examined(plan.datasets).items():
         if planned.origin is None:
             continue
         key, work = reference_key(parse_remote_ref(planned.origin)), pulls.get(alias)

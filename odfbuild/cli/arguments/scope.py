@@ -146,12 +146,12 @@ class PlanScope:
         return replace(self, repositories=self.repositories or "look")
 
 
-def scoped_plan(project: app.Opened, scope: PlanScope) -> app.MadePlan:
+def scoped_plan(project: app.Opened, scope: PlanScope) -> app.PlanResult:
     """Return the plan of the selected datasets, with what it was made of.
 
     Raises ProjectErrors, and SelectorError with all that is wrong with the selectors.
     """
-    made = app.make_whole(project, _asked(project, scope))
+    made = app.plan_result(project, _asked(project, scope))
     if not scope.select and not scope.exclude:
         return made
     from odfbuild.cli.arguments.selection import selected_datasets
@@ -166,7 +166,7 @@ def scoped_plan(project: app.Opened, scope: PlanScope) -> app.MadePlan:
         a: why for a, why in made.left_out.items() if a is None or a in found or a in unread
     }
     plan = restrict(made.plan, found)
-    return app.MadePlan(plan, made.loaded, left_out=left_out, files=made.files)
+    return app.PlanResult(plan, made.loaded, left_out=left_out, files=made.files)
 
 
 def _asked(project: app.Opened, scope: PlanScope) -> app.PlanRequest:

@@ -35,7 +35,7 @@ from odfbuild.cli.terminal.console import Paint, Tone, printable
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Pull, Step, Transform
-from odfbuild.planner.plan.at_rest import heads, looked_at
+from odfbuild.planner.plan.at_rest import examined, heads
 from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judgement
 from odfbuild.planner.plan.reasons import InputMayAdvance
 from odfbuild.planner.plan.summary import steps_by_target
@@ -162,7 +162,7 @@ def is_judged(plan: Plan) -> bool:
     found = plan.verdict
     about_policy = found.refused or found.warned or found.accepted or found.errors
     return bool(about_policy) or any(
-        each.assessment is not None for each in looked_at(plan.datasets).values()
+        each.assessment is not None for each in examined(plan.datasets).values()
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.events import DatasetKind
 from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Pull, Step
-from odfbuild.planner.plan.at_rest import looked_at
+from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, ColumnChange, Judgement
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
@@ -61,7 +61,7 @@ def marks_of(plan: Plan) -> dict[DatasetAlias, ActionSign]:
     checks, steps = plan.checks, steps_by_target(plan)
     return {
         alias: mark_of(planned, steps.get(alias, ()), checks)
-        for alias, planned in looked_at(plan.datasets).items()
+        for alias, planned in examined(plan.datasets).items()
         if alias in steps or is_listed(planned)
     }
 

@@ -11,24 +11,24 @@ from odfbuild.planner.plan import Planned
 class WithRest(Mapping[DatasetAlias, Planned]):
     """The datasets of a plan in order; those at rest are made when they are asked for.
 
-    `looked_at` are those that something may be said of, `size` is the number of all, `built` of
+    `examined` are those that something may be said of, `size` is the number of all, `built` of
     those that have a head.
     """
 
     def __init__(
         self,
-        looked_at: Mapping[DatasetAlias, Planned],
+        examined: Mapping[DatasetAlias, Planned],
         size: int,
         every: Callable[[], Mapping[DatasetAlias, Planned]],
     ) -> None:
-        self.looked_at = looked_at
+        self.examined = examined
         self._size = size
         self._every = every
 
     @property
     def built(self) -> int:
         """The number of datasets that have a head; those at rest have one."""
-        absent = sum(each.based_on is None for each in self.looked_at.values())
+        absent = sum(each.based_on is None for each in self.examined.values())
         return self._size - absent
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class WithRest(Mapping[DatasetAlias, Planned]):
         return iter(self._all)
 
     def __getitem__(self, alias: DatasetAlias) -> Planned:
-        found = self.looked_at.get(alias)
+        found = self.examined.get(alias)
         return self._all[alias] if found is None else found
 
     @cached_property
@@ -71,9 +71,9 @@ class DatasetNames(Sequence[DatasetAlias]):
         return self._every()
 
 
-def looked_at(datasets: Mapping[DatasetAlias, Planned]) -> Mapping[DatasetAlias, Planned]:
+def examined(datasets: Mapping[DatasetAlias, Planned]) -> Mapping[DatasetAlias, Planned]:
     """Return the datasets of a plan that something may be said of."""
-    return datasets.looked_at if isinstance(datasets, WithRest) else datasets
+    return datasets.examined if isinstance(datasets, WithRest) else datasets
 
 
 def heads(datasets: Mapping[DatasetAlias, Planned]) -> int:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.state.files.checksum import checked_texts
-from odfbuild.state.memory.plans import ChangedRow, Settled, put_texts
+from odfbuild.state.memory.plans import ChangedRow, PlanRecord, put_texts
 from odfbuild.values import dataclass
 
 _FILE: Final = "plan-rows"
@@ -87,7 +87,7 @@ def keep_rows(cache: Path, key: str, rows: PlanRows | None) -> None:
     put_texts(cache / _FILE, (head, "\n".join((*rows.places, *rows.forms))), key)
 
 
-def recall_rows(cache: Path, settled: Settled) -> PlanRows | None:
+def recall_rows(cache: Path, settled: PlanRecord) -> PlanRows | None:
     """Return the rows of the plan of a record, None if they cannot be read."""
     try:
         head, lines = checked_texts(read_regular(cache / _FILE), settled.rows)

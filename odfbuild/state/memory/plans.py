@@ -59,7 +59,7 @@ class LocalSource(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class PlanRecord:
     """What held: versions, the fingerprint's parts, the table of heads, the sources.
 
     `context` is a digest of what else a plan depends on: the target, values of variables.  `idle`
@@ -85,14 +85,14 @@ class Settled:
     key: str = ""
 
 
-def recall(cache: Path) -> Settled | None:
+def recall(cache: Path) -> PlanRecord | None:
     """Return the record, or None if there is none that can be read."""
     try:
         data = read_regular(cache / _FILE)
         head, stats, heads, head_stats = checked_texts(data, _FILE)
         whole = parse_json(head)
         raw = whole["held"]
-        found = Settled(
+        found = PlanRecord(
             versions=raw["versions"],
             context=raw["context"],
             idle=raw["idle"],
@@ -113,7 +113,7 @@ def recall(cache: Path) -> Settled | None:
     return found if _is_typed(found) else None
 
 
-def _is_typed(found: Settled) -> bool:
+def _is_typed(found: PlanRecord) -> bool:
     """Tell whether fields that were read have values of their types."""
     heads = found.heads
     texts = (found.versions, found.context, found.stats, found.names, found.rows, found.key)
@@ -129,7 +129,7 @@ def _is_typed(found: Settled) -> bool:
     )
 
 
-def record(cache: Path, settled: Settled) -> Settled:
+def record(cache: Path, settled: PlanRecord) -> PlanRecord:
     """Write the record and return it with its key; a reader sees the old one or the new one whole.
 
     What was said of a plan that was made under other conditions is forgotten.
@@ -142,7 +142,7 @@ def record(cache: Path, settled: Settled) -> Settled:
     return replace(settled, key=key)
 
 
-def _body(settled: Settled) -> dict[str, object]:
+def _body(settled: PlanRecord) -> dict[str, object]:
     """Return what is kept as JSON; the long texts of lines follow as they are."""
     return {
         "versions": settled.versions,
@@ -180,7 +180,7 @@ class CommandOutput:
     text: str
 
 
-def answer(cache: Path, settled: Settled, question: str) -> CommandOutput | None:
+def answer(cache: Path, settled: PlanRecord, question: str) -> CommandOutput | None:
     """Return what was said when this was last asked of what held, if it is kept."""
     try:
         name = _named(settled, question)
@@ -190,7 +190,7 @@ def answer(cache: Path, settled: Settled, question: str) -> CommandOutput | None
         return None
 
 
-def keep_answer(cache: Path, settled: Settled, question: str, said: CommandOutput) -> None:
+def keep_answer(cache: Path, settled: PlanRecord, question: str, said: CommandOutput) -> None:
     """Keep what was said of what held, until the next record: that may be of something newer."""
     folder = cache / _ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ def keep_answer(cache: Path, settled: Settled, question: str, said: CommandOutpu
     put_texts(folder / name, (str(said.code), said.text), name)
 
 
-def _named(settled: Settled, question: str) -> str:
+def _named(settled: PlanRecord, question: str) -> str:
     asked = f"{settled.key}\n{question}".encode("utf-8", "surrogateescape")
     return blake2b(asked, digest_size=16).hexdigest()
 

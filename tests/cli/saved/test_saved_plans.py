@@ -59,7 +59,7 @@ def saved(cli: Within, **changes: object) -> Path:
 
 def use(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     """Have every plan that is made be this one."""
-    made = app.MadePlan(plan, Project(root=Path(), config=Config(name="p"), declared=()))
+    made = app.PlanResult(plan, Project(root=Path(), config=Config(name="p"), declared=()))
     monkeypatch.setattr(decide, "scoped_plan", lambda *_: made)
     monkeypatch.setattr(act, "scoped_plan", lambda *_: made)
     monkeypatch.setattr(app, "unchanged_plan", lambda *_: None)

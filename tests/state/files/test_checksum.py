@@ -21,7 +21,7 @@ from odfbuild.state.workspace import Workspace
 from tests.state.test_runs import begun
 from tests.support.workshop import Workshop, ledger
 
-SETTLED = settled.Settled(
+SETTLED = settled.PlanRecord(
     versions="1", context="c", idle=True, folders=("data1", "data2"), stats="s", young=(),
     names="n", heads=HeadTable("a h", "a 1 2 3 4", ("a",)), datasets=3,
     sources=(settled.LocalSource("m", "url", "x", ""),),

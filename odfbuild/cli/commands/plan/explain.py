@@ -78,7 +78,7 @@ def explain(
 ) -> int:
     """Say why a dataset will or will not run, down to files and lines."""
     project = open_given(given, offline=offline)
-    made = app.make_whole(project, app.PlanRequest())
+    made = app.plan_result(project, app.PlanRequest())
     loaded = made.loaded.declared
     declared = {each.alias: each for each in loaded}
     current = project.workspace.states()

@@ -244,18 +244,18 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
     )
     from odfbuild.state.memory.plans import CommandOutput
 
-    def looked() -> tuple[app.Opened, app.MadePlan | CommandOutput]:
+    def project_and_plan() -> tuple[app.Opened, app.PlanResult | CommandOutput]:
         nonlocal settings
         project = open_given(given, offline=options.scope.repositories == "offline")
         settings = replace(settings, root=project.root)
-        found = app.looked_again(project) if options.is_repeatable else None
+        found = app.changes_since_plan(project) if options.is_repeatable else None
         part = found.part if isinstance(found, app.UnchangedPlan) else found
         said = _repeated(found, options, settings) if isinstance(found, app.UnchangedPlan) else None
-        made = app.made_in_part(project, part) if said is None and part is not None else said
+        made = app.partial_plan(project, part) if said is None and part is not None else said
         return project, scoped_plan(project, options.scope) if made is None else made
 
     try:
-        project, made = retry_if_changed(looked)
+        project, made = retry_if_changed(project_and_plan)
         if isinstance(made, CommandOutput):
             sys.stdout.write(made.text)
             return made.code

@@ -228,7 +228,7 @@ def test_a_mistake_of_the_program_is_told_as_one(news: Path) -> None:
         sys.executable,
         "-c",
         "from odfbuild import app\n"
-        "app.make_whole = lambda *_: 1 // 0\n"
+        "app.plan_result = lambda *_: 1 // 0\n"
         "from odfbuild.cli.main import main\n"
         "main()",
         "plan",
