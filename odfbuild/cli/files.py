@@ -19,6 +19,8 @@ from odfbuild.state.files.disk import Disk, pending
 from odfbuild.state.files.lock import locked
 from odfbuild.values import dataclass
 
+_SOURCES = frozenset({".yaml", ".yml", ".sql", ".j2"})
+
 
 def packaged(name: str) -> Traversable:
     """Return a file or folder by its path in the repository."""
@@ -211,12 +213,23 @@ def require_folder(path: Path) -> None:
         )
 
 
+def refuse_sources(path: Path) -> None:
+    """Raise AlreadyThereError if an output would replace a definition, setting or query."""
+    if path.suffix.lower() in _SOURCES and path.is_file():
+        raise AlreadyThereError(
+            what=f"{path} is not replaced",
+            why="definitions, settings and queries have such names: no output takes their place",
+            fix="name another file, or delete this one",
+        )
+
+
 def write_output(path: Path, text: str) -> None:
     """Write a text to a file at once; into a pipe or device as it comes.
 
-    Raises CheckoutLinkError, NoFolderError.
+    Raises AlreadyThereError, CheckoutLinkError, NoFolderError.
     """
     refuse_links(path)
+    refuse_sources(path)
     data = text.encode("utf-8", "backslashreplace")
     real = path.resolve()
     if real.exists() and not real.is_file():
@@ -272,6 +285,7 @@ def _parse(text: str, formats: Mapping[str, str]) -> tuple[str, Path]:
         )
     path = Path(name)
     refuse_links(path)  # before anything is done that the file would be about
+    refuse_sources(path)
     if not path.absolute().parent.is_dir() or path.is_dir():
         raise UsageRefusedError(
             what=f"--report {text}: that file cannot be written",

@@ -49,6 +49,31 @@ def test_nothing_is_written_through_a_link_in_a_checkout(
         assert {each.name for each in mine.parent.iterdir()} == {"mine", *held}
 
 
+OUTPUTS = {
+    **WRITES,
+    "page": ("docs", "build", "--out", "{}"),
+    "rows": ("sql", "select 1 as n", "-o", "csv", "--to", "{}"),
+}
+
+
+@pytest.mark.parametrize("name", ["datasets/src.yaml", "odfbuild.yaml", "datasets/new.sql"])
+@pytest.mark.parametrize("write", OUTPUTS)
+def test_no_output_replaces_what_people_write(
+    write: str,
+    name: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"datasets/src.yaml": root(), "odfbuild.yaml": "odfbuild: 1\n", "data/1.csv": GOOD}
+    ours = lay_out(tmp_path / "ours", {**texts, "datasets/new.sql": "select 1"})
+    before = (ours / name).read_bytes()
+    done = Within(ours, capfd, monkeypatch)(*(each.format(name) for each in OUTPUTS[write]))
+    assert "error[already-there]" in done.err, done
+    assert (ours / name).read_bytes() == before
+    assert not (ours / ".odfbuild/datasets").exists(), "it was done before it was refused"
+
+
 @pytest.mark.holds("bytes-checkout-links")
 @pytest.mark.parametrize("theirs", ["a folder", "a repository", "a project"])
 def test_nothing_is_edited_behind_a_link_to_a_folder(

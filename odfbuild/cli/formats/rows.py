@@ -165,11 +165,12 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[object, ...]]:
 @contextmanager
 def _file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of another when all of it is written; a pipe as it is."""
-    from odfbuild.cli.files import require_folder
+    from odfbuild.cli.files import refuse_sources, require_folder
     from odfbuild.project.files.checkout import refuse_links
     from odfbuild.state.files.disk import Disk, pending
 
     refuse_links(path)
+    refuse_sources(path)
     require_folder(path)
     real = path.resolve()
     if real.exists() and not real.is_file():
