@@ -149,10 +149,10 @@ class ServerFiles:
         return TransferUrl(url=self.url + path, headers=rows)
 
     def close(self) -> None:
-        """End the connections."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        """End the connections; it can be used again, also while they end."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     def checked(self, url: str) -> str:
         """Return an address that a server named, if it may be asked.  Raises UnsafeUrlError."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,7 @@ from odfbuild.repositories.transports.http import WebServer
 from odfbuild.state.remote.errors import UnreachableRepositoryError
 from tests.support.effort import examples
 from tests.support.servers.babbling import HEADS, babbling
+from tests.support.servers.http import Page, serving
 
 HASH = sha3_256(b"x")
 FILE = ObjectFile("data", HASH, 10)
@@ -343,6 +345,25 @@ def test_an_answer_that_never_begins_is_given_up(first: bytes, block: bytes, is_
             smart.text("refs/head")
         with pytest.raises(UnreachableRepositoryError, match=GIVEN_UP):
             smart.put("refs/head", b"x")
+
+
+def test_a_server_can_be_asked_while_connections_are_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    close, said = httpx.Client.close, list[str | None]()
+
+    def closing(client: httpx.Client) -> None:
+        close(client)
+        if not said:  # the thread that gave up is here when another request is made
+            said.append(files.text("refs/head"))
+
+    with serving() as server:
+        server.put("/refs/head", Page(body=b"f1620"))
+        files = ServerFiles(f"{server.url}/", None)
+        assert files.text("refs/head") == "f1620"
+        monkeypatch.setattr(httpx.Client, "close", closing)
+        files.close()
+    assert said == ["f1620"]
 
 
 ENDLESS = {name: HEADS[name] for name in ("a size", "a trailer")}
