@@ -46,8 +46,8 @@ def check(engine: SparkEngine, work: TransformWork, row: pa.Table, draw: Random)
     for _ in range(4):
         chosen = {}
         for log in logs.each:
-            stood = log.current_rows(log.new)
-            kept = [at for at in range(stood.num_rows) if draw.random() < 0.7]
-            chosen[log.alias] = stood.take(pa.array(kept, pa.int64()))
+            current = log.current_rows(log.new)
+            kept = [at for at in range(current.num_rows) if draw.random() < 0.7]
+            chosen[log.alias] = current.take(pa.array(kept, pa.int64()))
         many.append(logs.seen(chosen))
     assert counting.counts(work, many) == Alone(engine, row).counts(work, many)

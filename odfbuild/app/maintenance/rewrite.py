@@ -146,11 +146,11 @@ def prepare(
 
 
 def check_files(
-    project: Opened, prepared: PreparedRewrite, rebuilt_by: Collection[DatasetId] = ()
+    project: Opened, prepared: PreparedRewrite, rebuilt: Collection[DatasetId] = ()
 ) -> None:
     """Refuse what `carry_out` would for what it reads: damaged files, events of a newer version.
 
-    Inputs that are `rebuilt_by` before have no files yet.  What the query of a rebuild makes of its
+    Inputs that are `rebuilt` before have no files yet.  What the query of a rebuild makes of its
     inputs only running it shows.
     """
     from odfbuild.executors.data.checks.verified_files import all_files, data_files
@@ -166,7 +166,7 @@ def check_files(
     transform = prepared.on.transform if prepared.chain is None else prepared.chain.transform
     if prepared.housekeeping.work == REBUILD and transform is not None:
         for given in transform.inputs:
-            if isinstance(given.dataset_ref, DatasetId) and given.dataset_ref not in rebuilt_by:
+            if isinstance(given.dataset_ref, DatasetId) and given.dataset_ref not in rebuilt:
                 read = project.workspace.dataset(given.dataset_ref)
                 all_files(read, owner=f"the input {given.alias or given.dataset_ref}")
 

@@ -181,7 +181,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         source=receiver.source,
         name=intake.name,
         now=receiver.now,
-    ) as told:
+    ) as noted:
         head = None
         if events:
             prepared = CommitRequest(events, receiver.now, staged_files(sealed))
@@ -198,11 +198,11 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         *recorded,
         *found,
     )
-    told = replace(told, checks=(*told.checks, *found)) if found else told
-    if not events and not told:
+    noted = replace(noted, checks=(*noted.checks, *found)) if found else noted
+    if not events and not noted:
         return InputCommit(state, None)
     rows = 0 if sealed is None else sealed.records
-    return InputCommit(state, Round(intake.name, len(events), rows, told, head=head))
+    return InputCommit(state, Round(intake.name, len(events), rows, noted, head=head))
 
 
 def _check_as_read(receiver: Receiver, intake: Intake) -> None:

@@ -128,11 +128,11 @@ def _left(project: Opened, run: RunSummary, plan: Plan, progress: RecordedProgre
     for alias in plan.datasets:
         steps = [step for step in plan.steps if step.target == alias]
         at = now.get(_name_now(plan, alias, steps, done))
-        stood = last_head(plan, alias, progress)
-        if (None if at is None else at.head) == stood:
+        last = last_head(plan, alias, progress)
+        if (None if at is None else at.head) == last:
             continue
         cut = next((s for s in steps if s.id in progress.begun - progress.ended.keys()), None)
-        if at is None or cut is None or not is_its_own(project, cut, stood, at.id, at.head):
+        if at is None or cut is None or not is_its_own(project, cut, last, at.id, at.head):
             stale.append(alias)
         elif isinstance(cut.work, Append | Pull):
             done.add(cut.id)
@@ -172,11 +172,11 @@ def last_head(plan: Plan, alias: DatasetAlias, progress: RecordedProgress) -> Mu
 
 
 def is_its_own(
-    project: Opened, step: Step, stood: Multihash | None, id: DatasetId, head: Multihash
+    project: Opened, step: Step, last: Multihash | None, id: DatasetId, head: Multihash
 ) -> bool:
     """Say whether what follows a block is what a step that was cut off would have committed."""
     try:
-        blocks = list(project.workspace.dataset(id).blocks(stood, head))
+        blocks = list(project.workspace.dataset(id).blocks(last, head))
     except NotInChainError:
         return False
     events = [block.event for _, block in blocks]
@@ -187,7 +187,7 @@ def is_its_own(
     if isinstance(step.work, Pull):
         return head == step.work.head
     steady = (AddData, SetDataSchema) if isinstance(step.work, Ingest) else _OF_TRANSFORM
-    return stood is not None and all(isinstance(event, steady) for event in events)
+    return last is not None and all(isinstance(event, steady) for event in events)
 
 
 _OF_TRANSFORM = (ExecuteTransform, SetDataSchema, SetTransform)

@@ -154,6 +154,11 @@ _WRONG_ROWS = {
         "a version that had been corrected to another event time was in force again where its "
         "correction was retracted, or was earlier than it",
     ),
+    "EXTREMES": (
+        "rows-of-order",
+        "the least or greatest of floating-point numbers in a group depended on the order of rows "
+        "where one of them is NaN",
+    ),
 }
 
 

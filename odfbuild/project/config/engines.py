@@ -27,5 +27,5 @@ MERGERS: Final = (DEFAULT_ENGINE, "arrow", "auto")
 
 ENGINES: Final[Mapping[str, RegisteredEngine]] = {
     "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=3),
-    "datafusion": RegisteredEngine("datafusion.engine", distribution="datafusion", revision=1),
+    "datafusion": RegisteredEngine("datafusion.engine", distribution="datafusion", revision=2),
 }

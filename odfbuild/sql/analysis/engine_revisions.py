@@ -4,6 +4,9 @@ Up to revision 1 a star passed any name through, also one that the query leaves 
 gives to something else; so steps looked at the rows of other keys than those that they touched.
 The state of `min` and `max` had one zero, also where the query made -0.0 of its columns.  Versions
 of an input that had been corrected came back into force when the correction went or was earlier.
+
+Up to revision 1 of DataFusion `min` and `max` of floating-point numbers in groups went by the order
+of rows where one was NaN.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import loses_zeros
 from odfbuild.sql.analysis.keys.group_names import is_misread
 from odfbuild.sql.analysis.keys.keyed import QueryParts
+from odfbuild.sql.extremes import ordered_extremes
 from odfbuild.sql.text.as_of_joins import tables_of
 from odfbuild.sql.text.statement import SqlTextError
-from odfbuild.sql.text.steps import QueryStep
+from odfbuild.sql.text.steps import DATAFUSION, QueryStep, is_of_spark
 
 _REVISION = re.compile(r"\+odfbuild\.(\d+)")
 _MENDED = 2
@@ -29,6 +33,7 @@ class RevisionFault(Enum):
 
     COLUMNS = "took columns of its query for others"
     VERSIONS = "took versions of its tables for current that had been corrected"
+    EXTREMES = "took least and greatest numbers of groups by the order of rows where one was NaN"
 
 
 def affected(
@@ -42,6 +47,10 @@ def affected(
     revision = _REVISION.search(version or "")
     if revision is not None and int(revision[1]) >= _MENDED:
         return None
+    if not is_of_spark(steps):
+        ours = (step.text for step in steps if step.engine == DATAFUSION)
+        found = any(ordered_extremes(text) != text for text in ours)
+        return RevisionFault.EXTREMES if found else None
     try:
         shapes = [(step.alias, step.statement.shape) for step in steps]
         versioned = {table for step in steps for table in tables_of(step.statement)}

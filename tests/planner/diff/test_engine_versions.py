@@ -21,6 +21,8 @@ from odfbuild.odf.opaque import Opaque
 from odfbuild.planner.diff.query_change import is_other_version, upgraded
 from odfbuild.planner.make_plan import make_plan
 from odfbuild.planner.plan import Plan
+from odfbuild.sql.analysis.engine_revisions import affected
+from odfbuild.sql.text.steps import QueryStep
 from tests.planner.builders import Chain, dataset_id, derivative, root, schema, slice_of, sql
 
 INSTALLED = "4.3.0+odfbuild.2"
@@ -171,3 +173,22 @@ def test_what_has_no_query_or_one_of_a_newer_format_has_nothing_to_upgrade() -> 
     assert known.transform is not None
     unknown = replace(known.transform, transform=Opaque("Transform", 9))  # type: ignore[arg-type]
     assert upgraded(replace(known, transform=unknown), INSTALLED) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "engine", "version", "cause"),
+    [
+        ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.1", "EXTREMES"),
+        ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.1.restate", "EXTREMES"),
+        ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.2", None),
+        ("select max(x) over () from a", "datafusion", "55.0.0+odfbuild.1", None),
+        ("select sum(x) from a group by k", "datafusion", "55.0.0+odfbuild.1", None),
+        ("select max(x) from a group by k", "spark", "4.3.0+odfbuild.1", "COLUMNS"),
+        ("select max(x) from a group by k", "elsewhere", "1", None),
+    ],
+)
+def test_queries_for_datafusion_that_went_by_the_order_of_rows_are_named(
+    text: str, engine: str, version: str, cause: str | None
+) -> None:
+    found = affected([QueryStep(None, text, engine=engine)], {}, version)
+    assert (None if found is None else found.name) == cause

@@ -164,8 +164,8 @@ def _warn_of_records(damaged: Sequence[str]) -> None:
         shown = ", ".join(damaged[:_NAMED]) + (", ..." if len(damaged) > _NAMED else "")
         _warn(
             what=f"{count(len(damaged), 'record')} left out, whose summary is damaged: {shown}",
-            why="the checksum of a summary is not that of what it says, or it has none; what is "
-            "said of the runs around them may lack that they were taken back or gone on with",
+            why="the checksum of a summary is not that of what it says, or it has none; that runs "
+            "before them were undone or resumed may be missing too",
             fix="restore summary.json in .odfbuild/runs/ID from a copy; odfbuild gc --keep-runs N "
             "deletes old records",
         )

@@ -41,6 +41,8 @@ _PINNED: Final = {
 BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
 _EXTREME: Final = re.compile(r"\b(?:min|max)\(")
+_NODE: Final = re.compile(r"(?<=\])\n(?= *[A-Z])")
+"""Between two operators of a plan, each with its columns last; texts may have line breaks too."""
 _FLOATING: Final = re.compile(r":Float(?:16|32|64)\b")
 _SORTS: Final = 64  # the part of the memory that each sort keeps to merge what it spilled
 
@@ -157,8 +159,8 @@ class QueryContext:
 
 def _has_floating_extremes(frame: "datafusion.DataFrame") -> bool:
     """Tell whether groups of a query may have a least or greatest floating-point number."""
-    lines = map(str.strip, frame.logical_plan().display_indent_schema().split("\n"))
-    grouped = (each for each in lines if each.startswith("Aggregate: groupBy=[["))
+    nodes = _NODE.split(frame.logical_plan().display_indent_schema())
+    grouped = (each for each in nodes if each.lstrip().startswith("Aggregate: groupBy=[["))
     return any(_EXTREME.search(each) and _FLOATING.search(each) for each in grouped)
 
 

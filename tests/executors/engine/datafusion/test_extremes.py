@@ -32,6 +32,8 @@ FORMS = (
     "from (select * from t union all select * from t) as u group by u.k",
     "select max(m) as m, min(n) as n "
     "from (select max(v) as m, min(v) as n, i from t group by i) as x group by 1 = 1",
+    "select max(v) as m, min(v) as n from t group by replace('a', '\n', 'b'), k",
+    "select max(v) as m, min(v) as n from t group by replace('a', '\nProjection: ', 'b'), k",
     "select max(v) as m, min(v) as n from t",
     "select max(v) over () as m, min(v) over (partition by k) as n from t limit 1",
     "select max(max(v)) over () as m, min(min(v)) over () as n from t group by k",
