@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.sql.analysis.facts import are_alike, columns_alike, examine, examine_alike
+from odfbuild.sql.analysis import spark_refusals
+from odfbuild.sql.analysis.facts import (
+    are_alike,
+    columns_alike,
+    examine,
+    examine_alike,
+    names_operation,
+)
+from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns import QueryColumns, columns_of
 from odfbuild.sql.text.parse import skeleton
 from odfbuild.sql.text.steps import QueryStep
@@ -47,6 +55,37 @@ COLUMNS = [
     "select * from (select a, c, e from x) pivot (sum(e) for c in ('{s}', '{n}'))",
     "select t, case when a > {n} then {n} else a end as v, cast('{s}' as int) as w from x",
 ]
+FORMS = [
+    "select t, a + {n} as b, '{s}' as '{s}' from x where d > {n}",
+    "select a, c, sum(d) as d from x group by {n}, c",
+    "select a, '{s}' as c, sum(d) as d from x group by a, {n} having sum(d) > {n}",
+    "select a, lag(d, {n}) over (order by t) as l, ntile({n}) over (order by t) as n from x",
+    "select sum(d) over (order by t rows between {n} preceding and {m} preceding) as s from x",
+    "select sum(d) over w as s from x window w as (order by t rows between {n} following and {m} "
+    "following)",
+    "select a, sum(d) filter (where c = '{s}' and d > {n}) as s from x group by a",
+    "select a from x where c = :{s} or d = {n}",
+    "select a from x union all select {n}, '{s}' from x",
+    "select substr(c, {n}, {m}) as c, concat(c, '{s}') as d, upper(c, '{s}') as e from x",
+    "select a, op from x where op = {n}",
+]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(FORMS), st.integers(0, 4), st.integers(0, 4), STRINGS),
+        max_size=12,
+    )
+)
+def test_what_is_refused_is_what_each_would_be_alone(made: list[tuple[str, int, int, str]]) -> None:
+    for template, number, other, string in made:
+        steps = (QueryStep(None, template.format(n=number, m=other, s=string)),)
+        found = list(misuses(steps))
+        spark_refusals._SOUND.clear()
+        assert found == list(misuses(steps))
+        assert names_operation(steps, ("x",), "op") == examine(steps, ("x",), ("op",)).names_op
+
+
 NUMBERS = st.sampled_from(
     ["7", "12", "3000000000", "1.5", "0.25", "2e3", "5L", "1.5D", "99999999999"]
 )

@@ -44,7 +44,7 @@ from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
-from odfbuild.sql.analysis.facts import examine
+from odfbuild.sql.analysis.facts import names_operation
 from odfbuild.sql.analysis.row_by_row import is_aggregate
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, integer
@@ -376,9 +376,8 @@ def _misnamed(
     vocab, source = makes.vocab, makes.source
     op = vocab.operation_type_column
     reserved = {vocab.offset_column, vocab.system_time_column}
-    if source is not None:
-        reserved |= set() if reads_operations(source.merge) else {op}
-    elif not examine(made.steps, made.inputs, (op,)).names_op:
+    names_op = source is None and names_operation(made.steps, made.inputs, op)
+    if not (names_op if source is None else reads_operations(source.merge)):
         reserved.add(op)
     outputs = () if made.query is None else made.query.outputs or ()
     for output in outputs:
@@ -391,7 +390,7 @@ def _misnamed(
                 fix="leave it out, rename it with AS, or rename the system column by SetVocab",
                 span=place_in_query(each, path, at),
             )
-    if source is None:
+    if names_op:
         yield from _constant_operation(each, path, made, op)
     if isinstance(getattr(source, "merge", None), MergeStrategyChangelogStream):
         yield from _without_operation(each, path, made, vocab.operation_type_column)

@@ -300,6 +300,15 @@ def examine_alike(
     return facts
 
 
+def names_operation(steps: Sequence[QueryStep], inputs: Collection[str], column: str) -> bool:
+    """Tell whether steps name the operation column, which most texts show without being parsed."""
+    if column.isidentifier() and all(
+        column.casefold() not in each.text.casefold() for each in steps
+    ):
+        return False
+    return examine_alike(steps, inputs, (column,)).names_op
+
+
 def columns_alike(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
 ) -> QueryColumns:

@@ -28,21 +28,32 @@ def read(text: str) -> Statement:
         raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
 
 
-@lru_cache(maxsize=4096)
 def skeleton(text: str, *, compared: bool = False) -> Hashable | None:
     """Return what two texts have in common that differ in numbers and strings only.
 
     Strings that may stand for a moment are kept; if `compared`, so is all that an engine's analyser
     may look at.  None of a text that is no sequence of words.
     """
+    return _skeletons(text)[compared]
+
+
+@lru_cache(maxsize=16_384)  # more than the queries of a large project, each asked for thrice
+def _skeletons(text: str) -> tuple[Hashable | None, Hashable | None]:
     from sqlglot.errors import TokenError
 
-    from odfbuild.sql.text.tokens import outline
+    from odfbuild.sql.text.tokens import outlines
 
     try:
-        return outline(_dialect().tokenize(text), compared=compared)
+        plain, compared = outlines(_dialect().tokenize(text))
     except TokenError:
-        return None
+        return None, None
+    return _shared(plain), _shared(compared)
+
+
+@lru_cache(maxsize=4096)
+def _shared(outline: Hashable) -> Hashable:
+    """Return the first outline that was equal: thousands of texts are held as a few."""
+    return outline
 
 
 def sql_name(name: str) -> str:

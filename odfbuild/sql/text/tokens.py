@@ -24,6 +24,7 @@ _CASTS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
 _BEFORE_ITEMS = frozenset({TokenType.SELECT, TokenType.COMMA})
 _COMPARISONS = frozenset({TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT})
 _COMPARISONS |= {TokenType.GTE, TokenType.NULLSAFE_EQ}
+_CONSTANTS = frozenset({TokenType.NUMBER, TokenType.STRING})
 _INT_DIGITS = 9  # any number of so many is an INT
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
@@ -132,23 +133,30 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
         before = kind
 
 
-def outline(tokens: Sequence[Any], *, compared: bool = False) -> tuple[object, ...]:
-    """Return the words of a text, with the numbers and strings in it left out.
+def outlines(tokens: Sequence[Any]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """Return the words of a text without the numbers and strings in it, and with some of them.
 
-    If `compared`, they are left out where no analyser looks at them: behind a comparison, and where
+    The second leaves them out only where no analyser looks at them: behind a comparison, and where
     they are columns.
     """
-    parts: list[object] = []
-    kinds = [TokenType.COMMA, *(token.token_type for token in tokens), None]
+    plain: list[object] = []
+    kept: list[tuple[int, str]] = []  # where in `plain` the second has what
+    before: object = TokenType.COMMA
     for at, token in enumerate(tokens):
-        before, kind, after = kinds[at : at + 3]
-        text = token.text
-        if kind is TokenType.NUMBER or (kind is TokenType.STRING and not is_undated(text)):
+        kind, text = token.token_type, token.text
+        if kind in _CONSTANTS and (kind is TokenType.NUMBER or not is_undated(text)):
+            after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
             column = before in _BEFORE_ITEMS and after is TokenType.ALIAS
             apart = column or (before in _COMPARISONS and after is not TokenType.DCOLON)
-            plain = kind is TokenType.STRING or (text.isdecimal() and len(text) <= _INT_DIGITS)
-            text = text if compared and not (apart and plain) else ""
-        parts += (kind, text)
+            small = kind is TokenType.STRING or (text.isdecimal() and len(text) <= _INT_DIGITS)
+            if not (apart and small):
+                kept.append((len(plain) + 1, text))
+            text = ""
+        plain += (kind, text)
         if token.comments:
-            parts.append(tuple(token.comments))
-    return tuple(parts)
+            plain.append(tuple(token.comments))
+        before = kind
+    compared = plain.copy()
+    for place, text in kept:
+        compared[place] = text
+    return tuple(plain), tuple(compared)

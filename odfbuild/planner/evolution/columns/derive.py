@@ -4,7 +4,6 @@ Data columns only: without offset, operation and system time; the event time com
 never null, as it is stored.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -34,7 +33,7 @@ from odfbuild.odf.schema.columns import EVENT_TIME, system_fields
 from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.schema.types import inner, optional
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.sql.analysis.facts import examine
+from odfbuild.sql.analysis.facts import names_operation
 from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep, steps_of
 from odfbuild.values import dataclass
@@ -212,10 +211,7 @@ def _seen(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Mapping[str,
     if makes.transform is None:
         return inputs
     op = makes.vocab.operation_type_column
-    named = re.compile(rf"\b{re.escape(op)}\b")
-    if not any(named.search(each.text) for each in makes.steps):
-        return inputs
-    if not examine(makes.steps, inputs, (op,)).names_op:
+    if not names_operation(makes.steps, inputs, op):
         return inputs
     system = system_fields(makes.vocab)[:-1]
     return {

@@ -1,0 +1,35 @@
+"""A plan of many reads a query of a template once, whatever numbers and strings differ."""
+
+from pathlib import Path
+
+import pytest
+
+from odfbuild.planner import make_plan
+from tests.reads import texts_read
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import Inside, lay_out
+from tests.support.projects.texts import derivative, root
+
+TEMPLATES = {
+    "linear": "select t, k, concat(k, '-{n}') as l from src where v % 9 <> {n}",
+    "union": "select t, k, v from src where v > {n} union all select t, k, v from src where k = "
+    "'{n}'",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_one_of_many_queries_is_read(
+    template: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {"datasets/src.yaml": root()} | {
+        f"datasets/d{n}.yaml": derivative(f"d{n}", query=TEMPLATES[template].format(n=n))
+        for n in range(40)
+    }
+    here = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch, FakeEngine())
+    monkeypatch.setattr(make_plan, "_MANY", 10)
+    with texts_read() as read:
+        assert here("plan").code == 0
+    assert len(read) <= 1
