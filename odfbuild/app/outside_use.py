@@ -1,19 +1,20 @@
 """Resources outside of a project that its settings and definitions ask for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from glob import has_magic
 from os.path import normpath, realpath
 from pathlib import Path
 
-from odfbuild.errors import Diagnostic
+from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.ingest.fetch.local import file_of, fixed_part, is_local
 from odfbuild.executors.ingest.fetch.request import FetchError, printable
 from odfbuild.executors.ingest.fetch.substitute import used_by
 from odfbuild.executors.ingest.process.unpackers import unpacker_of
 from odfbuild.host.permissions import PathNotPermittedError, Permissions, leads_inside
 from odfbuild.host.reading_session import once
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     FetchStep,
     FetchStepContainer,
@@ -26,9 +27,11 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
+from odfbuild.planner.declared import Declared, polling_of
 from odfbuild.planner.plan import OutsideUse
 from odfbuild.project.config.project_file import Config
+from odfbuild.project.opened import Opened
+from odfbuild.state.disabled import is_disabled
 
 
 def path_problems(
@@ -174,3 +177,45 @@ def _host(url: str) -> str:
     shown = printable(url).partition("?")[0]
     host = shown.partition("://")[2].partition("/")[0]
     return shown if not host or "${{" in host else host
+
+
+# Sources of imported chains, which are not used until their user enables them
+
+
+def disabled_sources(
+    project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
+) -> Collection[DatasetAlias]:
+    """Return the declared datasets whose sources are those that were disabled."""
+    marks = project.workspace.disabled()
+    if not marks:
+        return ()
+    moved = {each.new: each.old for each in project.policy.moved}
+    found = []
+    for each in declared:
+        state = current.get(each.alias) or current.get(moved.get(each.alias, each.alias))
+        source = polling_of(each)
+        if state is not None and source is not None and is_disabled(marks, state.dataset, source):
+            found.append(each.alias)
+    return found
+
+
+def disabled_notes(
+    project: Opened, declared: Sequence[Declared], disabled: Collection[DatasetAlias]
+) -> tuple[Diagnostic, ...]:
+    """Return a warning for each source that is not used, with what it would read and run."""
+    found = []
+    for each in declared:
+        if each.alias in disabled and (source := polling_of(each)) is not None:
+            uses = [f"{kind} {name}" for kind, name in uses_of_source(source, project.root)]
+            asks = f"; it asks for: {', '.join(uses)}" if uses else ""
+            found.append(
+                Diagnostic(
+                    code="source-disabled",
+                    what=f"the source of {each.alias} is not used",
+                    why=f"it came with a chain from elsewhere{asks}",
+                    fix=f"odfbuild import {each.alias} --with-sources, if you trust it",
+                    span=each.span(),
+                    level=Level.WARNING,
+                )
+            )
+    return tuple(found)

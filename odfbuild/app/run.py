@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
 from odfbuild.app.load_project import known_names, load, wrong_of
+from odfbuild.app.outside_use import disabled_notes, disabled_sources
 from odfbuild.app.plan.cache import at_rest, engines
 from odfbuild.app.plan.changed_inputs import refused_changes
 from odfbuild.app.plan.divergence import rewritten_inputs

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
+from odfbuild.app.selection import PlanScope, scoped_plan
 from odfbuild.cli.formats.outputs import PlanFormat, PlanFormatOptions, plan_output
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.refs import DatasetAlias

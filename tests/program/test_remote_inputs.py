@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from odfbuild.app import open_project
 from odfbuild.app.plan.remote_inputs import pull_input
-from odfbuild.cli.arguments.scope import run_settings_of
+from odfbuild.cli.arguments.pools import run_settings_of
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import AddData
 from odfbuild.odf.refs import DatasetAlias

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from time import time_ns
 
-from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
 from odfbuild.app.load_project import (
     known_names,
     load,
@@ -14,7 +13,7 @@ from odfbuild.app.load_project import (
     unsure_of,
     wrong_of,
 )
-from odfbuild.app.outside_use import uses_of
+from odfbuild.app.outside_use import disabled_notes, disabled_sources, uses_of
 from odfbuild.app.plan.cache import PlanBasis, UnchangedPlan, at_rest, engines, remember
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
@@ -86,7 +85,8 @@ class PlanResult:
     """A plan, what it was made of, and where to keep what is said of it, if anywhere.
 
     `left_out` says of datasets why they are not in it, though the project declares them; `files`
-    are those of the project, None of a plan that is not for the workspace.
+    are those of the project, None of a plan that is not for the workspace; `notes` are on how it
+    was asked for.
     """
 
     plan: Plan
@@ -94,6 +94,7 @@ class PlanResult:
     known: UnchangedPlan | None = None
     left_out: LeftOut = field(default_factory=dict)
     files: ProjectFiles | None = None
+    notes: tuple[Diagnostic, ...] = ()
 
 
 def make(project: Opened, asked: PlanRequest | None = None) -> Plan:

@@ -12,6 +12,7 @@ import typer
 
 from odfbuild import app
 from odfbuild.app.plan.changed_inputs import remember_accepted
+from odfbuild.app.selection import PlanScope, scoped_plan
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
@@ -33,7 +34,7 @@ from odfbuild.cli.arguments.options import (
 )
 from odfbuild.cli.arguments.problems import with_all_problems
 from odfbuild.cli.arguments.project import open_given, retry_if_changed
-from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
+from odfbuild.cli.arguments.selection import report_notes
 from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.files import Reports, parse_reports
@@ -310,6 +311,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
     ) as (made, plan, mine):
         if mine.waited and made.files is not None:
             made.files.check(project)
+        report_notes(made.notes)
         is_over = _is_over(project, plan, options, made.left_out)
         report_left_out(made.left_out)
         if is_over:
@@ -522,7 +524,7 @@ def _run(
     project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running
 ) -> tuple[RunReport, str | None, bool]:
     """Return what became of the steps, the id of the run if it is recorded, and its interrupt."""
-    from odfbuild.cli.arguments.scope import run_settings_of
+    from odfbuild.cli.arguments.pools import run_settings_of
     from odfbuild.cli.render.progress import run_progress
     from odfbuild.executors.runs.record import RunRequest
     from odfbuild.executors.runs.scheduler import InterruptedRun

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from odfbuild.app.selection import column_use
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, Selection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import column_use, selected_datasets
+from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid, tree
 from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.planner.select.facts import selection_graph

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from odfbuild.app.selection import column_use
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Exclude, SafeCsv, Selection
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen_readable, column_use, selected_datasets
+from odfbuild.cli.arguments.selection import chosen_readable, selected_datasets
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.unreadable import is_damaged, load_readable, read_code
 from odfbuild.odf.events import SetTransform

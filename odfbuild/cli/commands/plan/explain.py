@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.app.plan.late_files import files_of, left_unread
+from odfbuild.app.selection import column_use
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import Name, StoreOffline
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.render.dataset import chain_summary, input_lines
 from odfbuild.cli.render.diff import event_difference
 from odfbuild.cli.render.plan import cause_lines

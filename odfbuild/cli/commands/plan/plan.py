@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from odfbuild import app
+from odfbuild.app.selection import PlanScope, scoped_plan
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.completion import complete_names
 from odfbuild.cli.arguments.context import ProjectArguments
@@ -28,7 +29,7 @@ from odfbuild.cli.arguments.options import (
 )
 from odfbuild.cli.arguments.problems import with_all_problems
 from odfbuild.cli.arguments.project import open_given, retry_if_changed
-from odfbuild.cli.arguments.scope import PlanScope, scoped_plan
+from odfbuild.cli.arguments.selection import report_notes
 from odfbuild.cli.formats.outputs import (
     MAX_BYTES,
     PlanFormat,
@@ -259,6 +260,7 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
         if isinstance(made, CommandOutput):
             sys.stdout.write(made.text)
             return made.code
+        report_notes(made.notes)
         if options.out is not None and made.left_out:
             raise _HalfAPlanErrors(reasons(made.left_out))
         plan = _saved(made.plan, project, options)

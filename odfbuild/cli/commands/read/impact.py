@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from odfbuild.app.selection import column_use
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.terminal.console import printable, printable_json

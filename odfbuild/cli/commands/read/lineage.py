@@ -143,7 +143,7 @@ def _page(project: app.Opened, shown: LineageView, as_at: str | None) -> tuple[s
 
     The definitions are returned if they were read.
     """
-    from odfbuild.cli.arguments.selection import column_use
+    from odfbuild.app.selection import column_use
     from odfbuild.cli.page.document import document
     from odfbuild.cli.page.lineage import DatasetFacts, chain_facts, chain_graph, definition_facts
 

@@ -227,8 +227,8 @@ def test_a_mistake_of_the_program_is_told_as_one(news: Path) -> None:
     words = [
         sys.executable,
         "-c",
-        "from odfbuild import app\n"
-        "app.plan_result = lambda *_: 1 // 0\n"
+        "from odfbuild.app.plan import make_plan\n"
+        "make_plan.plan_result = lambda *_: 1 // 0\n"
         "from odfbuild.cli.main import main\n"
         "main()",
         "plan",
