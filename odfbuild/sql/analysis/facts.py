@@ -25,7 +25,7 @@ from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.datafusion import is_datafusion, step_findings
 from odfbuild.sql.findings import QueryFinding, Reason, words
 from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
-from odfbuild.sql.text.parse import skeleton
+from odfbuild.sql.text.parse import place_alike, skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark
@@ -282,22 +282,42 @@ def examine_alike(
     """Return what `examine` returns, from what it said of a query like this one if there was one.
 
     A column that is called by a number or string of the text keeps a query from standing for
-    others.
+    others.  One that is not linear stands for those that differ in less.
     """
     if not is_of_spark(steps):  # a string may name a table there
         return examine(steps, inputs, op_columns)
-    words = tuple((step.alias, skeleton(step.text)) for step in steps)
-    key = (words, tuple(inputs), frozenset(op_columns))
-    known = _KNOWN.get(key)
+    of = (tuple(inputs), frozenset(op_columns))
+    keys = [
+        (tuple((step.alias, skeleton(step.text, compared=compared)) for step in steps), of)
+        for compared in (False, True)
+    ]
+    known = _KNOWN.get(keys[0]) or _KNOWN.get(keys[1])
     if known is not None:
-        return replace(known, steps=tuple(steps))
+        return replace(known, steps=tuple(steps), findings=_placed(known, steps))
     copies = [replace(step) for step in steps]  # what is read of them is not held with the facts
     facts = replace(examine(copies, inputs, op_columns), steps=tuple(steps))
-    if not facts.findings and _are_named(facts):
+    if _are_named(facts) and all(_is_clause(facts, each) for each in facts.findings):
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
-        _KNOWN[key] = facts
+        _KNOWN[keys[bool(facts.findings)]] = facts
     return facts
+
+
+def _placed(known: QueryFacts, steps: Sequence[QueryStep]) -> tuple[QueryFinding, ...]:
+    """Return the findings at the places that their words have in the texts of other steps."""
+    return tuple(
+        replace(each, place=place_alike(each.place, known.steps[each.step].text, text))
+        for each in known.findings
+        for text in (steps[each.step].text,)
+    )
+
+
+def _is_clause(facts: QueryFacts, found: QueryFinding) -> bool:
+    """Tell whether a finding is a clause or call that is there in every query of the same words."""
+    if found.reason is not Reason.NOT_LINEAR:
+        return False
+    text = facts.steps[found.step].text
+    return place_alike(found.place, text, text) == found.place
 
 
 def names_operation(steps: Sequence[QueryStep], inputs: Collection[str], column: str) -> bool:

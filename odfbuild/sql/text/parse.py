@@ -8,6 +8,7 @@ columns are in `sql.columns`, and how it is changed in `edits`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,27 @@ def _skeletons(text: str) -> tuple[Hashable | None, Hashable | None]:
 def _shared(outline: Hashable) -> Hashable:
     """Return the first outline that was equal: thousands of texts are held as a few."""
     return outline
+
+
+def place_alike(place: TextPlace, text: str, other: str) -> TextPlace:
+    """Return where another text of the same skeleton has the words that stand at a place.
+
+    Where no word begins and ends there it is the place of the first word.
+    """
+    mine = _places(text)
+    starts = {each.start: at for at, each in enumerate(mine)}
+    ends = {each.start + each.length: at for at, each in enumerate(mine)}
+    places = _places(other)
+    first, last = starts.get(place.start, 0), ends.get(place.start + place.length, 0)
+    begin, end = places[first], places[max(first, last)]
+    return replace(begin, length=end.start + end.length - begin.start)
+
+
+@lru_cache(maxsize=64)
+def _places(text: str) -> tuple[TextPlace, ...]:
+    from odfbuild.sql.text.tokens import place_at
+
+    return tuple(map(place_at, _dialect().tokenize(text)))
 
 
 def sql_name(name: str) -> str:
@@ -195,6 +217,8 @@ class _StatementReader:
         from sqlglot import exp
         from sqlglot.errors import ParseError
 
+        from odfbuild.sql.text.tokens import unclosed
+
         try:
             parsed = _dialect().parser().parse(self.tokens, self.text)
         except ParseError as error:
@@ -203,6 +227,8 @@ class _StatementReader:
             # of the parser itself, as of `e -> e` where it expects a value
             place = self._at(self.tokens[0])
             raise SqlTextError("syntax-error", "the text cannot be read", place) from None
+        if (opened := unclosed(self.tokens)) is not None:
+            raise SqlTextError("syntax-error", "the parenthesis is not closed", self._at(opened))
         tree = parsed[0] if len(parsed) == 1 else None
         if not isinstance(tree, exp.Query):
             raise SqlTextError("not-a-select", "this is not a SELECT", self._at(self.tokens[0]))

@@ -63,6 +63,17 @@ def mended(tokens: Sequence[Any]) -> list[Any]:
     return found
 
 
+def unclosed(tokens: Sequence[Any]) -> Any | None:
+    """Return the innermost parenthesis that is not closed, which the parser passes over at times."""
+    opened = []
+    for token in tokens:
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(token)
+        elif token.token_type is TokenType.R_PAREN and opened:
+            opened.pop()
+    return opened[-1] if opened else None
+
+
 def select_starts(tokens: Sequence[Any]) -> tuple[int, ...]:
     """Return for each SELECT the offset at which its first item may be put."""
     starts = []

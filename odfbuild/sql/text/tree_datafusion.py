@@ -213,6 +213,8 @@ class _Reader:
         from sqlglot import exp
         from sqlglot.errors import ParseError
 
+        from odfbuild.sql.text.tokens import unclosed
+
         try:
             parsed = _dialect().parser().parse(self.words, self.sent)
         except ParseError as error:
@@ -226,6 +228,9 @@ class _Reader:
         except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
             place = self._place(0, 1)
             raise SqlTextError("syntax-error", "the text cannot be read", place) from None
+        if (opened := unclosed(self.words)) is not None:
+            place = self._place(opened.start, 1)
+            raise SqlTextError("syntax-error", "the parenthesis is not closed", place)
         tree = parsed[0] if len(parsed) == 1 else None
         if not isinstance(tree, exp.Query):
             raise SqlTextError("not-a-select", "this is not a SELECT", self._place(0, 1))

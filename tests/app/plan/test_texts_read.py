@@ -14,6 +14,8 @@ TEMPLATES = {
     "linear": "select t, k, concat(k, '-{n}') as l from src where v % 9 <> {n}",
     "union": "select t, k, v from src where v > {n} union all select t, k, v from src where k = "
     "'{n}'",
+    "groups": "select max(t) as t, k, sum(v) as v from src where v > {n} group by k",
+    "join": "select a.t, a.k, b.v from src a join src b on a.k = b.k and b.v > {n}",
 }
 
 
