@@ -296,7 +296,7 @@ def examine_alike(
         return replace(known, steps=tuple(steps), findings=_placed(known, steps))
     copies = [replace(step) for step in steps]  # what is read of them is not held with the facts
     facts = replace(examine(copies, inputs, op_columns), steps=tuple(steps))
-    if _are_named(facts) and all(_is_clause(facts, each) for each in facts.findings):
+    if all(_is_clause(facts, each) for each in facts.findings) and _are_named(facts):
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
         _KNOWN[keys[bool(facts.findings)]] = facts

@@ -64,7 +64,7 @@ def mended(tokens: Sequence[Any]) -> list[Any]:
 
 
 def unclosed(tokens: Sequence[Any]) -> Any | None:
-    """Return the innermost parenthesis that is not closed, which the parser passes over at times."""
+    """Return the innermost parenthesis left open, which the parser passes over at times."""
     opened = []
     for token in tokens:
         if token.token_type is TokenType.L_PAREN:
