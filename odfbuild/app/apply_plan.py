@@ -69,7 +69,7 @@ def apply(
     wrong += [each for found in plan.refused.values() for each in found]
     if wrong:
         raise ProjectErrors(wrong)
-    check_heads(touched(plan), project.workspace.named_heads())
+    check_heads(touched(plan), project.workspace)
     remember_accepted(project, plan)
     if files is not None:
         files.check(project)

@@ -118,16 +118,17 @@ class MissingNameError(StateError):
     code = "missing-name"
 
 
-def wrong_of(project: Opened, loaded: Project) -> Wrong:
+def wrong_of(project: Opened, loaded: Project, heads: Collection[DatasetId] | None = None) -> Wrong:
     """Return the datasets with a wrong definition, with damage, or without their names.
 
-    The damage is what the reading of all states has found, which has to come first.
+    The damage is what the reading of all states has found, which has to come first.  `heads` are
+    the datasets that have a head, if these were read just now.
     """
     workspace, declared = project.workspace, loaded.declared
     names = workspace.names()
     damage = workspace.damage()
     damaged = {each: error for each, error in damage.items() if isinstance(each, DatasetAlias)}
-    lost = workspace.heads().keys() - set(names.values())
+    lost = set(workspace.heads() if heads is None else heads) - set(names.values())
     refused = {alias: ProjectErrors(found) for alias, found in loaded.wrong.items()}
     if not damaged and not lost and not refused and not loaded.unread:
         return Wrong({})

@@ -61,9 +61,10 @@ def data_plan(project: Opened, repositories: LookMode = "look") -> Data:
 
 
 def _data_plan(project: Opened, files: ProjectFiles, repositories: LookMode) -> Data:
-    current = project.workspace.states()
+    heads = project.workspace.heads()
+    current = project.workspace.states(heads=heads)
     loaded = load(project, known_names(project, current), partly=True)
-    wrong = wrong_of(project, loaded)
+    wrong = wrong_of(project, loaded, heads)
     inputs = list(_remote_inputs(loaded.declared, current))
     remote: RemoteStates = NONE_REMOTE
     if inputs:

@@ -13,7 +13,7 @@ from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Move, Plan
-from odfbuild.planner.plan.subset import fitting, reads_of
+from odfbuild.planner.plan.subset import fitting, reads_of, touched
 from odfbuild.state.lease import BusyError, Holder, Lease, Worker, holder_text, take_lease
 from odfbuild.values import dataclass
 
@@ -116,7 +116,7 @@ def _is_moved(project: app.Opened, plan: Plan, busy: Collection[DatasetAlias]) -
     from odfbuild.executors.runs.scheduler import check_heads
 
     try:
-        check_heads(fitting(plan, busy), project.workspace.named_heads())
+        check_heads(touched(fitting(plan, busy)), project.workspace)
     except StalePlanError:
         return True
     return False

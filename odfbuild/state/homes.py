@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -70,8 +70,10 @@ class Home(Protocol):
     names: NameStore
     look: HeadLook
 
-    def heads(self) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
-        """Yield the head of every dataset that has one, or what is wrong with it."""
+    def heads(
+        self, ids: Collection[DatasetId] | None = None
+    ) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
+        """Yield the head of every dataset, or of some, that has one, or what is wrong with it."""
 
     def stores(self, id: DatasetId) -> Stores:
         """Return where the parts of a dataset are, be they there or not; makes nothing."""
@@ -157,10 +159,13 @@ class FolderHome:
         self._notes = root / "cache" / "locks"
         self._checked: dict[DatasetId, CheckedFiles] = {}
 
-    def heads(self) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
+    def heads(
+        self, ids: Collection[DatasetId] | None = None
+    ) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
         folder = f"{self._datasets}{os.sep}"
         end = f"{os.sep}refs{os.sep}{HEAD}"
-        for name in file_names(self._datasets):
+        names = file_names(self._datasets) if ids is None else [id.multibase for id in ids]
+        for name in names:
             if FOLDER.fullmatch(name) is None:
                 continue
             path = f"{folder}{name}{end}"

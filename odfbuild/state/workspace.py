@@ -220,13 +220,13 @@ class Workspace:
         """Note that the chain of a dataset cannot be read."""
         self._wrong_chains[id] = error
 
-    def heads(self) -> Mapping[DatasetId, Multihash]:
+    def heads(self, ids: Collection[DatasetId] | None = None) -> Mapping[DatasetId, Multihash]:
         """Return the heads of all datasets that have one, also of those without a name.
 
-        A damaged one is noted, see `damage`.
+        With `ids` only theirs are read.  A damaged one is noted, see `damage`.
         """
         found: dict[DatasetId, Multihash] = {}
-        for id, head in self._home.heads():
+        for id, head in self._home.heads(ids):
             if isinstance(head, Multihash):
                 found[id] = head
             else:
@@ -237,26 +237,38 @@ class Workspace:
         """Return the datasets without a head that only `gc` by objects can take away."""
         return self._home.headless()
 
-    def named_heads(self) -> Mapping[DatasetAlias, Multihash]:
-        """Return the heads of all datasets that have a name, without a look at their chains."""
-        heads = self.heads()
-        return {alias: heads[id] for alias, id in self.names().items() if id in heads}
+    def named_heads(
+        self, aliases: Collection[DatasetAlias] | None = None
+    ) -> Mapping[DatasetAlias, Multihash]:
+        """Return the heads of all datasets that have a name, without a look at their chains.
+
+        With `aliases` only theirs are read.
+        """
+        if aliases is None:
+            heads, names = self.heads(), self.names()
+        else:
+            names = {alias: id for alias, id in self.names().items() if alias in aliases}
+            heads = self.heads(names.values())
+        return {alias: heads[id] for alias, id in names.items() if id in heads}
 
     def locks(self) -> Mapping[DatasetId, Holder]:
         """Return who is changing which dataset just now, as far as they said."""
         return self._home.locks()
 
     def states(
-        self, names: Mapping[DatasetAlias, DatasetId] | None = None
+        self,
+        names: Mapping[DatasetAlias, DatasetId] | None = None,
+        heads: Mapping[DatasetId, Multihash] | None = None,
     ) -> Mapping[DatasetAlias, ChainState]:
         """Return the state of every named dataset, from the index where that is up to date, and
         the blocks at its head say the same.
 
         One without a head, or whose chain cannot be read, is noted, see `damage`.  With `names`,
-        those datasets are meant, and of no others anything is read.
+        those datasets are meant, and of no others anything is read.  `heads` are those of all if
+        they were read just now.
         """
         if names is None:
-            heads = self.heads()
+            heads = self.heads() if heads is None else heads
             known = self.index.get_many(heads) if heads else {}
             names = self.names()
         else:

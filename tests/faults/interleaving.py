@@ -9,7 +9,7 @@ the interpreter, so that no code can read them past it.
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,9 +214,9 @@ class SwitchingWorkspace(Workspace):
         self.stop("read", "names")
         return super().names()
 
-    def heads(self) -> Mapping[DatasetId, Multihash]:
+    def heads(self, ids: Collection[DatasetId] | None = None) -> Mapping[DatasetId, Multihash]:
         self.stop("read", "heads")
-        return super().heads()
+        return super().heads(ids)
 
     def dataset(self, id: DatasetId) -> Dataset:
         dataset = super().dataset(id)

@@ -229,6 +229,34 @@ def test_nothing_is_written_to_a_store_that_ignores_conditions(
     assert not any("/datasets/" in key for key in store.files(prefix))
 
 
+def test_an_apply_asks_thrice_at_most_for_what_it_does_not_touch(
+    store: ObjectServer, proxy: ObjectProxy, prefix: str, tmp_path: Path
+) -> None:
+    """Requests grow with the datasets of a workspace by a few a command, not a few a step."""
+    here = Machine(tmp_path / "here", store, f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}/")
+    assert here("apply", "--yes").code == 0
+    names = {
+        key.removeprefix("names/"): data.decode().split("\n")[0].removeprefix("did:odf:")
+        for key, data in store.files(prefix).items()
+        if key.startswith("names/")
+    }
+
+    def reads_of_heads(*arguments: str) -> dict[str, int]:
+        proxy.asked.clear()
+        assert here(*arguments).code == 0
+        gets = [path for method, path, _ in proxy.asked if method == "GET"]
+        assert sum("list-type=2" in path for path in gets) <= 30
+        return {name: sum(f"{id}/refs/head" in path for path in gets) for name, id in names.items()}
+
+    assert reads_of_heads("plan") == dict.fromkeys(names, 1)
+    lay_out(here.project, {"data/2.csv": ROWS})
+    assert reads_of_heads("apply", "--yes")["acme%2Fside"] <= 3
+    puts = [path for method, path, _ in proxy.asked if method == "PUT"]
+    for name in ("src", "out", "report"):
+        of_objects = [path for path in puts if names[name] in path and "/leases/" not in path]
+        assert len(of_objects) == 3  # a slice, a block, the head
+
+
 def test_a_cache_that_was_damaged_or_deleted_is_filled_again(applied: Machine) -> None:
     before = applied.rows("src")
     for path in (applied.folder / "cache" / "odfbuild" / "objects").rglob("f1620*"):

@@ -127,17 +127,17 @@ def _made(
 ) -> tuple[PlanResult, PlanBasis | None]:
     """Return a plan, and what it was made of if it is one of the whole project."""
     names, heads, table = _heads(project)
-    current = project.workspace.states()
+    current = project.workspace.states(heads=heads)
     known = known_names(project, current)
     whole = load(project, known, partly=True)
-    wrong, remote = wrong_of(project, whole), NONE_REMOTE
+    wrong, remote = wrong_of(project, whole, heads), NONE_REMOTE
     if not any(each.remote for each in whole.declared):
         asked = replace(asked, repositories="known")
     else:
         looked = look_up_inputs(project, whole, current, asked.repositories)
         if looked.is_new:
             whole = load(project, known, partly=True)
-            wrong = wrong_of(project, whole)
+            wrong = wrong_of(project, whole, heads)
         remote = looked.remote
         if barred := barred_readers(whole, looked):
             wrong = _with(project, wrong, barred, current)
@@ -211,8 +211,7 @@ def work_out(
 def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTable]:
     """Return the mark of the names, the heads, and these with facts from before they were read."""
     names, now = project.workspace.names_mark(), time_ns()
-    stats = project.workspace.look.stats()
-    heads = project.workspace.heads()
+    stats, heads = project.workspace.look.stats_with(project.workspace.heads)
     return names, heads, HeadTable.of(heads, stats, now=now)
 
 

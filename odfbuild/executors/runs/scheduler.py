@@ -35,10 +35,10 @@ from odfbuild.executors.runs.options import RunSettings
 from odfbuild.executors.runs.pull import pull
 from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, RunReport, Skipped
 from odfbuild.executors.transform.step import transform
-from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, BaseHead, Ingest, Move, Plan, Pull, Step, Transform
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
 
@@ -119,12 +119,15 @@ class _Run:
             return self.outcomes.setdefault(step.id, outcome) is outcome
 
 
-def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
-    """Refuse a plan whose datasets moved since; `heads` are those of the named datasets.
+def check_heads(plan: Plan, workspace: Workspace) -> None:
+    """Refuse a plan whose datasets moved since; of no others anything is read.
 
     A dataset that gets another name still has its old one.  Raises StalePlanError; nothing has
     been done then.
     """
+    heads = workspace.named_heads(
+        {planned.moved_from or alias for alias, planned in plan.datasets.items()}
+    )
     for alias, planned in plan.datasets.items():
         now = heads.get(planned.moved_from or alias)
         then = None if planned.based_on is None else planned.based_on.head

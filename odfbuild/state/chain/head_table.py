@@ -5,9 +5,9 @@ they were looked at, what they hold is compared.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.heads import HEAD
@@ -18,6 +18,9 @@ TICK: Final = 2_000_000_000  # ns, of the coarsest clock of a file system
 _END: Final = f"{os.sep}refs{os.sep}{HEAD}"
 
 
+Heads: TypeAlias = Mapping[DatasetId, Multihash]
+
+
 class HeadLook(Protocol):
     """How heads are looked at; ids and heads are texts."""
 
@@ -26,6 +29,9 @@ class HeadLook(Protocol):
 
         Where they are no files, a line is another one when the head is.
         """
+
+    def stats_with(self, read: Callable[[], Heads]) -> tuple[str, Heads]:
+        """Return what `stats` does, from before the heads are read, and these."""
 
     def head(self, id: str) -> str | None:
         """Return what a head is now, None if there is none."""
@@ -46,7 +52,7 @@ class HeadTable:
     young: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, heads: Mapping[DatasetId, Multihash], stats: str, *, now: int) -> "HeadTable":
+    def of(cls, heads: Heads, stats: str, *, now: int) -> "HeadTable":
         """Return the table; the facts are from before the heads were read, `now` in ns."""
         return cls._of({id.multibase: str(head) for id, head in heads.items()}, stats, now)
 
@@ -106,6 +112,10 @@ class FolderLook:
                     continue
                 lines.append(f"{name} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns} {at.st_ino}")
         return "\n".join(lines)
+
+    def stats_with(self, read: Callable[[], Heads]) -> tuple[str, Heads]:
+        stats = self.stats()
+        return stats, read()
 
     def head(self, id: str) -> str | None:
         return _read(f"{self._datasets}{os.sep}{id}{_END}")

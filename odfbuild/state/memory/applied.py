@@ -47,7 +47,8 @@ def record_applied(
     Those that it passed over, all of whose steps were skipped, stay where the one before left them.
     A workspace that cannot be written to keeps nothing.
     """
-    names, heads = workspace.names(), workspace.heads()
+    names = workspace.names()
+    heads = workspace.heads([names[alias] for alias in worked if alias in names])
     folder = workspace.root.joinpath(*_FOLDER)
     with suppress(OSError):
         make_workspace_folder(workspace.root, folder)

@@ -1,7 +1,7 @@
 """The datasets and names of a workspace in an object store, laid out there as on disk."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -13,7 +13,7 @@ from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.attestations import DELEGATIONS, LocalAttestations
 from odfbuild.state.chain.checked_files import CheckedFiles
-from odfbuild.state.chain.head_table import HeadLook
+from odfbuild.state.chain.head_table import HeadLook, Heads
 from odfbuild.state.chain.heads import (
     HEAD,
     CorruptHeadError,
@@ -79,8 +79,10 @@ class BucketHome:
 
     # reading
 
-    def heads(self) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
-        ids = self.ids()
+    def heads(
+        self, ids: Collection[DatasetId] | None = None
+    ) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
+        looked = self.ids() if ids is None else list(ids)
 
         def head(id: DatasetId) -> Multihash | OdfBuildError | None:
             try:
@@ -88,13 +90,14 @@ class BucketHome:
             except CorruptHeadError as error:
                 return error
 
-        heads = list(side_by_side(ids, head))
-        known = {_head_key(id) for id in ids}
-        for key in self._tags.all().keys() - known:
-            if key.endswith(f"/refs/{HEAD}"):
-                self._tags.put(key, None)
+        heads = list(side_by_side(looked, head))
+        if ids is None:
+            known = {_head_key(id) for id in looked}
+            for key in self._tags.all().keys() - known:
+                if key.endswith(f"/refs/{HEAD}"):
+                    self._tags.put(key, None)
         self.keep_memory()
-        for id, found in zip(ids, heads, strict=True):
+        for id, found in zip(looked, heads, strict=True):
             if found is not None:
                 yield id, found
 
@@ -234,7 +237,14 @@ class _Look(HeadLook):
 
     def stats(self) -> str:
         found = self._home.heads()
-        self._heads = {id.multibase: str(h) for id, h in found if isinstance(h, Multihash)}
+        return self._lines({id: head for id, head in found if isinstance(head, Multihash)})
+
+    def stats_with(self, read: Callable[[], Heads]) -> tuple[str, Heads]:
+        heads = read()
+        return self._lines(heads), heads
+
+    def _lines(self, heads: Heads) -> str:
+        self._heads = {id.multibase: str(head) for id, head in heads.items()}
         return "\n".join(f"{id} 0 0 0 {head}" for id, head in sorted(self._heads.items()))
 
     def head(self, id: str) -> str | None:

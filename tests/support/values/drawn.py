@@ -207,7 +207,7 @@ class Floor:
     def apply(self, plan: Plan, *, jobs: int = 1) -> RunReport:
         """Carry out a plan, in the order of its steps if there is one job."""
         project = self.opened
-        check_heads(plan, project.workspace.named_heads())
+        check_heads(plan, project.workspace)
         site = Site(
             workspace=project.workspace,
             engine=FakeEngine(),
