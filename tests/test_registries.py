@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,7 +18,8 @@ from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.ingest.fetch.request import Request, SourceAnswer
 from odfbuild.executors.ingest.fetch.source import Fetched, fetch
-from odfbuild.odf.events import FetchStepUrl
+from odfbuild.odf.events import FetchStepUrl, MergeStrategy
+from odfbuild.odf.merge_strategies import TRAITS
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.select.url_schemes import URL_SCHEMES, SourceKind, UrlScheme, kind_of_url
 from odfbuild.project.config.engines import ENGINES, RegisteredEngine
@@ -39,6 +40,14 @@ LISTS = {
     "planner/select/url_schemes.py": set(URL_SCHEMES),
     "project/config/repositories.py": set(SCHEMES),
     "project/config/engines.py": set(ENGINES),
+}
+NAMING_STRATEGIES = {
+    "executors/engine/datafusion/merging/statements.py",
+    "executors/engine/spark/ingest/merge.py",
+    "executors/engine/spark/training.py",  # a sample of what is run
+    "odf/events.py",
+    "odf/merge_strategies.py",
+    "project/upgrade/words.py",  # fields of older specifications
 }
 
 QUOTED = re.compile(r"""["']([^"'\s]+)["']""")
@@ -71,6 +80,21 @@ def test_every_engine_has_a_module_that_opens_it() -> None:
         found = import_module(f"odfbuild.executors.engine.{engine.module}")
         assert callable(found.open_engine)
         assert str(engine_version(name)).endswith(f"+odfbuild.{engine.revision}")
+
+
+def test_every_merge_strategy_has_its_traits() -> None:
+    assert set(TRAITS) == set(get_args(MergeStrategy))
+
+
+def test_merge_strategies_are_told_apart_by_traits_and_by_one_function_of_each_engine() -> None:
+    names = {kind.__name__ for kind in TRAITS}
+    found = {
+        name_of(module)
+        for module in MODULES
+        for node in nodes_of(module)
+        if isinstance(node, ast.Name) and node.id in names
+    }
+    assert found == NAMING_STRATEGIES
 
 
 def test_a_scheme_is_listed_in_one_module_only() -> None:

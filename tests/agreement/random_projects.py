@@ -14,12 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odfbuild.odf.events import MergeStrategy, MergeStrategyAppend
+from odfbuild.odf.merge_strategies import TRAITS, Operations, name_of
+
 __all__ = ["Drawn"]
 
 _DAY = datetime(2024, 1, 28, tzinfo=UTC)
 _FORMATS = ("Csv", "NdJson", "Json", "Parquet")
 _SUFFIX = {"Csv": "csv", "NdJson": "ndjson", "Json": "json", "Parquet": "parquet"}
-_MERGES = ("Append", "Ledger", "Snapshot", "UpsertStream", "ChangelogStream")
+_MERGES = list(TRAITS)
 _TYPES = ("STRING", "BIGINT", "DOUBLE", "INT", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL(12, 2)")
 _ARROW = {
     "STRING": pa.string(),
@@ -40,12 +43,16 @@ class _Root:
     columns: dict[str, str]
     time: str
     format: str
-    merge: str
+    merge: type[MergeStrategy]
     fault: str = ""
     files: int = 0
     note: int = 0
     sure: bool = True  # that the event time is not null, as is declared
     is_retyped: bool = False  # files of before do not fit its types
+
+
+def _is_changelog(root: _Root) -> bool:
+    return TRAITS[root.merge].operations is Operations.REQUIRED
 
 
 @dataclass(slots=True)
@@ -126,7 +133,8 @@ class Drawn:
         for name in draw.sample(("v", "w", "d", "x"), draw.randint(0, 3)):
             columns[name] = {"v": "BIGINT", "d": "DOUBLE"}.get(name) or draw.choice(_TYPES)
         merge = draw.choice(_MERGES)
-        if merge == "ChangelogStream" or (merge == "UpsertStream" and draw.random() < 0.5):
+        asks = TRAITS[merge].operations
+        if asks is Operations.REQUIRED or (asks is Operations.OPTIONAL and draw.random() < 0.5):
             columns = {"op": "INT", **columns}
         root = _Root(columns, time, draw.choice(_FORMATS), merge, sure=draw.random() < 0.7)
         if self._faulty and draw.random() < 0.4:
@@ -204,7 +212,7 @@ class Drawn:
         for name, kind in root.columns.items():
             values[name] = _value(self._draw, kind)
         values[root.time] = _moment(root.columns[root.time], self._rows)
-        again = self._draw.random() < 0.3 and root.merge != "ChangelogStream"
+        again = self._draw.random() < 0.3 and not _is_changelog(root)
         values["k"] = f"k{number if again else self._rows}"
         if "op" in root.columns:
             values["op"] = 0
@@ -281,7 +289,8 @@ class Drawn:
         each = self.datasets[name]
         if not isinstance(each, _Root) or "op" in each.columns:
             return None
-        each.merge = self._draw.choice(_MERGES[:3])
+        plain = [kind for kind in _MERGES if TRAITS[kind].operations is Operations.NONE]
+        each.merge = self._draw.choice(plain)
         return f"merge of {name}"
 
     def change_kind(self) -> str | None:
@@ -289,7 +298,8 @@ class Drawn:
         each = self.datasets[name]
         if isinstance(each, _Root) or not self._faulty:
             return None
-        self.datasets[name] = _Root({"t": "TIMESTAMP", "k": "STRING"}, "t", "Csv", "Append")
+        columns = {"t": "TIMESTAMP", "k": "STRING"}
+        self.datasets[name] = _Root(columns, "t", "Csv", MergeStrategyAppend)
         self._add_file(name)
         return f"kind of {name}"
 
@@ -362,8 +372,8 @@ def _source(name: str, root: _Root) -> dict[str, Any]:
     read: dict[str, Any] = {"kind": root.format, "schema": schema}
     if root.format == "Csv":
         read["header"] = True
-    merge: dict[str, Any] = {"kind": root.merge}
-    if root.merge != "Append":
+    merge: dict[str, Any] = {"kind": name_of(root.merge)}
+    if hasattr(root.merge, "primary_key"):
         merge["primaryKey"] = ["nokey" if root.fault == "no key" else "k"]
     path = "missing/*" if root.fault == "bad glob" else f"data/{name}/*.{_SUFFIX[root.format]}"
     source: dict[str, Any] = {
@@ -379,7 +389,7 @@ def _source(name: str, root: _Root) -> dict[str, Any]:
         "preprocess constant": f"select {names}, k rlike '(' as y from input",
         "preprocess without op": f"select {root.time}, k from input",
     }.get(root.fault)
-    if root.fault == "preprocess without op" and root.merge != "ChangelogStream":
+    if root.fault == "preprocess without op" and not _is_changelog(root):
         preprocess = None  # that would be no fault
     if root.fault == "unknown field":
         source["mrege"] = {}

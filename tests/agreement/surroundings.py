@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from odfbuild.odf.merge_strategies import TRAITS, Operations, name_of
 from tests.agreement.random_projects import Drawn
 
 __all__ = ["Around", "Publisher"]
@@ -203,14 +204,15 @@ class Publisher:
         self.folder = hub.with_name(f"{hub.name}-of")
         self.columns = {"t": "TIMESTAMP", "k": "STRING", "v": "BIGINT"}
         self._files: dict[str, str] = {}
-        self._merge = self._draw.choice(("Append", "Ledger", "Snapshot", "UpsertStream"))
+        possible = [m for m, of in TRAITS.items() if of.operations is not Operations.REQUIRED]
+        self._merge = self._draw.choice(possible)
         self.is_there = True
         self._add_file()
 
     def laid_out(self) -> Mapping[str, str]:
         """Return the files of the project."""
-        merge: dict[str, Any] = {"kind": self._merge}
-        if self._merge != "Append":
+        merge: dict[str, Any] = {"kind": name_of(self._merge)}
+        if hasattr(self._merge, "primary_key"):
             merge["primaryKey"] = ["k"]
         schema = [f"{n} {t}{' NOT NULL' if n in 'tk' else ''}" for n, t in self.columns.items()]
         source = {

@@ -32,6 +32,12 @@ from odfbuild.odf.events import (
 from odfbuild.odf.manifest import from_mapping
 from odfbuild.odf.manifest.errors import ManifestErrors
 from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.odf.merge_strategies import (
+    compared_columns,
+    key_of,
+    only_adds,
+    reads_operations,
+)
 from odfbuild.odf.opaque import (
     Opaque,
     UnsupportedVariantError,
@@ -95,6 +101,13 @@ def test_an_event_of_a_newer_version_is_kept_by_its_number(tag: int) -> None:
     assert event == Opaque("MetadataEvent", tag)
     assert is_opaque(event)
     assert (block.sequence_number, block.system_time) == (0, later(100))
+
+
+def test_a_merge_strategy_of_a_newer_version_may_take_rows_back_and_names_no_columns() -> None:
+    merge = decode_table(type(POLLING), as_newer(POLLING, "MergeStrategy", 200)).merge
+    assert key_of(merge) == compared_columns(merge) == ()
+    assert not only_adds(merge)
+    assert not reads_operations(merge)
 
 
 @pytest.mark.parametrize(("value", "union", "name"), MEMBERS)

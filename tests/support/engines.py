@@ -22,12 +22,8 @@ from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
-    MergeStrategyAppend,
-    MergeStrategyChangelogStream,
-    MergeStrategyLedger,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
 )
+from odfbuild.odf.merge_strategies import key_of, reads_operations, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import own_names
 from tests.support.oracles import merge as oracle
@@ -99,8 +95,8 @@ class FakeEngine:
         self.asked.append("condense")
         old = [row for path in request.history for row in pq.read_table(path).to_pylist()]
         schema = to_arrow(request.in_force)
-        if isinstance(request.merge, MergeStrategyLedger):
-            schema = pa.schema([schema.field(name) for name in request.merge.primary_key])
+        if skips_keys(request.merge):
+            schema = pa.schema([schema.field(name) for name in key_of(request.merge)])
         request.into.mkdir()
         rows = pa.Table.from_pylist(_condensed(request.merge, old), schema)
         pq.write_table(rows, request.into / "rows.parquet")
@@ -197,7 +193,7 @@ def _own_names(request: IngestRequest, source: Frame) -> pa.Table:
     assert source.table is not None
     if not request.infer:
         return source.table
-    operations = isinstance(request.merge, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
+    operations = reads_operations(request.merge)
     names = source.table.column_names
     other = own_names(names, request.vocab, operations=operations)
     return source.table.rename_columns([other.get(name, name) for name in names])
@@ -208,31 +204,13 @@ def _merged(request: IngestRequest, rows: Rows) -> Rows:
     op = request.vocab.operation_type_column
     history = [row for path in request.history for row in pq.read_table(path).to_pylist()]
     named = [{**row, "op": row[op]} if op in row else row for row in history]
-    merged = _merged_by_oracle(request, named, rows)
+    merged = oracle.merged(request.merge, named, rows, request.vocab.event_time_column)
     return [{**row, op: row["op"]} if "op" in row else row for row in merged]
 
 
-def _merged_by_oracle(request: IngestRequest, old: Rows, rows: Rows) -> Rows:
-    time = request.vocab.event_time_column
-    match request.merge:
-        case MergeStrategyAppend():
-            return rows
-        case MergeStrategyLedger(primary_key=key):
-            seen = {_key(row, key) for row in old}
-            return [row for row in rows if _key(row, key) not in seen]
-        case MergeStrategySnapshot(primary_key=key, compare_columns=compared):
-            return oracle.snapshot(old, rows, key, time, compared)
-        case MergeStrategyUpsertStream(primary_key=key):
-            return oracle.upsert_stream(old, rows, key, time)
-        case MergeStrategyChangelogStream(primary_key=key):
-            return oracle.changelog_stream(old, rows, key, time)
-        case other:
-            raise AssertionError(f"{other} is not for this engine")
-
-
 def _condensed(merge: MergeStrategy, old: Rows) -> Rows:
-    key = getattr(merge, "primary_key", ())
-    if isinstance(merge, MergeStrategyLedger):
+    key = key_of(merge)
+    if skips_keys(merge):
         return [dict(zip(key, each, strict=True)) for each in {_key(row, key) for row in old}]
     return list(oracle.state(old, key).values())
 

@@ -7,11 +7,9 @@ from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.ingest.fetch.late_files import PassedOver, passed_over
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
-    MergeStrategyLedger,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
     SetPollingSource,
 )
+from odfbuild.odf.merge_strategies import traits_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.drift import ChainDrift, DriftKind
@@ -100,7 +98,7 @@ def _unread(
     back = f"odfbuild reset {alias} BLOCK, with a block before it (odfbuild log {alias}), and apply"
     if found.late and rule is not Reread.LATE:
         fix = f"give names after {found.last}, or: {back}"
-        if isinstance(source.merge, MergeStrategyLedger):
+        if traits_of(source.merge).no_late is None:
             fix = f"defaults: {{{alias}: {{reread: late}}}} in odfbuild.yaml reads them"
         yield (
             "late-files",
@@ -120,7 +118,7 @@ def _unread(
         fix = f"put {found.lost} back, or the correction into a file of another name"
     elif rule is Reread.CHANGED:
         why = "each file is the whole table, and a later one was read"
-    elif isinstance(source.merge, MergeStrategyUpsertStream | MergeStrategySnapshot):
+    elif traits_of(source.merge).no_changed is None:
         fix = f"defaults: {{{alias}: {{reread: changed}}}} in odfbuild.yaml reads them again"
     yield (
         "changed-files",

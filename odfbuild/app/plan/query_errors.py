@@ -24,12 +24,11 @@ from odfbuild.odf.events import (
     DataTypeNull,
     DataTypeOption,
     DataTypeTimestamp,
-    MergeStrategyChangelogStream,
     SetPollingSource,
     SetTransform,
     SetVocab,
 )
-from odfbuild.odf.merge_strategies import reads_operations
+from odfbuild.odf.merge_strategies import name_of, reads_operations, records_operations
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import EVENT_TIME
@@ -392,8 +391,8 @@ def _misnamed(
             )
     if names_op:
         yield from _constant_operation(each, path, made, op)
-    if isinstance(getattr(source, "merge", None), MergeStrategyChangelogStream):
-        yield from _without_operation(each, path, made, vocab.operation_type_column)
+    if source is not None and records_operations(source.merge):
+        yield from _without_operation(each, path, made, op, name_of(type(source.merge)))
     time = made.column(vocab.event_time_column)
     if time is not None and time.type is not None and not isinstance(inner(time.type), _TIMES):
         at = None if time.place is None else _query_place(*time.place)
@@ -430,16 +429,16 @@ def _constant_operation(
 
 
 def _without_operation(
-    each: Declared, path: tuple[str | int, ...], made: DerivedColumns, column: str
+    each: Declared, path: tuple[str | int, ...], made: DerivedColumns, column: str, merge: str
 ) -> Iterator[Diagnostic]:
-    """Yield that a preprocess query of a ChangelogStream does not give the operations."""
+    """Yield that a preprocess query does not give the operations that are recorded."""
     outputs = None if made.query is None else made.query.outputs
     if outputs is not None and all(output.name not in {column, ""} for output in outputs):
         yield Diagnostic(
             code="unknown-column",
             what=f"the query gives no column '{column}'",
-            why="an input of a ChangelogStream says of each record what became of it "
-            '(ODF 0.34.1, "MergeStrategyChangelogStream")',
+            why=f"an input of a {merge} says of each record what became of it "
+            f'(ODF 0.34.1, "MergeStrategy{merge}")',
             fix=f"add {column} to it, an INT: 0 append, 1 retract, 2 correct from, 3 correct to",
             span=place_in_query(each, path, None),
         )

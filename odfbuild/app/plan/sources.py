@@ -36,11 +36,11 @@ from odfbuild.odf.events import (
     FetchStepContainer,
     FetchStepFilesGlob,
     FetchStepUrl,
-    MergeStrategyAppend,
     MetadataEvent,
     SetPollingSource,
     SetTransform,
 )
+from odfbuild.odf.merge_strategies import History, traits_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
 from odfbuild.planner.plan import (
@@ -315,7 +315,7 @@ def _bytes_of(project: Opened, step: Step) -> int:
         return 0
     read = state.source_state.get(SOURCE_NAME)
     news = pending_bytes(state.polling.fetch, read, project.root, _reach(project))
-    looks_back = not isinstance(state.polling.merge, MergeStrategyAppend)
+    looks_back = traits_of(state.polling.merge).history is not History.NOTHING
     return news + _PAST_ROW * state.next_offset if news and looks_back else news
 
 

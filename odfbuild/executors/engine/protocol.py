@@ -18,11 +18,10 @@ from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
     MergeStrategy,
-    MergeStrategyAppend,
-    MergeStrategyChangelogStream,
     OffsetInterval,
     TransformSql,
 )
+from odfbuild.odf.merge_strategies import History, traits_of
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.config.engines import ENGINES
 from odfbuild.sql.query import Query, QueryInput
@@ -268,11 +267,8 @@ class ReplayEngine(Protocol):
 
 
 def looks_back(request: IngestRequest) -> bool:
-    """Tell whether a merge may read the history: ChangelogStream looks up nothing but times."""
-    match request.merge:
-        case MergeStrategyAppend():
-            return False
-        case MergeStrategyChangelogStream() if request.preprocess is None:
-            return request.vocab.event_time_column not in request.source.schema.names
-        case _:
-            return True
+    """Tell whether a merge may read the history: for nothing but event times if they lack."""
+    history = traits_of(request.merge).history
+    if history is History.TIMES and request.preprocess is None:
+        return request.vocab.event_time_column not in request.source.schema.names
+    return history is not History.NOTHING

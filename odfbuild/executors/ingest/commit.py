@@ -42,13 +42,11 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
-    MergeStrategyChangelogStream,
-    MergeStrategyLedger,
     MetadataEvent,
     SetPollingSource,
     SourceState,
 )
-from odfbuild.odf.merge_strategies import only_adds
+from odfbuild.odf.merge_strategies import key_of, only_adds, records_operations, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
@@ -166,7 +164,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     cut = () if sealed is None else sealed.cut
     check_added_keys(receiver.source.merge, cut, intake.name)
-    if sealed is not None and isinstance(receiver.source.merge, MergeStrategyChangelogStream):
+    if sealed is not None and records_operations(receiver.source.merge):
         check_retractions(receiver.dataset, receiver.state, sealed)
     events = _events(receiver, sealed, intake)
     recorded = () if merged is None else _recorded(receiver, intake, merged)
@@ -222,13 +220,13 @@ def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagno
 
 
 def _recorded(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:
-    """Return what to report of rows that a Ledger left out, as their keys are recorded."""
+    """Return what to report of rows that were left out, as their keys are recorded."""
     merge, offered = receiver.source.merge, merged.offered or intake.frame
-    if not isinstance(merge, MergeStrategyLedger) or offered is None:
+    if not skips_keys(merge) or offered is None:
         return ()
     if receiver.source.preprocess is not None and (merged.offered or merged.left_out) is None:
         return ()
-    found = left_out(offered, merged, merge.primary_key)
+    found = left_out(offered, merged, key_of(merge))
     in_force = schema_in_force(receiver.state)
     if found is None:
         return ()
@@ -238,7 +236,7 @@ def _recorded(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagno
     if in_force is not None:
         dated = receiver.state.vocab.event_time_column
         past = RecordedRows(dataset, head, to_arrow(in_force), dated)
-    return (recorded_keys(found, merge.primary_key, past, intake.name),)
+    return (recorded_keys(found, key_of(merge), past, intake.name),)
 
 
 def _timeless(
@@ -278,9 +276,8 @@ def _gives(source: Source, column: str, read: Frame | None) -> bool:
 def retires(source: Source) -> bool:
     """Tell whether a column that a round lacks is one that the definition gave up.
 
-    The columns of a source that declares none are those of its files.  Snapshot and UpsertStream
-    compare rows with those of the history, and take them back as ChangelogStream does: whole, so
-    these must have all columns.
+    The columns of a source that declares none are those of its files.  A merge that
+    compares rows with those of the history, or takes them back, needs all their columns.
     """
     return _declares(source) and only_adds(source.merge)
 

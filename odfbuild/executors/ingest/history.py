@@ -38,12 +38,9 @@ from odfbuild.odf.events import (
     DataSlice,
     ExecuteTransform,
     MergeStrategy,
-    MergeStrategyAppend,
-    MergeStrategyChangelogStream,
-    MergeStrategyLedger,
 )
 from odfbuild.odf.identity import Multihash
-from odfbuild.odf.merge_strategies import key_of
+from odfbuild.odf.merge_strategies import History, key_of, traits_of
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.files.lock import open_locked
 from odfbuild.values import dataclass
@@ -111,17 +108,8 @@ def shape_of(state: ChainState, merge: MergeStrategy) -> Shape | None:
     system = (vocab.offset_column, vocab.operation_type_column, vocab.event_time_column)
     if not columns.keys() >= {*key, *system}:
         return None
-    return Shape(format=_FORMAT, holds=_holds(merge), key=key, system=system, columns=columns)
-
-
-def _holds(merge: MergeStrategy) -> str:
-    match merge:
-        case MergeStrategyLedger():
-            return "keys"
-        case MergeStrategyChangelogStream():
-            return "times"
-        case _:
-            return "rows"
+    holds = traits_of(merge).history.value
+    return Shape(format=_FORMAT, holds=holds, key=key, system=system, columns=columns)
 
 
 def stored_histories(folder: Path) -> Iterator[Condensed]:
@@ -267,7 +255,7 @@ def history(
     site: Site, dataset: Dataset, state: ChainState, merge: MergeStrategy
 ) -> tuple[Path, ...]:
     """Return the Parquet files that a merge of this strategy has to read, oldest first."""
-    if isinstance(merge, MergeStrategyAppend) or not state.has_data:
+    if traits_of(merge).history is History.NOTHING or not state.has_data:
         return ()
     return _recorded_history(_folder(site, dataset), dataset, state, merge).files()
 

@@ -33,12 +33,11 @@ from odfbuild.executors.ingest.read.column_policy import read_columns
 from odfbuild.odf.chain.partial_inputs import is_partial
 from odfbuild.odf.events import (
     FetchStepFilesGlob,
-    MergeStrategySnapshot,
     SetPollingSource,
     SourceState,
     Transform,
 )
-from odfbuild.odf.merge_strategies import only_adds
+from odfbuild.odf.merge_strategies import name_of, only_adds, traits_of
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.plan.policy import AS_USUAL, EmptyInputs, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
@@ -397,8 +396,8 @@ def _of_no_row(
     """
     if wanted is EmptyInputs.ACCEPT:
         return
-    snapshot = isinstance(source.merge, MergeStrategySnapshot)
-    lost = ", which takes back all rows of this Snapshot" if snapshot else ""
+    is_whole, merge = traits_of(source.merge).is_whole, name_of(type(source.merge))
+    lost = f", which takes back all rows of this {merge}" if is_whole else ""
     has = "it has not one byte" if size == 0 else "it has not one row"
     if wanted is EmptyInputs.REFUSE:
         raise EmptyInputError(

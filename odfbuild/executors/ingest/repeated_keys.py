@@ -15,7 +15,8 @@ from odfbuild.errors import Diagnostic, EngineError, Level
 from odfbuild.executors.data.frames import Frame, Repeated
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.ingest.read.problems import quoted
-from odfbuild.odf.events import MergeStrategy, MergeStrategyLedger
+from odfbuild.odf.events import MergeStrategy
+from odfbuild.odf.merge_strategies import key_of, skips_keys
 from odfbuild.planner.plan.policy import RepeatedKeys
 from odfbuild.texts.redaction import excerpt
 
@@ -44,9 +45,9 @@ def check_repeated_keys(
     `source` are its rows as they were read, where these have the key; `name` is that of the input.
     A key with a null is none.  Raises RepeatedKeyError if that is `wanted`.
     """
-    if not isinstance(merge, MergeStrategyLedger):
+    if not skips_keys(merge):
         return ()
-    found = _repeated(merged, merge.primary_key)
+    found = _repeated(merged, key_of(merge))
     if found is None:
         return ()
     key = ", ".join(f"{column} = {shown(value)}" for column, value in found.first.items())

@@ -19,8 +19,6 @@ from odfbuild.odf.events import (
     FetchStepFilesGlob,
     FetchStepUrl,
     MergeStrategy,
-    MergeStrategyAppend,
-    MergeStrategyChangelogStream,
     PrepStep,
     PrepStepPipe,
     ReadStep,
@@ -28,7 +26,13 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SourceOrdering,
 )
-from odfbuild.odf.merge_strategies import compared_columns, key_of, reads_operations
+from odfbuild.odf.merge_strategies import (
+    compared_columns,
+    key_of,
+    name_of,
+    reads_operations,
+    records_operations,
+)
 from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.schema.types import type_name, unhashable
 from odfbuild.planner.select.url_schemes import URL_SCHEMES
@@ -262,15 +266,14 @@ def _check_glob(pattern: str, path: _Steps, findings: Findings) -> None:
 
 
 def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None:
-    name = type(merge).__name__.removeprefix("MergeStrategy")
-    if isinstance(merge, MergeStrategyAppend):
+    if not hasattr(merge, "primary_key"):
         return
     if not merge.primary_key:
         findings.refuse(
             "primary-key",
             (*path, "primaryKey"),
             "the primary key has no columns",
-            f"{name} tells records apart by them",
+            f"{name_of(type(merge))} tells records apart by them",
             "name at least one column, or use Append",
         )
     for at, column in enumerate(merge.primary_key):
@@ -349,11 +352,11 @@ def _check_operation_column(
     """Check the column from which a source of changes says what each row does."""
     name = vocab.operation_type_column
     field = columns.fields.get(name)
-    if field is None and isinstance(merge, MergeStrategyChangelogStream):
+    if field is None and records_operations(merge):
         findings.refuse(
             "operation-column",
             (*path, "kind"),
-            f"ChangelogStream without a column '{name}' in the read schema",
+            f"{name_of(type(merge))} without a column '{name}' in the read schema",
             "that column says what each row does: 0 append, 1 retract, 2 and 3 correct from, to",
             "read it, make it in a preprocess query, or use UpsertStream, which needs none",
         )

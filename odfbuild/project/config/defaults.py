@@ -17,10 +17,11 @@ the file wins.  Selectors by tag or owner see what defaults by other selectors g
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, assert_never
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.events import AddPushSource, FetchStepFilesGlob, ReadStepCsv, SetPollingSource
+from odfbuild.odf.merge_strategies import TRAITS, MergeTraits, name_of, traits_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan.policy import (
     BadRows,
@@ -134,19 +135,6 @@ _KEYS = (
     "columns",
     "empty",
 )
-
-_SAFE: Final = {Reread.CHANGED: ("UpsertStream", "Snapshot"), Reread.LATE: ("Ledger",)}
-_AS_IT_IS = "it appends every row of a file, so rows that are there already would be there twice"
-_BY_TIME = "its rows would replace those of files that come after it"
-_WHY_UNSAFE: Final = {
-    (Reread.CHANGED, "Append"): _AS_IT_IS,
-    (Reread.CHANGED, "Ledger"): "a row whose key is there already is left out, corrected or not",
-    (Reread.CHANGED, "ChangelogStream"): _AS_IT_IS,
-    (Reread.LATE, "Append"): _AS_IT_IS,
-    (Reread.LATE, "ChangelogStream"): "a changelog means something in its own order only",
-    (Reread.LATE, "UpsertStream"): _BY_TIME,
-    (Reread.LATE, "Snapshot"): "each file is the state of the table, and a later one was read",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,18 +350,23 @@ def _unsafe(declared: "Declared", given: Sequence[Default]) -> Diagnostic | None
             event.fetch, FetchStepFilesGlob
         ):
             continue
-        merge = type(event.merge).__name__.removeprefix("MergeStrategy")
-        if merge not in _SAFE[rule]:
+        why = _why_unread(rule, traits_of(event.merge))
+        if why is not None:
+            safe = [name_of(kind) for kind, each in TRAITS.items() if not _why_unread(rule, each)]
             return Diagnostic(
                 code="reread",
                 what=f"`reread: {rule.value}` is not possible for {declared.alias}, which merges"
-                f" by {merge}",
-                why=_WHY_UNSAFE[rule, merge],
-                fix=f"leave it to sources that merge by {' or '.join(_SAFE[rule])}; "
+                f" by {name_of(type(event.merge))}",
+                why=why,
+                fix=f"leave it to sources that merge by {' or '.join(safe)}; "
                 f"for this one: defaults: {{{declared.alias}: {{reread: never}}}}",
                 span=next((each.span for each in reversed(given) if each.reread is rule), None),
             )
     return None
+
+
+def _why_unread(rule: Reread, traits: MergeTraits) -> str | None:
+    return traits.no_late if rule is Reread.LATE else traits.no_changed
 
 
 def _unbindable(declared: "Declared", given: Sequence[Default]) -> Diagnostic | None:

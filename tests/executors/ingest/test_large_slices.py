@@ -186,8 +186,8 @@ def test_a_large_input_is_several_blocks_under_one_head_move(tmp_path: Path) -> 
     assert shop.kinds("src")[-4:] == ["SetDataSchema", "AddData", "AddData", "AddData"]
     assert [event.prev_offset for event in events] == [None, 2, 5]
     assert [event.new_data.offset_interval.end for event in events if event.new_data] == [2, 5, 7]
-    latest = Timestamp.parse("2024-01-09T00:00:00Z")
-    assert [event.new_watermark for event in events] == [latest] * 3
+    latest = [Timestamp.parse(f"2024-01-0{day}T00:00:00Z") for day in (4, 7, 9)]
+    assert [event.new_watermark for event in events] == latest
     assert [is_partial(event) for event in events] == [True, True, False]
     assert {block.system_time for _, block in added} == {shop.now}
     assert verify(dataset).findings == ()

@@ -2,16 +2,50 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
-__all__ = ["append", "changelog_stream", "ledger", "snapshot", "state", "upsert_stream"]
+from odfbuild.odf.events import (
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+)
+
+__all__ = [
+    "append",
+    "changelog_stream",
+    "ledger",
+    "merged",
+    "snapshot",
+    "state",
+    "upsert_stream",
+]
 
 Row: TypeAlias = dict[str, Any]
 
 
+def merged(strategy: MergeStrategy, old: Sequence[Row], new: Sequence[Row], time: str) -> list[Row]:
+    """What a strategy makes of new rows and those before them."""
+    match strategy:
+        case MergeStrategyAppend():
+            return append(new, time)
+        case MergeStrategyLedger(primary_key=key):
+            return ledger(old, new, key, time)
+        case MergeStrategySnapshot(primary_key=key, compare_columns=compared):
+            return snapshot(old, new, key, time, compared)
+        case MergeStrategyUpsertStream(primary_key=key):
+            return upsert_stream(old, new, key, time)
+        case MergeStrategyChangelogStream(primary_key=key):
+            return changelog_stream(old, new, key, time)
+        case _:
+            assert_never(strategy)
+
+
 def append(new: Sequence[Row], time: str) -> list[Row]:
     """Every row is an append, in the order of event time, unknown times first."""
-    return [{"op": 0, **row} for row in sorted(new, key=lambda row: _first_if_none(row[time]))]
+    return [{"op": 0, **row} for row in sorted(new, key=lambda row: _first_if_none(row.get(time)))]
 
 
 def ledger(old: Sequence[Row], new: Sequence[Row], key: Sequence[str], time: str) -> list[Row]:

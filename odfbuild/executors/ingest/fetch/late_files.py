@@ -37,10 +37,10 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     FetchStep,
     FetchStepFilesGlob,
-    MergeStrategySnapshot,
     SetPollingSource,
     SourceState,
 )
+from odfbuild.odf.merge_strategies import traits_of
 from odfbuild.planner.plan.policy import Reread
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.memory.read_files import (
@@ -248,7 +248,7 @@ class _FileSearch:
             return common
         assert isinstance(source.fetch, FetchStepFilesGlob)  # noqa: S101 - nothing else has any
         start = self.present.index(self.changed[0])
-        if isinstance(source.merge, MergeStrategySnapshot):
+        if traits_of(source.merge).is_whole:
             final = self.present[-1]
             is_last = os.path.basename(final) == last and final in self.changed  # noqa: PTH119
             return replace(common, reread=(final,) if is_last else ())

@@ -19,7 +19,7 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.merge_strategies import key_of
+from odfbuild.odf.merge_strategies import compared_columns, key_of, name_of
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
@@ -518,7 +518,7 @@ def _merge(
 ) -> Iterator[Hit]:
     alias, span = subject.alias, subject.span(*at, "merge")
     if type(old) is not type(new):
-        names = [type(each).__name__.removeprefix("MergeStrategy") for each in (old, new)]
+        names = [name_of(type(each)) for each in (old, new)]
         yield hit(
             MERGE_STRATEGY_CHANGED,
             alias,
@@ -530,9 +530,9 @@ def _merge(
     if keys[0] != keys[1]:
         was, now = (", ".join(each) or "none" for each in keys)
         yield hit(PRIMARY_KEY_CHANGED, alias, f"the primary key: {was} -> {now}", span=span)
-    compared = [getattr(each, "compare_columns", None) for each in (old, new)]
+    compared = [compared_columns(each) for each in (old, new)]
     if compared[0] != compared[1]:
-        was, now = ("all" if each is None else ", ".join(each) for each in compared)
+        was, now = (", ".join(each) or "all" for each in compared)
         yield hit(
             COMPARE_COLUMNS_CHANGED, alias, f"the columns compared: {was} -> {now}", span=span
         )

@@ -1,6 +1,6 @@
 """ODF2xx: rules on columns, which of them a change meets, and limits of a chain.  Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from odfbuild.errors import Diagnostic, SourceSpan
@@ -8,11 +8,8 @@ from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     DatasetVocabulary,
-    MergeStrategy,
-    MergeStrategyChangelogStream,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
 )
+from odfbuild.odf.merge_strategies import traits_of
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.schema.types import is_optional
@@ -218,11 +215,6 @@ _BY_KIND = {
 }
 _TABLE_ORDER = ("reordered", "")
 _STAYS = frozenset({"retyped", "widened", "required", "optional"})
-_WHOLE: Mapping[type[MergeStrategy], str] = {
-    MergeStrategySnapshot: "a snapshot is compared with all columns of its history",
-    MergeStrategyUpsertStream: "newest values are compared with all columns of the history",
-    MergeStrategyChangelogStream: "a row that is taken back is repeated with all its columns",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,7 +380,7 @@ def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -
         return "the parts of a column stay as long as it does"
     if not optional.get(change.path, True):
         return "the column is required, so rows to come cannot do without it"
-    return None if makes.source is None else _WHOLE.get(type(makes.source.merge))
+    return None if makes.source is None else traits_of(makes.source.merge).no_column
 
 
 def _refused(

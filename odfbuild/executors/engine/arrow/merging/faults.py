@@ -9,18 +9,12 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.engine.arrow.merging.rules import OPERATIONS, MergeInputError
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
-from odfbuild.odf.merge_strategies import key_of
+from odfbuild.odf.merge_strategies import key_of, name_of
 
 FAULT = 8  # op codes from here on mark rows that must not be there
 NO_KEY, TWICE, NO_OPERATION, NO_TIME = 8, 9, 10, 11
 REQUESTED_OP = "__odf_asked"  # the operation that the source gave, beside the rows of the result
 LEFT_OUT = -1  # the op of a row whose key is recorded, where such rows are wanted
-
-_WHY_KEY = {
-    "Snapshot": "Snapshot finds the row to compare with by its key, which must not be null",
-    "UpsertStream": "UpsertStream finds the row to replace by its key, which must not be null",
-    "ChangelogStream": "ChangelogStream tells by its key which row changes; it must not be null",
-}
 
 
 def valid_rows(
@@ -38,10 +32,10 @@ def valid_rows(
         yield batch
 
 
-def ledger_rows(
+def taken_rows(
     batches: Iterator[pa.RecordBatch], op: str, lost: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that a Ledger takes, and put the others to those lost."""
+    """Yield the rows that are taken, and put the others to those lost."""
     for batch in batches:
         marked = pc.equal(batch.column(op), LEFT_OUT)
         if not pc.any(marked).as_py():
@@ -70,7 +64,8 @@ def _error(
             return _no_time(shown, vocab)
     return MergeInputError(
         what=f"the key {shown} is in the source more than once",
-        why="Snapshot takes the source as the state of each key, so a key stands for one row",
+        why=f"{name_of(type(strategy))} takes the source as the state of each key, so a key stands "
+        "for one row",
         fix="add a column to primaryKey, or keep one row of each key in `preprocess`",
         columns=key,
     )
@@ -83,7 +78,7 @@ def _no_key(
     seen = ", ".join(f"{name} = {_shown(value)}" for name, value in others) or "all columns null"
     return MergeInputError(
         what=f"a source row has no value in its primary key: {shown} (row with {seen})",
-        why=_WHY_KEY[type(strategy).__name__.removeprefix("MergeStrategy")],
+        why=f"{name_of(type(strategy))} tells by its key which row changes; it must not be null",
         fix="fill the key in `preprocess`, drop such rows there, or choose another primaryKey",
         columns=key,
     )

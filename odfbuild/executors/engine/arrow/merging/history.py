@@ -13,8 +13,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import affected_rows
 from odfbuild.executors.engine.arrow.merging.rules import needed_history
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
-from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
-from odfbuild.odf.merge_strategies import key_of
+from odfbuild.odf.merge_strategies import History, key_of, skips_keys, traits_of
 from odfbuild.odf.schema.arrow import to_arrow
 
 _EXPANSION: Final = 4  # bytes in memory for a byte of a slice, roughly
@@ -31,7 +30,8 @@ def history_cost(paths: Sequence[Path]) -> int:
 
 def looks_up(request: IngestRequest) -> bool:
     """Tell whether a merge looks up the keys of its new rows in a history, and no other ones."""
-    looks = not isinstance(request.merge, MergeStrategyAppend | MergeStrategySnapshot)
+    traits = traits_of(request.merge)
+    looks = traits.history is not History.NOTHING and not traits.is_whole
     return looks and bool(request.history) and request.in_force is not None
 
 
@@ -45,7 +45,7 @@ def narrowed_history(request: IngestRequest, new: Frame) -> IngestRequest | None
     key = key_of(request.merge)
     in_force = to_arrow(request.in_force)
     names = [name for name in in_force.names if name != request.vocab.system_time_column]
-    if isinstance(request.merge, MergeStrategyLedger):
+    if skips_keys(request.merge):
         names = [name for name in key if name in in_force.names]
     into = request.staging / f"near-{uuid4().hex}.parquet"
     schema = pa.schema([in_force.field(name) for name in names])

@@ -11,15 +11,17 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from odfbuild.errors import EngineError
-from odfbuild.odf.events import (
-    DatasetVocabulary,
-    MergeStrategy,
-    MergeStrategyChangelogStream,
-    MergeStrategyLedger,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
+from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
+from odfbuild.odf.merge_strategies import (
+    History,
+    compared_columns,
+    key_of,
+    name_of,
+    only_adds,
+    reads_operations,
+    records_operations,
+    traits_of,
 )
-from odfbuild.odf.merge_strategies import compared_columns, key_of, only_adds, reads_operations
 from odfbuild.planner.queries import PREPROCESS_INPUT
 
 OPERATIONS = "operations are 0 (append), 1 (retract), 2 and 3 (correct from, to)"
@@ -41,15 +43,16 @@ def needed_history(
 ) -> tuple[str, ...]:
     """Return the columns of the history that a strategy looks at, given those of the source.
 
-    None for Append; for ChangelogStream only if event times have to be looked up.
+    Event times are looked up only where the source has none.
     """
     system = (vocab.offset_column, vocab.operation_type_column, vocab.event_time_column)
-    match strategy:
-        case MergeStrategyLedger(primary_key=key):
-            return tuple(key)
-        case MergeStrategySnapshot() | MergeStrategyUpsertStream():
+    key = key_of(strategy)
+    match traits_of(strategy).history:
+        case History.KEYS:
+            return key
+        case History.ROWS:
             return (*system, *(name for name in new if name not in system))
-        case MergeStrategyChangelogStream(primary_key=key) if vocab.event_time_column not in new:
+        case History.TIMES if vocab.event_time_column not in new:
             return (*system, *(name for name in key if name not in system))
         case _:
             return ()
@@ -110,8 +113,7 @@ def check_columns(
     check_known(key_of(strategy), new, "primary key")
     check_known(compared_columns(strategy), new, "compared")
     if reads_operations(strategy):
-        is_required = isinstance(strategy, MergeStrategyChangelogStream)
-        _check_operation(vocab.operation_type_column, operation, required=is_required)
+        _check_operation(vocab.operation_type_column, operation, strategy)
 
 
 def check_known(names: Sequence[str], columns: Collection[str], role: str) -> None:
@@ -141,13 +143,13 @@ def _check_types(news: Mapping[str, str], olds: Mapping[str, str]) -> None:
             )
 
 
-def _check_operation(name: str, kind: str | None, *, required: bool) -> None:
+def _check_operation(name: str, kind: str | None, strategy: MergeStrategy) -> None:
     """Check the type of the operations that a source gives.  Raises MergeInputError."""
     if kind is None:
-        if required:
+        if records_operations(strategy):
             raise MergeInputError(
                 what=f"the source has no column {name!r}",
-                why=f"ChangelogStream reads from it what each row does: {OPERATIONS}",
+                why=f"{name_of(type(strategy))} reads from it what each row does: {OPERATIONS}",
                 fix="give the column in the source or in `preprocess`; if rows are only ever "
                 "newest values, use UpsertStream, which needs none",
                 columns=(name,),

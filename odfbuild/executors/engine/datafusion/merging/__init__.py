@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame, Repeated
-from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, ledger_rows, valid_rows
+from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, taken_rows, valid_rows
 from odfbuild.executors.engine.arrow.merging.history import (
     condensed_columns,
     history_cost,
@@ -42,8 +42,7 @@ from odfbuild.executors.engine.datafusion.merging.statements import (
 from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, write
 from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
-from odfbuild.odf.events import MergeStrategyLedger
-from odfbuild.odf.merge_strategies import key_of, reads_operations
+from odfbuild.odf.merge_strategies import key_of, reads_operations, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class ArrowMerger:
 
     def _merged(self, request: IngestRequest, sides: MergeInputs, *, by_piece: bool) -> Frame:
         strategy, vocab, op = request.merge, request.vocab, request.vocab.operation_type_column
-        is_ledger = isinstance(strategy, MergeStrategyLedger)
+        skips = skips_keys(strategy)
         names = result_columns(
             strategy, vocab, sides.data, None if sides.old is None else sides.old.names
         )
@@ -142,13 +141,13 @@ class ArrowMerger:
         given = schema
         if reads_operations(strategy):
             given = schema.append(pa.field(REQUESTED_OP, sides.operation or pa.int64()))
-        marks = is_ledger and sides.old is not None and self._marks(request)
+        marks = skips and sides.old is not None and self._marks(request)
         text = merge_text(sides.merge(names, by_piece=by_piece, marks=marks))
         lost: list[pa.RecordBatch] = []
         rows = valid_rows(sides.relations.batches(text, given), strategy, vocab)
-        rows = ledger_rows((each.select(schema.names) for each in rows), op, lost)
+        rows = taken_rows((each.select(schema.names) for each in rows), op, lost)
         frame = sides.relations.collected(rows, schema)
-        if is_ledger and frame.parts:
+        if skips and frame.parts:
             frame = replace(frame, repeated=self._repeated(request, frame))
         if not lost:
             return frame
@@ -170,7 +169,7 @@ class ArrowMerger:
         return None
 
     def _marks(self, request: IngestRequest) -> bool:
-        """Tell whether a Ledger gives the rows of a query that it leaves out: if they are few."""
+        """Tell whether the rows of a query that are left out are given as well: if they are few."""
         table = request.source.table
         return request.preprocess is not None and table is not None and table.nbytes <= self._held
 

@@ -28,12 +28,15 @@ from odfbuild.executors.engine.arrow.merging.values import (
 from odfbuild.executors.engine.datafusion.merging.relations import Relations
 from odfbuild.executors.engine.datafusion.merging.statements import POSITION, Merge, quoted
 from odfbuild.executors.engine.protocol import IngestRequest
-from odfbuild.odf.events import (
-    DatasetVocabulary,
-    MergeStrategy,
-    MergeStrategyChangelogStream,
+from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
+from odfbuild.odf.merge_strategies import (
+    History,
+    compared_columns,
+    key_of,
+    only_adds,
+    reads_operations,
+    traits_of,
 )
-from odfbuild.odf.merge_strategies import compared_columns, key_of, only_adds, reads_operations
 from odfbuild.odf.schema.columns import own_names
 from odfbuild.values import dataclass
 
@@ -175,7 +178,7 @@ class MergeInputs:
         names = self._compared
         if only_adds(self.strategy):
             names = (self.vocab.event_time_column,)
-        elif isinstance(self.strategy, MergeStrategyChangelogStream):
+        elif traits_of(self.strategy).history is History.TIMES:
             names = ()
         return {
             name: name

@@ -37,6 +37,7 @@ from odfbuild.odf.events import (
     MergeStrategySnapshot,
     MergeStrategyUpsertStream,
 )
+from odfbuild.odf.merge_strategies import skips_keys
 from odfbuild.values import dataclass
 
 POSITION: Final = "__odf_pos"
@@ -122,7 +123,7 @@ def state_text(merge: Merge) -> str:
 def condensed_text(merge: Merge) -> str:
     """Return the statement of a shorter history, in the order of keys."""
     columns = ", ".join(merge.columns)
-    if isinstance(merge.strategy, MergeStrategyLedger):
+    if skips_keys(merge.strategy):
         return (
             f"SELECT {columns} FROM (SELECT *, lag(1) OVER {merge.window()} AS __odf_again "
             f"FROM old WHERE NOT {merge.without_key}) WHERE __odf_again IS NULL "

@@ -12,7 +12,7 @@ from odfbuild.executors.data.frames import Frame, Repeated
 from odfbuild.executors.engine.arrow.merging.faults import (
     FAULT,
     REQUESTED_OP,
-    ledger_rows,
+    taken_rows,
     valid_rows,
 )
 from odfbuild.executors.engine.arrow.merging.history import looks_up, narrowed_history
@@ -52,8 +52,7 @@ from odfbuild.executors.engine.spark.ingest.preprocess import preprocessed, sent
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import literal, quoted
-from odfbuild.odf.events import MergeStrategyLedger
-from odfbuild.odf.merge_strategies import key_of, reads_operations
+from odfbuild.odf.merge_strategies import key_of, reads_operations, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import own_names
 from odfbuild.sql.analysis.facts import QueryFacts
@@ -116,12 +115,12 @@ def ingested(
             work = replace(work, request=cut, is_near=True)
     views.add(_NEW, new)
     merging = replace(_merging(work, new), is_fine=is_fine)
-    is_ledger = isinstance(request.merge, MergeStrategyLedger)
-    marks = is_ledger and facts is not None and size is StepSize.SMALL and merging.old is not None
+    key, skips = key_of(request.merge), skips_keys(request.merge)
+    marks = skips and facts is not None and size is StepSize.SMALL and merging.old is not None
     merging = replace(merging, marks=marks)
-    if by_piece and isinstance(request.merge, MergeStrategyLedger):
-        check_known(request.merge.primary_key, merging.new, "primary key")
-        views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key, marks=marks))
+    if by_piece and skips:
+        check_known(key, merging.new, "primary key")
+        views.add(_NEW, first_of_keys(session, new, _NEW, key, marks=marks))
     with joins(session) if size is StepSize.BIG else nullcontext():
         merged = _merged(work, merging, sent_steps(facts, by_piece=by_piece))
     merged = (
@@ -129,9 +128,9 @@ def ingested(
         if facts is None
         else replace(merged, offered=offered)
     )
-    if merged.table is None and merged.rows > 1 and isinstance(request.merge, MergeStrategyLedger):
+    if merged.table is None and merged.rows > 1 and skips:
         with spark_errors("look for repeated keys", log=log):
-            return replace(merged, repeated=_repeated(session, merged, request.merge.primary_key))
+            return replace(merged, repeated=_repeated(session, merged, key))
     return merged
 
 
@@ -167,9 +166,7 @@ def _merged(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) ->
             work.size,
             request.staging,
             names,
-            lambda batches: ledger_rows(
-                valid_rows(batches, request.merge, request.vocab), op, lost
-            ),
+            lambda batches: taken_rows(valid_rows(batches, request.merge, request.vocab), op, lost),
             (op, FAULT),
         )
     if not lost:

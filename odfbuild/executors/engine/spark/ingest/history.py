@@ -35,8 +35,7 @@ from odfbuild.executors.engine.spark.ingest.merge_parts import Narrowing, state_
 from odfbuild.executors.engine.spark.session import Views, in_all_digits, with_settings
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, literal, quoted, to_read, to_write
-from odfbuild.odf.events import MergeStrategyLedger
-from odfbuild.odf.merge_strategies import key_of
+from odfbuild.odf.merge_strategies import key_of, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _key(request: CondenseRequest) -> tuple[str, ...]:
 
 
 def _text(request: CondenseRequest, names: Sequence[str], key: Sequence[str]) -> str:
-    if isinstance(request.merge, MergeStrategyLedger):
+    if skips_keys(request.merge):
         whole = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in key)
         return f"SELECT DISTINCT {', '.join(map(quoted, key))} FROM {_OLD} WHERE {whole}"
     columns = ", ".join(map(quoted, names))

@@ -18,11 +18,14 @@ from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
     MergeStrategy,
-    MergeStrategyAppend,
-    MergeStrategyChangelogStream,
-    MergeStrategyLedger,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
+)
+from odfbuild.odf.merge_strategies import (
+    TRAITS,
+    key_of,
+    only_adds,
+    reads_operations,
+    records_operations,
+    traits_of,
 )
 from odfbuild.odf.timestamp import Timestamp
 
@@ -114,17 +117,14 @@ def draw(seed: int) -> Case:
     strategy = _strategy(r, key, names)
     infer = r.random() < 0.3
     event_time = r.choice([None, MILLIS, pa.date32(), *((pa.int64(), pa.string()) * infer)])
-    asks = isinstance(strategy, MergeStrategyChangelogStream) or (
-        isinstance(strategy, MergeStrategyUpsertStream) and r.random() < 0.7
-    )
+    asks = records_operations(strategy) or (reads_operations(strategy) and r.random() < 0.7)
     op = r.choice([pa.int32(), pa.int64(), pa.uint8(), pa.decimal128(5, 0)]) if asks else None
     faulty = r.random() < 0.15
     rounds = []
     for number in range(r.randint(1, 4)):
         if number and r.random() < 0.25:
             columns[f"new{number}"] = r.choice(kinds)
-        together = isinstance(strategy, MergeStrategyAppend | MergeStrategyLedger)
-        several = r.randint(2, 3) if together and r.random() < 0.3 else 1
+        several = r.randint(2, 3) if only_adds(strategy) and r.random() < 0.3 else 1
         drawn = [
             _source(r, columns, key, vocab, event_time, op, strategy, faulty=faulty)
             for _ in range(several)
@@ -134,19 +134,11 @@ def draw(seed: int) -> Case:
 
 
 def _strategy(r: random.Random, key: tuple[str, ...], names: Sequence[str]) -> MergeStrategy:
-    match r.randint(0, 5):
-        case 0:
-            return MergeStrategyAppend()
-        case 1:
-            return MergeStrategyLedger(primary_key=key)
-        case 2 | 3:
-            others = tuple(name for name in names if name not in key)
-            compared = others[:1] if others and r.random() < 0.3 else None
-            return MergeStrategySnapshot(primary_key=key, compare_columns=compared)
-        case 4:
-            return MergeStrategyUpsertStream(primary_key=key)
-        case _:
-            return MergeStrategyChangelogStream(primary_key=key)
+    others = tuple(name for name in names if name not in key)
+    compared = others[:1] if others and r.random() < 0.3 else None
+    fields = {"primary_key": key, "compare_columns": compared}
+    kind: Callable[..., MergeStrategy] = r.choice(list(TRAITS))
+    return kind(**{name: fields[name] for name in kind.__slots__})  # type: ignore[attr-defined]
 
 
 def _source(
@@ -160,7 +152,7 @@ def _source(
     *,
     faulty: bool,
 ) -> pa.Table:
-    nulls = isinstance(strategy, MergeStrategyAppend | MergeStrategyLedger) or faulty
+    nulls = only_adds(strategy) or faulty
     rows = [
         {
             name: None if r.random() < (0.2 if name not in key or nulls else 0) else _KINDS[kind](r)
@@ -168,7 +160,7 @@ def _source(
         }
         for _ in range(r.choice([0, 1, 3, 8, 12]))
     ]
-    if isinstance(strategy, MergeStrategySnapshot) and not faulty:
+    if traits_of(strategy).is_whole and not faulty:
         rows = list({repr([_plain(row[name]) for name in key]): row for row in rows}.values())
     fields = [pa.field(name, kind) for name, kind in columns.items()]
     if event_time is not None:
@@ -194,7 +186,7 @@ def _plain(value: Any) -> Any:
 def _operation(r: random.Random, strategy: MergeStrategy, *, faulty: bool) -> Any:
     if faulty and r.random() < 0.1:
         return r.choice([None, 4])
-    if isinstance(strategy, MergeStrategyUpsertStream):
+    if not records_operations(strategy):
         return r.randint(0, 3)
     return r.choice([0, 0, 1])
 
@@ -241,7 +233,7 @@ def compare(case: Case, one: Merging, other: Merging, folder: Path) -> Differing
         new = tuple(s.path for piece in sealed for s in piece.slices)
         paths = (*paths, *new)
         shorter = {at: (*known, *new) for at, known in shorter.items()}
-        if each.condenses and paths and not isinstance(case.strategy, MergeStrategyAppend):
+        if each.condenses and paths and key_of(case.strategy):
             assert in_force is not None
             for at, engine in enumerate((other, one)):
                 into = folder / f"short-{number}-{at}"
