@@ -17,6 +17,7 @@ from docs.bill_of_materials import licence_table, of_this_project, sbom_text
 from docs.project_page import project_page
 from odfbuild.cli.main import command_line
 from odfbuild.planner.evolution.rules.page import rules_page
+from odfbuild.sql.query_class import CLASSES
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -33,6 +34,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "commands.md": _commands(),
         DOCS / "errors.md": _errors(DOCS / "errors.md"),
+        DOCS / "queries.md": _classes(DOCS / "queries.md"),
         DOCS / "rules.md": rules_page(),
         DOCS / "project.md": project_page(MARK),
         DOCS / "architecture.md": architecture_page(DOCS / "architecture.md", MARK),
@@ -78,10 +80,20 @@ def _help(*arguments: str) -> str:
 
 def _errors(page: Path) -> str:
     """Keep what is written by hand above the mark, and list every code below it."""
-    written, _, _ = page.read_text("utf-8").partition(MARK)
     rows = sorted(set(_codes()))
     table = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in rows)
-    return f"{written}{MARK}\n\n| code | meaning |\n|---|---|\n{table}\n"
+    return f"{_written(page)}{MARK}\n\n| code | meaning |\n|---|---|\n{table}\n"
+
+
+def _classes(page: Path) -> str:
+    """Keep what is written by hand above the mark, and list the classes of queries below it."""
+    rows = "\n".join(f"| `{name}` | {of.queries} | {of.reads} |" for name, of in CLASSES.items())
+    table = f"| class | queries | a step reads |\n|---|---|---|\n{rows}\n"
+    return f"{_written(page)}{MARK}\n\n## Classes\n\n{table}"
+
+
+def _written(page: Path) -> str:
+    return page.read_text("utf-8").partition(MARK)[0]
 
 
 def _licences() -> str:

@@ -11,6 +11,7 @@ import pytest
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.sql.analysis.classes import query_class
 from odfbuild.sql.analysis.facts import diagnostics, examine
+from odfbuild.sql.query_class import CLASSES
 from odfbuild.sql.text.steps import steps_of
 from tests.rule.grammar.choices import Choices, smaller
 from tests.rule.grammar.oracles import PlainSpark
@@ -79,7 +80,7 @@ def test_most_queries_are_accepted_and_every_class_is_among_them() -> None:
         if not diagnostics(facts, facts.refused):
             kinds[query_class(steps, seen).name] += 1
     assert sum(kinds.values()) > 0.8 * _DRAWN
-    assert set(kinds) == {"linear", "join", "keyed", "state", "whole"}
+    assert set(kinds) == set(CLASSES)
     assert kinds["whole"] < 0.6 * _DRAWN
 
 

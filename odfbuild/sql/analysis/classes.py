@@ -1,13 +1,6 @@
 """Incremental classes of transforms, and the clause that decides the class.
 
 Decided from the shape of the query; types only tell sums that are exact from those that are not.
-
-    linear   projections, filters, generators, UNION ALL
-    join     inner joins of linear parts
-    keyed    one operator that works key by key, or several by the same key: GROUP BY, DISTINCT,
-             window functions with PARTITION BY, outer, semi and anti joins, event-time windows
-    state    GROUP BY with count, min, max, and exact sum and avg only
-    whole    anything else; functions that are not known to depend on their arguments alone too
 """
 
 from __future__ import annotations

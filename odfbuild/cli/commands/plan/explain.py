@@ -284,7 +284,7 @@ def _query(found: QueryClass | None) -> Iterator[str]:
         because = "" if found.because is None else f", because of {found.because}"
         lines = [printable(f"{found.name}{because}")]
         if found.name in CLASSES:
-            lines.append(f"a step reads {CLASSES[found.name]}")
+            lines.append(f"a step reads {CLASSES[found.name].reads}")
         yield from _section("Query", lines)
 
 
