@@ -155,6 +155,14 @@ def test_a_path_in_json_is_refused_rather_than_taken_for_an_alias(text: str) -> 
     assert caught.value.place.line == 1
 
 
+@pytest.mark.parametrize("sizes", ["1e5", "10, 0.5", "10, 2, 3", "1L", "0x1F, 2", "'5'", "a"])
+def test_a_decimal_has_two_whole_numbers_at_most(sizes: str) -> None:
+    for form in ("cast(a as decimal({}))", "a::decimal({})", "cast(a as array<decimal({})>)"):
+        with pytest.raises(SqlTextError) as caught:
+            read(f"select {form.format(sizes)} as b from t")
+        assert caught.value.code == "syntax-error"
+
+
 def test_a_text_that_is_nested_too_deeply_is_refused() -> None:
     with pytest.raises(SqlTextError, match=r"nested too deeply|cannot be read"):
         read(f"select {'(' * 3_000}a{')' * 3_000} from t")

@@ -107,10 +107,10 @@ def column_findings(
             columns(each.alias)
             made = columns.read(each.alias)
             if made is not None and made.steps:
-                problems = list(_text_problems(each, made))
-                problems += _other_version(each, states.get(each.alias))
-                if not _in_force(each, states.get(each.alias)):
-                    problems += _null_time(each, made)
+                state = states.get(each.alias)
+                problems = _untyped(each, made, state)
+                if problems and (placed := columns.placed(each.alias)) is not None:
+                    problems = _untyped(each, placed, state)
                 key = _alike(each, made)
                 if not problems and key not in typed and _is_typed(each, made):
                     problems += _by_types(each, made, times)
@@ -119,6 +119,12 @@ def column_findings(
                     problems += columns.answered(each.alias).found
                     sound |= set() if problems else {key}
                 yield from ((each.alias, found) for found in problems)
+
+
+def _untyped(each: Declared, made: DerivedColumns, state: ChainState | None) -> list[Diagnostic]:
+    """Return what is wrong with a query, but for what the types of columns decide."""
+    nulls = () if _in_force(each, state) else _null_time(each, made)
+    return [*_text_problems(each, made), *_other_version(each, state), *nulls]
 
 
 def _is_typed(each: Declared, made: DerivedColumns) -> bool:

@@ -328,7 +328,13 @@ class ColumnsOf:
         """
         return self.made(alias) or self._make(alias, whole=False)
 
-    def _make(self, alias: DatasetAlias, *, whole: bool = True) -> "DerivedColumns | None":
+    def placed(self, alias: DatasetAlias) -> "DerivedColumns | None":
+        """Return what `read` does, with all places in the very text of the definition."""
+        return self._make(alias, whole=False, placed=True)
+
+    def _make(
+        self, alias: DatasetAlias, *, whole: bool = True, placed: bool = False
+    ) -> "DerivedColumns | None":
         from odfbuild.planner.evolution.columns.derive import derive, makes_of_events
         from odfbuild.sql.analysis.facts import columns_alike
 
@@ -341,9 +347,9 @@ class ColumnsOf:
             return None
         if whole and None in seen.values():
             return None
-        read = columns_alike if self._static else None  # places are needed only of what is wrong
+        read = columns_alike if self._static and not placed else None
         return made_of(
-            ("columns", alias, self._static),
+            ("columns", alias, read is None),
             (each,),
             seen,
             lambda: derive(makes_of_events(each.kind, each.metadata), seen, read),

@@ -13,14 +13,12 @@ are needed, so those are examined each for itself.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic
-from odfbuild.odf.events import DataSchema, DataTypeList, DataTypeMap, DataTypeStruct
-from odfbuild.odf.schema.types import inner
+from odfbuild.odf.events import DataSchema
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.datafusion import is_datafusion, step_findings
 from odfbuild.sql.findings import QueryFinding, Reason, words
@@ -29,7 +27,6 @@ from odfbuild.sql.text.parse import place_alike, skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark
-from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -265,15 +262,6 @@ _MOST = 4_096
 
 _KNOWN: dict[object, QueryFacts] = {}
 _COLUMNS: dict[object, QueryColumns] = {}
-_TYPED = late_pattern(r"\d{10,}|\d*\.\d*|\d+[A-Za-z]+")  # numbers that may not be an INT
-_JUDGED = late_pattern(
-    r"\b(?:regexp\w*|rlike|split\w*|to_date|to_timestamp\w*|\w*unix\w*|date_format|schema_of_\w+|"
-    r"element_at|slice|array_insert|p?mod|sequence)\s*\(|\b(?:rlike|regexp)\b|(?:[/%]|\bdiv)\s*0|"
-    r"\b(?:cast|int|bigint|smallint|tinyint|double|float|boolean|date|decimal)\s*\(\s*r?['\"]|"
-    r"['\"]\s*::",
-    re.IGNORECASE,
-)  # words of queries whose constants are right or wrong
-_NESTED = (DataTypeList, DataTypeMap, DataTypeStruct)
 
 
 def examine_alike(
@@ -334,33 +322,26 @@ def columns_alike(
 ) -> QueryColumns:
     """Return what `columns_of` returns, from what it said of a query like this one if any.
 
-    A query that names a column its inputs do not have stands for no other, so places are right
-    wherever something is wrong; nor does one where a string may name a column or its parts.
+    A query with something wrong in it stands for no other, nor does one with a column that is
+    called as it is made.  The places of columns may be those of the other query.
     """
     from odfbuild.sql.columns import columns_of
 
     if not is_of_spark(steps):
         return columns_of(steps, inputs)
-    words = tuple(
-        (step.alias, _skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)
-        for step in steps
-    )
+    words = tuple((step.alias, skeleton(step.text, typed=True), step.temporal) for step in steps)
     key = (words, tuple(inputs.items()))
     known = _COLUMNS.get(key)
     if known is not None:
         return known
     found = columns_of(steps, inputs)
     wrong = found.unknown_columns or found.unknown_functions or found.wrong_constants
-    if not wrong and _are_plain(found, steps[-1].text if steps else ""):
+    names = [each.name for each in found.outputs or () if each.name]
+    if not wrong and all(map(str.isidentifier, names)):
         if len(_COLUMNS) >= _MOST:
             _COLUMNS.clear()
         _COLUMNS[key] = found
     return found
-
-
-def _skeleton(text: str) -> object:
-    """Return the words of a text; all of it where constants are judged."""
-    return text if _JUDGED.search(text) else skeleton(text)
 
 
 def are_alike(queries: Sequence[Sequence[QueryStep]]) -> bool:
@@ -375,18 +356,6 @@ def _are_named(facts: QueryFacts) -> bool:
     return all(
         name.isidentifier() and f"'{name}'" not in text and f'"{name}"' not in text
         for name in facts.outputs or ()
-    )
-
-
-def _are_plain(found: QueryColumns, text: str) -> bool:
-    """Tell whether all outputs are called by words of the text, and none has parts."""
-    return found.outputs is not None and all(
-        each.name.isidentifier()
-        and f"'{each.name}'" not in text
-        and f'"{each.name}"' not in text
-        and each.type is not None
-        and not isinstance(inner(each.type), _NESTED)
-        for each in found.outputs
     )
 
 

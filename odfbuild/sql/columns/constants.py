@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date
 from math import isinf
 from typing import Final
 
@@ -16,6 +15,7 @@ from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
 from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
 from odfbuild.sql.text.shape import Column, Expr, Literal, Operation, walk
+from odfbuild.sql.text.times import has_no_such_day, is_date, is_no_date, is_no_timestamp
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
@@ -74,14 +74,10 @@ _WEEKS: Final = frozenset("YWwuec")
 _NO_LETTERS: Final = frozenset("ABnNpbCfIijJloPrRTtU")
 _NOT_PARSED: Final = frozenset("EFqQ")
 _NUMBER: Final = late_pattern(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfFlLsSyY]?")
-_NUMBERS: Final = late_pattern(r"[\d/]+")
-_NOW: Final = {"now", "today", "tomorrow", "yesterday", "epoch"}
 _DIGITS: Final = 38
 COMPARED: Final = {"=", "<>", "<", "<=", ">", ">=", "<=>", "between"}
 _NO_NUMBER: Final = late_pattern(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
-_DATE: Final = late_pattern(r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}([ T].*)?)?)?")
-_DAY: Final = late_pattern(r"\d{4}-\d{1,2}-\d{1,2}")
 _NAMES: Final[Mapping[DataType, str]] = {
     types.BYTE: "TINYINT",
     types.SHORT: "SMALLINT",
@@ -266,10 +262,9 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     elif to == types.BOOLEAN:
         fails = plain.lower() not in _BOOLEANS
     elif to == types.DATE:
-        fails = not plain.isalpha() and not _is_date(plain)
+        fails = not plain.isalpha() and not is_date(plain)
     elif to == types.TIMESTAMP:
-        day = _DAY.match(plain)
-        fails = day is not None and not _is_date(day.group())
+        fails = has_no_such_day(plain)
     else:
         return None
     if not fails:
@@ -286,18 +281,9 @@ def _time_failure(args: Sequence[Expr], values: Sequence[Value]) -> ConstantFail
     time = next(iter(kinds - {types.STRING}), None)
     if time not in TIMES or not kinds <= {time, types.STRING}:
         return None
-    for text in filter(None, map(_text, args)):
-        plain = text.strip().lower()
-        if plain.isalpha():
-            wrong = plain not in _NOW
-        elif time == types.DATE and not _DATE.fullmatch(plain.upper()):
-            wrong = True
-        else:
-            day = _DAY.match(plain)
-            slashes = "/" in plain and _NUMBERS.fullmatch(plain) is not None
-            wrong = slashes or (day is not None and not _is_date(day.group()))
-        if wrong:
-            name = "DATE" if time == types.DATE else "TIMESTAMP"
+    name, is_none = ("DATE", is_no_date) if time == types.DATE else ("TIMESTAMP", is_no_timestamp)
+    for text in map(_text, args):
+        if text is not None and is_none(text):
             return ConstantFailure(f"'{text}' is no {name}", "correct the text")
     return None
 
@@ -315,18 +301,6 @@ def _like_failure(pattern: Expr, escape: str = "\\") -> ConstantFailure | None:
         f"the pattern '{text}' has a {escape} before what needs none",
         f"write {sign} for one that is meant",
     )
-
-
-def _is_date(text: str) -> bool:
-    if not _DATE.fullmatch(text):
-        return False
-    if not _DAY.fullmatch(text):
-        return True
-    try:
-        date(*(int(part) for part in text.split("-")))
-    except ValueError:
-        return text.startswith("0000")
-    return True
 
 
 # Patterns of times

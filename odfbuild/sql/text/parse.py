@@ -29,26 +29,27 @@ def read(text: str) -> Statement:
         raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
 
 
-def skeleton(text: str, *, compared: bool = False) -> Hashable | None:
+def skeleton(text: str, *, compared: bool = False, typed: bool = False) -> Hashable | None:
     """Return what two texts have in common that differ in numbers and strings only.
 
     Strings that may stand for a moment are kept; if `compared`, so is all that an engine's analyser
-    may look at.  None of a text that is no sequence of words.
+    may look at, if `typed` what types and their errors depend on.  None of a text that is no
+    sequence of words.
     """
-    return _skeletons(text)[compared]
+    return _skeletons(text)[1 if compared else 2 * typed]
 
 
 @lru_cache(maxsize=16_384)  # more than the queries of a large project, each asked for thrice
-def _skeletons(text: str) -> tuple[Hashable | None, Hashable | None]:
+def _skeletons(text: str) -> tuple[Hashable | None, Hashable | None, Hashable | None]:
     from sqlglot.errors import TokenError
 
     from odfbuild.sql.text.tokens import outlines
 
     try:
-        plain, compared = outlines(_dialect().tokenize(text))
+        plain, compared, typed = outlines(_dialect().tokenize(text))
     except TokenError:
-        return None, None
-    return _shared(plain), _shared(compared)
+        return None, None, None
+    return _shared(plain), _shared(compared), _shared(typed)
 
 
 @lru_cache(maxsize=4096)

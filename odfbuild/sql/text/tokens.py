@@ -6,12 +6,14 @@ Knows sqlglot; imported when a text is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlglot import TokenType
 
 from odfbuild.sql.text.shape import Name, TextPlace
 from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, folded, is_undated
+from odfbuild.sql.text.times import is_no_date, is_no_timestamp
+from odfbuild.texts.patterns import late_pattern
 
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
@@ -24,7 +26,14 @@ _CASTS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
 _BEFORE_ITEMS = frozenset({TokenType.SELECT, TokenType.COMMA})
 _COMPARISONS = frozenset({TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT})
 _COMPARISONS |= {TokenType.GTE, TokenType.NULLSAFE_EQ}
+_BRANCHES = frozenset({TokenType.THEN, TokenType.ELSE})
+_BEHIND_BRANCHES = frozenset({TokenType.WHEN, TokenType.ELSE, TokenType.END})
+_FACTORS = frozenset({TokenType.STAR, TokenType.SLASH, TokenType.MOD})
+_OPERATORS = _FACTORS | {TokenType.DIV, TokenType.PLUS, TokenType.DASH}
+_BEFORE_ARGUMENTS = frozenset({TokenType.COMMA, TokenType.L_PAREN})
+_BEHIND_ARGUMENTS = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 _CONSTANTS = frozenset({TokenType.NUMBER, TokenType.STRING})
+_DIGITS = late_pattern(r"\d+")
 _INT_DIGITS = 9  # any number of so many is an INT
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
@@ -34,6 +43,14 @@ def place_at(token: Any) -> TextPlace:
     start: int = token.start
     length: int = token.end + 1 - start
     return TextPlace(start, length, token.line, token.col - length + 1)
+
+
+def place_of(node: Any) -> TextPlace:
+    """Return where an identifier, a call, a star or a constant of the tree stands."""
+    meta = node.meta
+    start = meta.get("start", 0)
+    length = meta.get("end", 0) + 1 - start
+    return TextPlace(start, length, meta.get("line", 1), meta.get("col", length) - length + 1)
 
 
 def mended(tokens: Sequence[Any]) -> list[Any]:
@@ -144,30 +161,65 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
         before = kind
 
 
-def outlines(tokens: Sequence[Any]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+def _is_spoken(token: Any) -> bool:
+    """Tell whether a name may be that of a column without one, such as `(a * 2)`."""
+    return token.token_type is TokenType.IDENTIFIER and not token.text.isidentifier()
+
+
+Outline: TypeAlias = "tuple[object, ...]"
+
+
+def outlines(tokens: Sequence[Any]) -> tuple[Outline, Outline, Outline]:
     """Return the words of a text without the numbers and strings in it, and with some of them.
 
-    The second leaves them out only where no analyser looks at them: behind a comparison, and where
-    they are columns.
+    The first has those that a parser looks at.  The second leaves them out only where no analyser
+    looks at them: behind a comparison, and where they are columns.  The third leaves out what the
+    types of columns, their names and their errors do not depend on.
     """
     plain: list[object] = []
-    kept: list[tuple[int, str]] = []  # where in `plain` the second has what
+    compared: list[tuple[int, object]] = []  # where in `plain` the second has what
+    typed: list[tuple[int, object]] = []
     before: object = TokenType.COMMA
+    callers: list[str] = []  # what stands before each parenthesis that is open
+    spoken = any(map(_is_spoken, tokens))
     for at, token in enumerate(tokens):
         kind, text = token.token_type, token.text
-        if kind in _CONSTANTS and (kind is TokenType.NUMBER or not is_undated(text)):
+        if kind is TokenType.L_PAREN:
+            callers.append(tokens[at - 1].text.lower() if at else "")
+        elif kind is TokenType.R_PAREN:
+            del callers[-1:]
+        elif kind in _CONSTANTS and (kind is TokenType.NUMBER or not is_undated(text)):
             after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
-            column = before in _BEFORE_ITEMS and after is TokenType.ALIAS
-            apart = column or (before in _COMPARISONS and after is not TokenType.DCOLON)
-            small = kind is TokenType.STRING or (text.isdecimal() and len(text) <= _INT_DIGITS)
+            behind = before in _COMPARISONS and after is not TokenType.DCOLON
+            apart = behind or (before in _BEFORE_ITEMS and after is TokenType.ALIAS)
+            argument = before in _BEFORE_ARGUMENTS and after in _BEHIND_ARGUMENTS
+            is_text = kind is TokenType.STRING
+            part = (
+                (before in _BRANCHES and after in _BEHIND_BRANCHES)
+                or (before in _FACTORS and after is not TokenType.DCOLON)
+                or (is_text and argument and callers[-1:] == ["concat"])
+            )
+            small = is_text or (text.isdecimal() and len(text) <= _INT_DIGITS)
+            place = len(plain) + 1
             if not (apart and small):
-                kept.append((len(plain) + 1, text))
-            text = ""
+                compared.append((place, text))
+            if spoken or not ((apart or part) and small):
+                typed.append((place, text))
+            elif not is_text and not (apart and after not in _OPERATORS):
+                typed.append((place, (len(str(int(text))), int(text) == 0)))
+            elif is_text and behind:
+                typed.append((place, (is_no_date(text), is_no_timestamp(text))))
+            if before is not TokenType.INTERVAL:
+                text = "" if is_text else _DIGITS.sub("0", text)
         plain += (kind, text)
         if token.comments:
             plain.append(tuple(token.comments))
         before = kind
-    compared = plain.copy()
-    for place, text in kept:
-        compared[place] = text
-    return tuple(plain), tuple(compared)
+    return tuple(plain), _with(plain, compared), _with(plain, typed)
+
+
+def _with(words: Sequence[object], kept: Sequence[tuple[int, object]]) -> Outline:
+    found = list(words)
+    for place, what in kept:
+        found[place] = what
+    return tuple(found)

@@ -35,7 +35,8 @@ from odfbuild.sql.text.shape import (
     Unknown,
     walk,
 )
-from odfbuild.sql.text.tree_values import TreeWalk, place_of
+from odfbuild.sql.text.tokens import place_of
+from odfbuild.sql.text.tree_values import TreeWalk
 from odfbuild.values import dataclass
 
 _KNOWN = frozenset(

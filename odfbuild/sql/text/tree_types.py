@@ -5,7 +5,7 @@ Knows sqlglot; imported when a text is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -20,6 +20,8 @@ from odfbuild.odf.events import (
     DataTypeStruct,
 )
 from odfbuild.sql.text import types
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.tokens import place_of
 
 _TYPES: dict[str, DataType] = {
     "BOOLEAN": types.BOOLEAN,
@@ -39,13 +41,12 @@ _TYPES: dict[str, DataType] = {
 
 
 def data_type(node: Any) -> DataType | None:
-    """Return the type that a cast names; what is inside of it may be null."""
+    """Return the type that a cast names; what is inside of it may be null.  Raises SqlTextError."""
     if not isinstance(node, exp.DataType) or node.args.get("collate"):
         return None
     name = getattr(node.this, "name", "")
     if name == "DECIMAL":
-        sizes = [int(each.this.name) for each in node.expressions]
-        return DataTypeDecimal(*(sizes + [10, 0][len(sizes) :]))
+        return _decimal([each.this for each in node.expressions])
     if name == "STRUCT":
         return _struct_of_tree(node.expressions)
     inner = [data_type(each) for each in node.expressions if name in {"ARRAY", "MAP"}]
@@ -55,6 +56,15 @@ def data_type(node: Any) -> DataType | None:
         case "MAP", [key, value] if key is not None and value is not None:
             return DataTypeMap(key, DataTypeOption(value))
     return _TYPES.get(name)
+
+
+def _decimal(sizes: Sequence[Any]) -> DataType:
+    wrong = [each for each in sizes if not (each.is_int and each.name.isdecimal())]
+    for each in [*wrong, *sizes[2:]]:
+        what = "a DECIMAL has two whole numbers at most: its digits, and those after the point"
+        raise SqlTextError("syntax-error", what, place_of(each))
+    digits = [int(each.name) for each in sizes]
+    return DataTypeDecimal(*(digits + [10, 0][len(digits) :]))
 
 
 def _struct_of_tree(members: Iterable[Any]) -> DataType | None:

@@ -38,6 +38,7 @@ from odfbuild.sql.text.shape import (
     WindowShape,
 )
 from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.tokens import place_of
 from odfbuild.sql.text.tree_types import data_type
 
 OPERATORS: dict[type, str] = {
@@ -419,11 +420,3 @@ def _path(node: Any) -> tuple[str, ...]:
 def _place(node: Any) -> TextPlace | None:
     """Return the place of a part of a query, None where the parser kept none."""
     return place_of(node) if "start" in node.meta else None
-
-
-def place_of(node: Any) -> TextPlace:
-    """Return where an identifier, a call or a star stands."""
-    meta = node.meta
-    start = meta.get("start", 0)
-    length = meta.get("end", 0) + 1 - start
-    return TextPlace(start, length, meta.get("line", 1), meta.get("col", length) - length + 1)
