@@ -2,9 +2,9 @@
 
 python -m bench.bucket [COUNT ...] [--delay MS] [--slices N].  A project of COUNT datasets, a fifth
 roots, is built into a real S3 server on loopback by an engine without a JVM; then commands run as
-whole processes through a link that counts requests and delays what passes by half of --delay each
-way.  With two or more COUNT, a line is fitted through the figures of each command; --slices builds
-that many slices for the chains, to see what their length costs.
+whole processes through a link that counts requests and, once all is built, delays what passes by
+half of --delay each way.  With two or more COUNT, a line is fitted through the figures of each
+command; --slices builds that many slices for the chains, to see what their length costs.
 """
 
 import argparse
@@ -99,8 +99,10 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.0, metavar="MS")
     parser.add_argument("--slices", type=int, default=1)
     chosen = parser.parse_args()
-    with serving_objects() as server, linked(server.port, chosen.delay / 2000) as link:
-        found = [_measured(link, count, chosen.slices) for count in chosen.counts]
+    with serving_objects() as server, linked(server.port) as link:
+        found = [
+            _measured(link, count, chosen.slices, chosen.delay / 2000) for count in chosen.counts
+        ]
     print("| command | datasets | " + " | ".join(KINDS) + " | KB in | KB out | wall s |")
     print("|---" * (len(KINDS) + 5) + "|")
     for command in found[0]:
@@ -128,7 +130,7 @@ def _line(x: Sequence[int], y: Sequence[int]) -> tuple[float, float]:
     return found.slope, found.intercept
 
 
-def _measured(link: Link, count: int, slices: int) -> dict[str, Cost]:
+def _measured(link: Link, count: int, slices: int, delay: float) -> dict[str, Cost]:
     with tempfile.TemporaryDirectory() as room:
         project = Path(room) / "project"
         roots = max(count // 5, 1)
@@ -152,11 +154,13 @@ def _measured(link: Link, count: int, slices: int) -> dict[str, Cost]:
                 (folder / f"{at:05d}.csv").write_text(f"event_time,id,city\n{rows}")
 
         found = {}
+        link.seconds = 0.0
         news(roots)
         found["first apply"] = cost("apply", "--yes")
         for _ in range(slices - 1):
             news(roots)
             cost("apply", "--yes")
+        link.seconds = delay
         found["plan, nothing new"] = cost("plan")
         found["plan, on a machine that knows nothing"] = cost("plan", machine="two")
         news(1)
@@ -210,9 +214,9 @@ def _lay_out(project: Path, count: int, roots: int, workspace: str) -> None:
 
 
 @contextmanager
-def linked(target: int, seconds: float = 0.0) -> Iterator[Link]:
+def linked(target: int) -> Iterator[Link]:
     """Run a link to a port of this machine for the length of a block."""
-    link, loop = Link(seconds=seconds), asyncio.new_event_loop()
+    link, loop = Link(), asyncio.new_event_loop()
 
     async def passing(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, there: bool

@@ -4,10 +4,11 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.host.files import NO_FILE
@@ -39,8 +40,8 @@ class UnreadableChainError(StateError):
 class NameStore(Protocol):
     """What the files of `names/` hold, by their names."""
 
-    def list(self) -> list[str]:
-        """Return the names of all files, in order."""
+    def items(self) -> Iterator[tuple[str, Callable[[], bytes | None]]]:
+        """Return the names of all files, in order, and what reads each of them, as `read` does."""
 
     def read(self, name: str) -> bytes | None:
         """Return what a file holds, None if there is none.  Raises OSError."""
@@ -64,6 +65,10 @@ class NameStore(Protocol):
         """Return what a file is called in messages."""
 
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+
 class Home(Protocol):
     """The datasets of a workspace, and their names."""
 
@@ -74,6 +79,12 @@ class Home(Protocol):
         self, ids: Collection[DatasetId] | None = None
     ) -> Iterator[tuple[DatasetId, Multihash | OdfBuildError]]:
         """Yield the head of every dataset, or of some, that has one, or what is wrong with it."""
+
+    def each(self, items: Collection[T], work: Callable[[T], R]) -> Iterable[R]:
+        """Return what a work that reads chains makes of each item, in their order.
+
+        Several are worked on at a time where reading is waiting.
+        """
 
     def stores(self, id: DatasetId) -> Stores:
         """Return where the parts of a dataset are, be they there or not; makes nothing."""
@@ -110,8 +121,8 @@ class FolderNames:
         self._disk = disk
         self._keeping = keeping
 
-    def list(self) -> list[str]:
-        return file_names(self._folder)
+    def items(self) -> Iterator[tuple[str, Callable[[], bytes | None]]]:
+        return ((name, partial(self.read, name)) for name in file_names(self._folder))
 
     def read(self, name: str) -> bytes | None:
         return read_file(f"{self._folder}{os.sep}{name}")
@@ -176,6 +187,9 @@ class FolderHome:
                     yield id, parse_head(text, path)
             except (CorruptHeadError, OSError) as error:
                 yield id, unreadable(path, error)
+
+    def each(self, items: Collection[T], work: Callable[[T], R]) -> Iterable[R]:
+        return map(work, items)
 
     def stores(self, id: DatasetId) -> Stores:
         folder = self._datasets / id.multibase

@@ -93,8 +93,8 @@ class FarLeases(Protocol):
     def note(self, name: str) -> FarNote | None:
         """Return who has a lease, None if nobody does."""
 
-    def say(self, name: str, holder: Mapping[str, object]) -> None:
-        """Write another note into a lease of ours."""
+    def say(self, holder: Mapping[str, object], *names: str) -> None:
+        """Write another note into leases of ours."""
 
     def release(self, *names: str) -> None:
         """Let go of leases."""
@@ -152,13 +152,13 @@ class Lease:
     def note(self, worker: Worker, only: DatasetAlias | None = None) -> None:
         """Say in all that is locked, or in one name of these, who has it."""
         text = json.dumps(asdict(worker)).encode()
-        for alias, (opened, alone) in self._taken.items():
-            if only in {None, alias}:
-                if self._far is not None and alone and worker != self._worker:
-                    self._far.say(_file(alias), asdict(worker))
-                with suppress(OSError):
-                    os.pwrite(opened, text, 0)
-                    os.ftruncate(opened, len(text))
+        noted = {alias: each for alias, each in self._taken.items() if only in {None, alias}}
+        if self._far is not None and worker != self._worker:
+            self._far.say(asdict(worker), *(_file(a) for a, (_, alone) in noted.items() if alone))
+        for opened, _ in noted.values():
+            with suppress(OSError):
+                os.pwrite(opened, text, 0)
+                os.ftruncate(opened, len(text))
 
     def release(self) -> None:
         """Let go of all names."""

@@ -14,8 +14,9 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -39,7 +40,7 @@ from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.links import check_staging_links
 from odfbuild.state.files.lock import Holder, locked, open_locked
-from odfbuild.state.homes import FolderHome, Home, file_names, unreadable
+from odfbuild.state.homes import FolderHome, Home, R, file_names, unreadable
 from odfbuild.state.keys import KeyFolder
 from odfbuild.texts.redaction import excerpt
 
@@ -186,9 +187,9 @@ class Workspace:
     def names(self) -> Mapping[DatasetAlias, DatasetId]:
         """Return the ids of all datasets by alias; a damaged name is noted, see `damage`."""
         found: dict[DatasetAlias, DatasetId] = {}
-        for each in self._names.list():
+        for each, reading in self._names.items():
             try:
-                read = self._read_name(each)
+                read = self._read_name(each, reading)
             except CorruptNameError as error:
                 self._wrong_names[each] = error
                 continue
@@ -273,14 +274,17 @@ class Workspace:
             names = self.names()
         else:
             known = self._known(names.values())
-        states: dict[DatasetAlias, ChainState] = {}
-        for alias, id in names.items():
-            state = known.get(id)
-            if state is None or not self._agrees(state):
-                state = self._state(alias, id)
-            if state is not None:
-                states[alias] = state
-        return states
+
+        def state_of(named: tuple[DatasetAlias, DatasetId]) -> ChainState | None:
+            state = known.get(named[1])
+            return state if state is not None and self._agrees(state) else self._state(*named)
+
+        found = zip(names, self._home.each(names.items(), state_of), strict=True)
+        return {alias: state for alias, state in found if state is not None}
+
+    def each(self, datasets: Collection[Dataset], work: Callable[[Dataset], R]) -> Iterable[R]:
+        """Return what a work makes of each dataset, in order; several at a time in a store."""
+        return self._home.each(datasets, work)
 
     def _known(self, ids: Collection[DatasetId]) -> dict[DatasetId, ChainState]:
         """Return the states of datasets that the index has at their heads."""
@@ -486,12 +490,15 @@ class Workspace:
     # name files
 
     def _id_of(self, alias: DatasetAlias) -> DatasetId | None:
-        found = self._read_name(_name_file(alias))
+        name = _name_file(alias)
+        found = self._read_name(name, partial(self._names.read, name))
         return None if found is None else found[1]
 
-    def _read_name(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
+    def _read_name(
+        self, name: str, reading: Callable[[], bytes | None]
+    ) -> tuple[DatasetAlias, DatasetId] | None:
         try:
-            text = self._names.read(name)
+            text = reading()
         except OSError as error:
             raise CorruptNameError(
                 what=f"{self._names.place(name)} cannot be read: {error.strerror}",

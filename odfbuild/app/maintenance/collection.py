@@ -10,6 +10,7 @@ from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import Opened
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.gc import Freed, Leftover, blocks_read, collect, find_leftovers, remove_leftover
 from odfbuild.state.runs import Pruned, prune_runs
 from odfbuild.state.workspace import Workspace
@@ -79,12 +80,14 @@ def _collected(project: Opened, wanted: Collection) -> Collected:
     broken |= {id for id in workspace.damage() if isinstance(id, DatasetId)}
     read = blocks_read(datasets, broken)
     doubt = next((id for id in broken if not _reads_nothing(workspace, id)), None)
-    freed = [
-        collect(each, read.get(each.id, ()), before=before, dry_run=wanted.dry_run)
-        if doubt in (None, each.id)
-        else Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read of it")
-        for each in (*datasets, *(workspace.dataset(id) for id in workspace.headless()))
-    ]
+
+    def freed_of(each: Dataset) -> Freed:
+        if doubt not in (None, each.id):
+            return Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read of it")
+        return collect(each, read.get(each.id, ()), before=before, dry_run=wanted.dry_run)
+
+    headless = (workspace.dataset(id) for id in workspace.headless())
+    freed = list(workspace.each((*datasets, *headless), freed_of))
     since = time.time() - wanted.age
     left = find_leftovers(workspace.root, names, before=since)
     if not wanted.dry_run:

@@ -1,7 +1,7 @@
 """The datasets and names of a workspace in an object store, laid out there as on disk."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -24,7 +24,7 @@ from odfbuild.state.chain.heads import (
 from odfbuild.state.chain.objects import as_hash
 from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.lock import Holder
-from odfbuild.state.homes import FOLDER, NameStore, brought_meanwhile
+from odfbuild.state.homes import FOLDER, NameStore, R, T, brought_meanwhile
 from odfbuild.state.remote.cache import ObjectCache
 from odfbuild.state.remote.client import ObjectClient, side_by_side
 from odfbuild.state.remote.heads import BucketHeads, HeadTags, read_head
@@ -105,6 +105,9 @@ class BucketHome:
         """Return the ids of all datasets that have anything, in order."""
         names = filter(FOLDER.fullmatch, self._client.below(DATASETS))
         return [DatasetId(bytes.fromhex(name[5:])) for name in names]
+
+    def each(self, items: Collection[T], work: Callable[[T], R]) -> Iterable[R]:
+        return side_by_side(items, work)
 
     def stores(self, id: DatasetId) -> Stores:
         with self._lock:

@@ -17,7 +17,7 @@ from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
-from odfbuild.state.remote.client import ObjectClient
+from odfbuild.state.remote.client import ObjectClient, side_by_side
 from odfbuild.values import dataclass
 
 PREFIX: Final = "leases/"
@@ -121,22 +121,24 @@ class BucketLeases:
             data = self._mine.get(name)
         return data is not None and self._client.get(PREFIX + name, _LARGEST) == data
 
-    def say(self, name: str, holder: Mapping[str, object]) -> None:
-        """Write another note into a lease of ours."""
-        self._replace(name, _note(holder))
+    def say(self, holder: Mapping[str, object], *names: str) -> None:
+        """Write another note into leases of ours."""
+        side_by_side(names, lambda name: self._replace(name, _note(holder)))
 
     def release(self, *names: str) -> None:
         """Let go of leases."""
-        for name in names:
-            with self._lock:
-                data = self._mine.pop(name, None)
-            if data is not None:
-                with suppress(StateError):  # it is stale in a while
-                    self._client.swap(PREFIX + name, partial(eq, data), b"")
+        side_by_side(names, self._release)
         with self._lock:
             if not self._mine and self._thread is not None:
                 self._over.set()
                 self._thread = None
+
+    def _release(self, name: str) -> None:
+        with self._lock:
+            data = self._mine.pop(name, None)
+        if data is not None:
+            with suppress(StateError):  # it is stale in a while
+                self._client.swap(PREFIX + name, partial(eq, data), b"")
 
     def free(self, name: str) -> bool:
         """Take a lease away, whoever has it; tell whether there was one."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -23,7 +24,6 @@ class BucketNames:
         self._client = client
         self._keep = keep
         self._known: dict[str, TaggedBytes] = {}
-        self._listed: dict[str, str | None] = {}
         self._lock = Lock()
         self.changed = False
 
@@ -37,18 +37,18 @@ class BucketNames:
         with self._lock:
             self._known.update(known)
 
-    def list(self) -> list[str]:
+    def items(self) -> Iterator[tuple[str, Callable[[], bytes | None]]]:
         found = self._tags()
         missing = [name for name, tag in found.items() if not self._is_known(name, tag)]
-        side_by_side(missing, self._fetch)
+        side_by_side(missing, self.read)
         with self._lock:
             gone = self._known.keys() - found.keys()
             for name in gone:
                 del self._known[name]
             self.changed |= bool(gone)
-            self._listed = dict(found)
+            data = {name: known.data for name, known in self._known.items()}
         self._keep()
-        return sorted(found)
+        return ((name, partial(data.get, name)) for name in sorted(found))
 
     def _tags(self) -> dict[str, str | None]:
         found = self._client.listed(PREFIX)
@@ -60,15 +60,6 @@ class BucketNames:
         return known is not None and tag is not None and known.tag == tag
 
     def read(self, name: str) -> bytes | None:
-        """Return what an object holds; what was just listed is not asked for again."""
-        with self._lock:
-            known = self._known.get(name)
-            tag = self._listed.pop(name, None)
-        if known is not None and tag is not None and known.tag == tag:
-            return known.data
-        return self._fetch(name)
-
-    def _fetch(self, name: str) -> bytes | None:
         with self._lock:
             known = self._known.get(name)
         found = self._client.look(PREFIX + name, _LARGEST, None if known is None else known.tag)
@@ -91,7 +82,7 @@ class BucketNames:
 
     def remove(self, name: str) -> None:
         """Take a name away that is what it was when it was read last."""
-        known = self._fetch(name)
+        known = self.read(name)
         if known is not None:
             self._client.swap(PREFIX + name, lambda found: found == known, b"")
 

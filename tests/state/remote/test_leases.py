@@ -33,7 +33,7 @@ def test_one_has_a_lease_and_lets_go_of_it() -> None:
     note = two.note("src")
     assert note is not None
     assert note.holder["user"] == "one"
-    one.say("src", {"user": "one", "run": "r1"})
+    one.say({"user": "one", "run": "r1"}, "src")
     assert [each.holder["run"] for each in two.notes()] == ["r1"]
     one.release("src")
     assert two.note("src") is None

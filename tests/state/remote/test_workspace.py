@@ -1,7 +1,9 @@
 """Names, reads, retries and requests of a workspace in a store."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -10,7 +12,9 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.remote.client import StoredObject
 from odfbuild.state.remote.home import WorkspaceFormatError
+from odfbuild.state.remote.names import BucketNames
 from odfbuild.state.workspace import AliasTakenError, ReadOnlyError
 from tests.state.remote.machines import chains, machine
 from tests.support.data.histories import PUSH, START, Added, History, licensed
@@ -55,6 +59,36 @@ def test_who_looks_again_reads_heads_alone(tmp_path: Path) -> None:
     again = machine(tmp_path / "there", client)
     assert set(again.states()) == {SRC}
     assert requests(client) == {"LIST datasets": 1, "LIST names": 1, "GET refs": 1}
+
+
+def test_names_are_read_once_though_several_steps_list_them_at_a_time() -> None:
+    client = MemoryClient()
+    names = BucketNames(client)
+    for name in "abc":
+        names.create(name, name.encode())
+    client.asked.clear()
+    first, second = names.items(), names.items()
+    held = {name: read() for name, read in first}
+    assert held == {name: read() for name, read in second} == {"a": b"a", "b": b"b", "c": b"c"}
+    assert requests(client) == {"LIST names": 2, "GET names": 3}
+
+
+def test_states_on_a_machine_that_knows_nothing_are_read_side_by_side(tmp_path: Path) -> None:
+    """A store that is far away keeps nobody waiting for one dataset after the other."""
+    client = MemoryClient()
+    made = machine(tmp_path / "one", client)
+    for name in "abcdef":
+        made.create(DatasetAlias.parse(name), DatasetKind.ROOT, CommitRequest((PUSH,), START))
+    at_once = Barrier(6)
+
+    class Waiting(MemoryClient):
+        def listed(self, prefix: str) -> Iterator[StoredObject]:
+            if prefix.endswith("/blocks/"):
+                at_once.wait(60)
+            return super().listed(prefix)
+
+    there = machine(tmp_path / "two", Waiting(client.objects))
+    assert sorted(map(str, there.states())) == [*"abcdef"]
 
 
 def test_one_name_has_one_dataset_whoever_is_quicker(tmp_path: Path) -> None:
