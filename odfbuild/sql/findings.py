@@ -31,6 +31,7 @@ class Reason(Enum):
     ARGUMENTS = "function-arguments"
     SUBQUERY = "subquery-columns"
     TWICE = "duplicate-table"
+    POSITION = "clause-number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,12 @@ _FORM = {
         "two queries of one WITH are named '{}'",
         "what is read by that name would not be certain; letter case does not count there",
         "rename one of them",
+    ),
+    Reason.POSITION: (
+        "{}",
+        "a number alone in GROUP BY and ORDER BY is the position of a column in the SELECT list, "
+        "one in LIMIT and OFFSET is how many rows",
+        "write an INT that is right there, or an expression",
     ),
     Reason.UNFILLED: (
         "nothing stands for {} in this query",
@@ -188,6 +195,7 @@ def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
             | Reason.SUBQUERY
             | Reason.TWICE
             | Reason.UNFILLED
+            | Reason.POSITION
         ):
             what, why, fix = _FORM[found.reason]
             return what.format(found.name), why, found.hint or fix.format(found.name)

@@ -49,11 +49,73 @@ WRONG = {
         Reason.WINDOW,
         "the number in lag() is no constant",
     ),
+    "select max(n) as m from a group by 9": (
+        Reason.POSITION,
+        "GROUP BY 9, and the SELECT list has 1 column",
+    ),
+    "select k, max(n) as m from a group by k, 2": (
+        Reason.POSITION,
+        "GROUP BY 2, which is an aggregate",
+    ),
+    "select k, max(n) as m from a group by cube(k, 0)": (
+        Reason.POSITION,
+        "GROUP BY 0, and the SELECT list has 2 columns",
+    ),
+    "select k from a union all select k from b order by 2": (
+        Reason.POSITION,
+        "ORDER BY 2, and the SELECT list has 1 column",
+    ),
+    "select k, v from a order by k, -1": (
+        Reason.POSITION,
+        "ORDER BY -1, and the SELECT list has 2 columns",
+    ),
+    "select k from a order by k limit 1L": (
+        Reason.POSITION,
+        "a number of rows in LIMIT or OFFSET is no INT",
+    ),
+    "select k from a order by k limit 3 offset -1": (
+        Reason.POSITION,
+        "LIMIT or OFFSET of -1 rows",
+    ),
+    "select * from (select k from a order by k limit n) q": (
+        Reason.POSITION,
+        "a number of rows in LIMIT or OFFSET is no constant",
+    ),
+    "select k, grouping(k) as g from a group by k": (
+        Reason.ARGUMENTS,
+        "grouping() without GROUPING SETS, CUBE or ROLLUP",
+    ),
+    "select sum(n) as s from a group by window(t, 'month')": (
+        Reason.ARGUMENTS,
+        "window() has the length 'month'",
+    ),
+    "select sum(n) as s from a group by session_window(t, '0 minutes')": (
+        Reason.ARGUMENTS,
+        "session_window() has a length of 0",
+    ),
+    "select sum(n) as s from a group by hop(t, interval '2' hour, interval '1' hour)": (
+        Reason.ARGUMENTS,
+        "hop() has a step that is longer than the windows are",
+    ),
+    "select sum(n) over (order by v rows between 1L preceding and current row) as s from a": (
+        Reason.WINDOW,
+        "a bound of ROWS is no INT",
+    ),
+    "select lag(n, 1e2) over (order by v) as s from a": (
+        Reason.WINDOW,
+        "the number in lag() is no INT",
+    ),
     "select k from a where k = :id": (Reason.UNFILLED, ":id"),
     "select k from a where k = ?": (Reason.UNFILLED, "?"),
     "select k from {{ table }}": (Reason.UNFILLED, "{{ }}"),
 }
 RIGHT = [
+    "select k, max(n) as m from a group by 1 order by 2, 9L limit 1 + 1 offset 0",
+    "select *, max(n) as m from a group by 9 order by k limit all",
+    "select k, grouping(k) as g from a group by rollup(k)",
+    "select sum(n) as s from a group by window(t, '1.5 seconds', '1 second', '-1 second')",
+    "select sum(n) as s from a group by hop(t, interval '1' hour, interval '2' hour)",
+    "select sum(n) as s from a group by session_window(t, if(k = 'x', '1 hour', '2 hours'))",
     "select k, sum(n) as s from a group by all",
     "select k as y, sum(n) as s from a group by y",
     "select upper(k) as y, sum(n) as s from a group by y",

@@ -1,6 +1,7 @@
 """Queries that Spark refuses for their form alone.
 
-Aggregates, groups, set operations, window functions, subqueries, names of WITH and parameters.
+Aggregates, groups, positions, set operations, window functions, subqueries, names of WITH and
+parameters.
 
 Pure.  Only what is certain is found: where a form or a function is not known, nothing is.
 """
@@ -12,8 +13,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
+from odfbuild.sql.analysis.forms.positions import loose_groupings, wrong_positions
+from odfbuild.sql.analysis.forms.window_forms import window_forms
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, some
-from odfbuild.sql.analysis.window_forms import window_forms
+from odfbuild.sql.analysis.windows import wrong_lengths
 from odfbuild.sql.arities import ARITIES
 from odfbuild.sql.columns.functions import WINDOWED
 from odfbuild.sql.columns.structs import GENERATORS
@@ -46,8 +49,8 @@ FormRefusal: TypeAlias = tuple[Reason, str, TextPlace]
 
 _BEFORE_PATHS = {"VAR", "IDENTIFIER", "R_PAREN", "R_BRACKET", "STRING"}  # value:path
 _WINDOWED = re.compile(r"\b(?:over|filter|qualify)\b", re.IGNORECASE)
-_COUNTED = re.compile(r"\b(?:over|filter|qualify|window|group)\b", re.IGNORECASE)
-"""Words of texts whose numbers are places in a list or bounds of a frame."""
+_COUNTED = re.compile(r"\b(?:over|filter|qualify|window|group|order|limit|offset)\b", re.IGNORECASE)
+"""Words of texts whose numbers are positions in a list, bounds of a frame or counts of rows."""
 
 
 def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
@@ -86,6 +89,9 @@ def _of_statement(statement: Statement, number: int) -> Iterator[QueryFinding]:
         for query in _queries(statement.shape):
             for text, place, hint in window_forms(query):
                 yield QueryFinding(Reason.WINDOW, text, number, place, hint)
+    for call, length, hint in wrong_lengths(statement):
+        text = f"{call.text}() has {length}"
+        yield QueryFinding(Reason.ARGUMENTS, text, number, call.place, hint)
     for text, place, hint in _of_arguments(statement):
         yield QueryFinding(Reason.ARGUMENTS, text, number, place, hint)
 
@@ -96,6 +102,10 @@ def _of_query(statement: Statement) -> Iterator[FormRefusal]:
             yield Reason.UNFILLED, name.text, name.place
     for query in _queries(statement.shape):
         yield from _of_names(query)
+        place = _first_place(query)
+        if place is not None:
+            for text in wrong_positions(query, _width(query)):
+                yield Reason.POSITION, text, place
         if isinstance(query, SetQuery):
             yield from _of_set(query)
         else:
@@ -238,6 +248,10 @@ def _of_arguments(statement: Statement) -> Iterator[tuple[str, TextPlace, str]]:
             for expr in (*_values(query), *conditions):
                 for each in walk(expr):
                     yield from _wrong_number(each)
+            for call in loose_groupings(query):
+                if call.place is not None:
+                    text = f"{call.name}() without GROUPING SETS, CUBE or ROLLUP"
+                    yield text, call.place, "group by sets of keys, or leave it out: it would be 0"
 
 
 def _wrong_number(call: Expr) -> Iterator[tuple[str, TextPlace, str]]:

@@ -88,6 +88,34 @@ def odd_months(query: Statement) -> tuple[Name, ...]:
     )
 
 
+def wrong_lengths(query: Statement) -> Iterator[tuple[Name, str, str]]:
+    """Yield the windows of a length that is none: each by its name, what it has, and the way on."""
+    text, tokens = query.text, query.tokens
+    for call in _calls(tokens, range(len(tokens))):
+        words = [_unquoted(_argument(text, tokens, at)) for at in call.arguments[1:]]
+        constant = [_is_constant(tokens, at) for at in call.arguments[1:]]
+        name = Name(tokens[call.at].text.lower(), tokens[call.at].place)
+        lengths = words[: 1 if "session" in name.text else 2]
+        if name.text == "hop":
+            lengths.reverse()
+        unread = (w for w, known in zip(words, constant, strict=True) if known)
+        unread = (each for each in unread if not _SOME_LENGTH.fullmatch(each))
+        micros = [_micros(each) for each in lengths] if all(constant) else []
+        if (wrong := next(unread, None)) is not None:
+            yield name, f"the length '{wrong}'", "write a number and a unit, such as '90 minutes'"
+        elif 0 in micros:
+            yield name, "a length of 0", "write a length from which on rows fall together"
+        elif len(sure := [each for each in micros if each]) == 2 and sure[0] < sure[1]:
+            hint = "some rows would be in no window: write a step that is no longer"
+            yield name, "a step that is longer than the windows are", hint
+
+
+def _is_constant(tokens: Sequence[Token], at: tuple[int, int]) -> bool:
+    first, end = at
+    kinds = [each.kind for each in tokens[first:end]]
+    return kinds == ["STRING"] or (kinds[0] == "INTERVAL" and len(kinds) in {2, 3})
+
+
 def longest_window(query: Statement) -> int | None:
     """Return how long the longest window of a query is, or how far apart rows of a session are.
 
@@ -135,12 +163,16 @@ def _millis(argument: str) -> int | None:
     """Return the length of `'1 hour 30 minutes'`, rounded up to milliseconds."""
     if months := _months(argument):
         return months * 31 * _MICROS["day"] // 1000  # a row waits no longer
-    words = _unquoted(argument)
+    micros = _micros(_unquoted(argument))
+    return None if micros is None else -(-micros // 1000)
+
+
+def _micros(words: str) -> int | None:
+    """Return how long a time of days and parts of days is; None of another one."""
     if not _LENGTH.fullmatch(words):
         return None
     found = re.findall(r"(\d+)\s*([a-z]+?)s?(?=[\s\d]|$)", words)
-    micros = sum(int(number) * _MICROS[unit] for number, unit in found)
-    return -(-micros // 1000)
+    return sum(int(number) * _MICROS[unit] for number, unit in found)
 
 
 def _unquoted(argument: str) -> str:
@@ -166,6 +198,10 @@ _MICROS = {
     "microsecond": 1,
 }
 _LENGTH = re.compile(rf"(?:\d+\s*(?:{'|'.join(_MICROS)})s?\s*)+")
+_SOME_LENGTH = re.compile(
+    rf"(?:[+-]?\s*\d+(?:\.\d*)?\s*(?:{'|'.join([*_MICROS, 'month', 'quarter', 'year'])})s?\s*)+"
+)
+"""Lengths that may be ones, also of months and of parts of seconds."""
 
 
 @dataclass(frozen=True, slots=True)

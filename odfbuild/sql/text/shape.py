@@ -333,7 +333,8 @@ class GroupBy:
 class Select:
     """One SELECT.  `spread` are the keys of SORT, DISTRIBUTE and CLUSTER BY.
 
-    `foreign` are clauses that are not understood, by name and place; `source` None is no FROM.
+    `foreign` are clauses that are not understood, by name and place; `source` None is no FROM;
+    `counts` are the numbers of rows of LIMIT and OFFSET.
     """
 
     outputs: tuple[SelectItem, ...]
@@ -346,10 +347,15 @@ class Select:
     spread: tuple[Expr, ...] = ()
     windows: tuple[tuple[str, WindowShape], ...] = ()
     distinct: bool = False
-    limited: bool = False
+    counts: tuple[Expr, ...] = ()
     with_: tuple[CommonTable, ...] = ()
     recursive: bool = False
     foreign: tuple[Name, ...] = ()
+
+    @property
+    def limited(self) -> bool:
+        """Tell whether some of the rows are left out by their number."""
+        return bool(self.counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,10 +368,15 @@ class SetQuery:
     distinct: bool
     by_name: bool = False
     order: tuple[Expr, ...] = ()
-    limited: bool = False
+    counts: tuple[Expr, ...] = ()
     with_: tuple[CommonTable, ...] = ()
     recursive: bool = False
     foreign: tuple[Name, ...] = ()
+
+    @property
+    def limited(self) -> bool:
+        """Tell whether some of the rows are left out by their number."""
+        return bool(self.counts)
 
 
 QueryShape: TypeAlias = Select | SetQuery | Unknown

@@ -140,7 +140,7 @@ class _Shaper(TreeWalk):
             outputs=(SelectItem(StarExpr((), (), None), (), None),),
             source=inner,
             order=self._order(node),
-            limited=bool(node.args.get("limit")),
+            counts=self._counts(node),
             with_=with_,
             recursive=recursive,
             foreign=foreign,
@@ -163,7 +163,7 @@ class _Shaper(TreeWalk):
             spread=tuple(e for each in spread if each for e in self.expressions(each.expressions)),
             windows=tuple((w.this.name, self.over(w)) for w in args.get("windows") or ()),
             distinct=bool(args.get("distinct")),
-            limited=bool(args.get("limit") or args.get("offset")),
+            counts=self._counts(node),
             with_=with_,
             recursive=recursive,
             foreign=tuple(_foreign(node, _KNOWN)),
@@ -177,7 +177,7 @@ class _Shaper(TreeWalk):
             distinct=bool(node.args.get("distinct")),
             by_name=bool(node.args.get("by_name")),
             order=self._order(node),
-            limited=bool(node.args.get("limit") or node.args.get("offset")),
+            counts=self._counts(node),
             with_=with_,
             recursive=recursive,
             foreign=tuple(_foreign(node, _KNOWN_OF_SET)),
@@ -186,6 +186,10 @@ class _Shaper(TreeWalk):
     def _order(self, node: Any) -> tuple[Expr, ...]:
         order = node.args.get("order")
         return () if order is None else self.expressions(order.expressions)
+
+    def _counts(self, node: Any) -> tuple[Expr, ...]:
+        given = (node.args.get(each) for each in ("limit", "offset"))
+        return self.expressions([each.expression for each in given if each])
 
     def _output(self, node: Any) -> SelectItem:
         if isinstance(node, exp.Alias):

@@ -121,15 +121,33 @@ def placed_queries(draw: st.DrawFn) -> str:
 _ITEMS = ["k", "v", "v as m", "1 as one", "max(v) as m", "count(*) as c", "max(v) + 1 as p"]
 _ITEMS += ["sum(max(v)) as s", "max(abs(min(v))) as s", "sum(count(*)) over () as s"]
 _ITEMS += ["max(sum(v) over ()) as s", "sum(max(v)) over (order by min(n)) as s"]
+_ITEMS += ["grouping(k) as g"]
+_KEYS = ["", "", "group by k", "group by v", "group by k, v", "group by 1", "group by k, 2"]
+_KEYS += ["group by cube(k, 3)", "group by grouping sets ((k), (-1))", "group by rollup(v)"]
+_LENGTHS = ["1 hour", "0 hours", "90 minutes", "1 day 2 hours", "hour", "1 huor", ""]
+_COUNTS = ["0", "2", "-1", "1L", "1.5", "'1'", "1 + 1", "v", "all", "3000000000"]
 _HAVINGS = ["", "", "having true", "having 1 = 1", "having max(v) > 1", "having count(*) > 0"]
 
 
 @st.composite
 def group_queries(draw: st.DrawFn) -> str:
     items = draw(st.lists(st.sampled_from(_ITEMS), min_size=1, max_size=3, unique=True))
-    key = draw(st.sampled_from(["", "", "group by k", "group by v", "group by k, v"]))
-    having = draw(st.sampled_from(_HAVINGS))
+    key, having = draw(st.sampled_from(_KEYS)), draw(st.sampled_from(_HAVINGS))
     return f"select {', '.join(items)} from a {key} {having}".strip()
+
+
+@st.composite
+def numbered_queries(draw: st.DrawFn) -> str:
+    """Draw positions in ORDER BY, counts of rows and lengths of windows."""
+    if draw(st.booleans()):
+        lengths = draw(st.lists(st.sampled_from(_LENGTHS), min_size=1, max_size=2))
+        window = ", ".join(f"'{each}'" for each in lengths)
+        return f"select count(*) as c from a group by window(cast(k as timestamp), {window})"
+    source = draw(st.sampled_from(["a", "a union all select k, v from b"]))
+    order = draw(st.sampled_from(["", "order by 1, 2", "order by 3", "order by k, 0"]))
+    clause = draw(st.sampled_from(["", "limit {}", "limit 7 offset {}"]))
+    more = clause.format(draw(st.sampled_from(_COUNTS)))
+    return f"select k, v from {source} {order} {more}"
 
 
 @st.composite
@@ -145,7 +163,10 @@ def nested_queries(draw: st.DrawFn) -> str:
 
 
 @settings(deadline=None, max_examples=EXAMPLES)
-@given(st.one_of(window_queries(), placed_queries(), group_queries(), nested_queries()))
+@given(
+    st.one_of(window_queries(), placed_queries(), group_queries(), nested_queries())
+    | numbered_queries()
+)
 def test_a_form_is_refused_where_spark_refuses_it(session: "SparkSession", query: str) -> None:
     from pyspark.errors import AnalysisException
 

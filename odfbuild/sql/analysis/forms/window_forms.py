@@ -9,15 +9,14 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
+from odfbuild.sql.analysis.forms.positions import is_no_int
 from odfbuild.sql.analysis.row_by_row import is_aggregate, obstacle, some
 from odfbuild.sql.columns.expressions import integer
 from odfbuild.sql.text.shape import (
     Call,
-    Cast,
     Column,
     Expr,
     FrameBound,
-    Literal,
     QueryShape,
     Select,
     TextPlace,
@@ -25,7 +24,6 @@ from odfbuild.sql.text.shape import (
     WindowShape,
     walk,
 )
-from odfbuild.sql.text.types import BIGINT, BYTE, SHORT
 
 WindowRefusal: TypeAlias = tuple[str, TextPlace, str]
 """What is wrong, where, and the way on."""
@@ -37,11 +35,8 @@ _COUNTS = {"lag": 1, "lead": 1, "nth_value": 1, "ntile": 0}
 """Which argument of a window function is a number that has to be a constant."""
 
 
-_REFUSED_COUNTS = {
-    **dict.fromkeys(_OFFSETS, (BYTE, SHORT, BIGINT)),
-    "ntile": (BYTE, SHORT, BIGINT),
-}
-"""The types of such numbers that are not taken: an offset is an INT as it is written."""
+_REFUSED_COUNTS = {*_OFFSETS, "ntile"}
+"""Those that take an INT as it is written."""
 
 
 def window_forms(query: QueryShape) -> Iterator[WindowRefusal]:
@@ -156,7 +151,7 @@ def _wrong_count(name: str, count: Expr, aliases: Collection[str]) -> Iterator[t
             f"the number in {name}() is no constant",
             "write a number; a self-join gives the row that a column says",
         )
-    if isinstance(count, Cast) and count.type in _REFUSED_COUNTS.get(name, ()):
+    if is_no_int(count) and name in _REFUSED_COUNTS:
         yield f"the number in {name}() is no INT", "write a number without a letter behind it"
     number = integer(count)
     if number is not None and number < 1 and name not in _OFFSETS:
@@ -176,11 +171,8 @@ def _wrong_frame(over: WindowShape) -> Iterator[tuple[str, str]]:
     for distance in (each.distance for each in over.bounds if each.distance is not None):
         if any(isinstance(each, Column) for each in walk(distance)):
             yield "a bound of the frame is no constant", "write a number; filter by what a row says"
-        elif over.frame == "rows" and isinstance(distance, Literal) and integer(distance) is None:
-            yield (
-                "a bound of ROWS is no whole number",
-                "write how many rows, or RANGE for a distance",
-            )
+        elif over.frame == "rows" and is_no_int(distance):
+            yield "a bound of ROWS is no INT", "write how many rows, or RANGE for a distance"
     if (start.side, start.distance) == ("following", None):
         yield "the frame begins behind the last row", "begin at UNBOUNDED PRECEDING, or nearer"
     elif (end.side, end.distance) == ("preceding", None):

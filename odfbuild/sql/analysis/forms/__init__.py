@@ -1,0 +1,1 @@
+"""Forms of clauses and windows that Spark refuses."""

@@ -1,0 +1,90 @@
+"""Positions in GROUP BY and ORDER BY, and counts in LIMIT and OFFSET, that Spark refuses.  Pure.
+
+Only what is certain is found: how many columns a query gives is not known where it has a star.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from odfbuild.sql.analysis.row_by_row import is_aggregate
+from odfbuild.sql.columns.expressions import integer
+from odfbuild.sql.text.shape import (
+    Call,
+    Cast,
+    Column,
+    Expr,
+    Literal,
+    QueryShape,
+    Select,
+    Unknown,
+    walk,
+)
+from odfbuild.sql.text.types import BIGINT, BYTE, SHORT
+
+_MOST: Final = 2**31 - 1  # of an INT; a greater number is of another type
+_GROUPINGS: Final = {"grouping", "grouping_id"}
+
+
+def wrong_positions(query: QueryShape, width: int) -> Iterator[str]:
+    """Yield what is wrong with the numbers in the clauses of a query of so many columns, 0 if any.
+
+    That is a position that no column has, or that of an aggregate to group by.
+    """
+    if isinstance(query, Unknown):
+        return
+    for count in query.counts:
+        yield from _wrong_count(count)
+    if width:
+        for number in _numbers(query.order):
+            if not 0 < number <= width:
+                yield _beyond("ORDER BY", number, width)
+    if width and isinstance(query, Select) and query.group is not None:
+        for number in _numbers(query.group.keys):
+            if not 0 < number <= width:
+                yield _beyond("GROUP BY", number, width)
+            elif any(map(is_aggregate, walk(query.outputs[number - 1].value))):
+                yield f"GROUP BY {number}, which is an aggregate"
+
+
+def loose_groupings(select: Select) -> Iterator[Call]:
+    """Yield the calls that tell sets of groups apart where there are none."""
+    if select.group is not None and (select.group.sets or select.group.all):
+        return
+    having = () if select.having is None else (select.having,)
+    for expr in (*(output.value for output in select.outputs), *having, *select.order):
+        for each in walk(expr):
+            if isinstance(each, Call) and each.name in _GROUPINGS:
+                yield each
+
+
+def is_no_int(count: Expr) -> bool:
+    """Tell whether a constant is certainly of another type."""
+    if isinstance(count, Cast):
+        return count.type in (BYTE, SHORT, BIGINT)
+    number = integer(count)
+    if number is None:
+        return isinstance(count, Literal) and count.kind in {"decimal", "double", "string"}
+    return abs(number) > _MOST
+
+
+def _numbers(keys: Sequence[Expr]) -> Iterator[int]:
+    for key in keys:
+        number = integer(key)
+        if number is not None and abs(number) <= _MOST:
+            yield number
+
+
+def _beyond(clause: str, number: int, width: int) -> str:
+    return f"{clause} {number}, and the SELECT list has {width} column{'s' * (width > 1)}"
+
+
+def _wrong_count(count: Expr) -> Iterator[str]:
+    number = integer(count)
+    if is_no_int(count):
+        yield "a number of rows in LIMIT or OFFSET is no INT"
+    elif number is not None and number < 0:
+        yield f"LIMIT or OFFSET of {number} rows"
+    elif any(isinstance(each, Column) for each in walk(count)):
+        yield "a number of rows in LIMIT or OFFSET is no constant"
