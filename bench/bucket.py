@@ -71,7 +71,7 @@ class Link:
     received: int = 0
 
     def start(self) -> None:
-        """Count anew."""
+        """Count again."""
         self.requests.clear()
         self.sent = self.received = 0
 

@@ -1,7 +1,7 @@
 """The project of `bench.hundred` for dbt and for SQLMesh, both over DuckDB.
 
 Every run begins with a database that holds the first rows, and takes in the second ones: roots from
-CSV files, derivatives from what is new in them; groups are made anew for the keys that are touched.
+CSV files, derivatives from what is new in them; groups are rebuilt for the keys that are touched.
 """
 
 import shutil

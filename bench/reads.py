@@ -1,7 +1,7 @@
 """Processor time of checking what is read: files hashed the first time, known ever after.
 
 python -m bench.reads [--rows N] [--slices N] [--runs N].  Rows are committed as so many slices; a
-run opens the dataset anew, as a process does, and asks for all of its files: their places alone,
+run opens the dataset again, as a process does, and asks for all of its files: their places alone,
 all of them known, none of them known, and to have a measure, known and read through.
 """
 

@@ -75,7 +75,7 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One finding: a stable code, what is the matter, why it matters, how to mend it, and where.
+    """One finding: a stable code, what is the matter, why it matters, how to correct it, and where.
 
     The three texts are bounded, and have no credential of the source that is read.
     """

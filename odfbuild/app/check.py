@@ -71,8 +71,8 @@ def _differences(each: Declared, derived: DataSchema, answered: DataSchema) -> I
     ]
     yield Diagnostic(
         code="static-difference",
-        what=f"the engine gives other columns than the text tells: {', '.join(parts)}",
-        why="plan reads queries without an engine, and would foresee the wrong columns",
+        what=f"the engine gives other columns than the text says: {', '.join(parts)}",
+        why="plan reads queries without an engine, and would expect the wrong columns",
         fix="run odfbuild lock, so that plan knows the engine's answer",
         span=each.span(),
         level=Level.WARNING,
@@ -144,7 +144,7 @@ def settings_findings(config: Config, declared: Collection[DatasetAlias]) -> Ite
             yield _warning(
                 "moved-and-declared",
                 f"'{moved.old}' is moved to '{moved.new}' and still declared",
-                "its chain goes on under the new name, and the old one would start anew",
+                "its chain goes on under the new name, and the old one would start over",
                 "remove the definition, or the entry",
                 moved.span,
             )

@@ -65,7 +65,7 @@ class EngineUpgrade:
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What came of running again the steps of another version."""
+    """The outcome of running again the steps of another version."""
 
     upgrade: EngineUpgrade
     replayed: "tuple[Replayed, ...]"
@@ -106,7 +106,7 @@ def _event(state: ChainState) -> SetTransform | None:
 
 
 def replayed(project: Opened, upgrades: Iterable[EngineUpgrade], jobs: int) -> Iterator[Upgraded]:
-    """Run all steps of other versions again, so many at a time, and yield what came of each."""
+    """Run all steps of other versions again, so many at a time, and yield the outcome of each."""
     from odfbuild.executors.verify.history import RecordedHistories
 
     past = RecordedHistories(project.workspace)

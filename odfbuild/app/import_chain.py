@@ -106,7 +106,7 @@ def examine(folder: Path, staging: Path) -> ImportCandidate:
         raise NotVerifiedError(
             what=f"the dataset in {folder} does not verify, so it was not taken in{listed}",
             why="every block and file must be what the chain says of it",
-            fix="copy it anew from where it was made, or have it verified there",
+            fix="copy it again from where it was made, or have it verified there",
         )
     return ImportCandidate(staging, copied, state)
 

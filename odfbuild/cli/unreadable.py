@@ -62,7 +62,7 @@ def refuse_wrong(loaded: Project, alias: DatasetAlias) -> None:
         raise WrongDefinitionError(
             what=f"the definition of {alias} is wrong, as reported above",
             why="the answer would rest on it",
-            fix=f"mend the definition of {alias} first",
+            fix=f"correct the definition of {alias} first",
         )
 
 

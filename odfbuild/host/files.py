@@ -1,4 +1,4 @@
-"""Opening of files to read: regular ones only, as a FIFO or a device may block for ever."""
+"""Opening of files to read: regular ones only, as a FIFO or a device may block forever."""
 
 import errno
 import os

@@ -47,7 +47,7 @@ class MergeTraits:
     """What sets a strategy apart; texts are clauses that say why something is refused.
 
     `is_whole` tells that each input is the whole table, so that the last one counts alone.
-    `no_column` is about a column that is given up, None if all rows stay for ever; `no_late` and
+    `no_column` is about a column that is given up, None if all rows stay forever; `no_late` and
     `no_changed` are about late and corrected files of a source, None if these may be read.
     """
 
@@ -115,7 +115,7 @@ def compared_columns(strategy: MergeStrategy) -> tuple[str, ...]:
 
 
 def only_adds(strategy: MergeStrategy) -> bool:
-    """Tell whether rows stay for ever: none is corrected, or taken back with all its columns."""
+    """Tell whether rows stay forever: none is corrected, or taken back with all its columns."""
     return traits_of(strategy).no_column is None
 
 

@@ -17,7 +17,7 @@ LeftOut: TypeAlias = Mapping[DatasetAlias | None, tuple[Diagnostic, ...]]
 """Why datasets are left out, by name; under None what is wrong with definitions without one."""
 
 LEFT_OUT = "input-left-out"
-"""The code of what is said of a dataset that is left out for what it reads."""
+"""The code of the report on a dataset that is left out for what it reads."""
 _NAMING = ("cycle", "literal-secret")
 """Codes of errors that name all datasets that they are about."""
 
@@ -168,13 +168,13 @@ def _reads(
             code=LEFT_OUT,
             what=f"{each.alias} is left out: no readable definition is of {cause}, its input",
             why="a definition whose name cannot be read may be that of the input",
-            fix=f"mend the definitions that cannot be read, or declare {cause}",
+            fix=f"correct the definitions that cannot be read, or declare {cause}",
             span=span,
         )
     return Diagnostic(
         code=LEFT_OUT,
         what=f"{each.alias} is left out: it is made of {cause}",
         why=f"{cause} cannot be planned, and nothing is made of what is not certain",
-        fix=f"mend {cause} first",
+        fix=f"correct {cause} first",
         span=span,
     )

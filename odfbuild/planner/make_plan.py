@@ -68,7 +68,7 @@ class PlanTerms:
     the derivatives whose next step is known to change nothing, `remote` the inputs that are
     datasets of repositories, `pulled` where undeclared datasets were pulled from, `taken`
     undeclared inputs whose definition changed, as they were when
-    their readers took of them.
+    their readers read of them.
     """
 
     data: bool = True

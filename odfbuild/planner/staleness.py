@@ -94,8 +94,8 @@ def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> I
         if (reason := lost.get(each.alias)) is not None:
             yield Diagnostic(
                 code=DivergedInputError.code,
-                what=f"{each.alias} cannot go on, as {reason.alias} was rewritten; to make it "
-                f"anew: odfbuild rebuild {each.alias}",
+                what=f"{each.alias} cannot go on, as {reason.alias} was rewritten; to "
+                f"rebuild it: odfbuild rebuild {each.alias}",
                 why=_WHY,
                 fix=diverged_fix(str(each.alias)),
                 span=each.input_span(reason.alias),
@@ -108,7 +108,7 @@ _WHY = "history only grows, so this copy of the input is outdated, or was reset 
 
 def diverged_fix(name: str) -> str:
     """Return the way forward of a dataset that read what its input no longer holds."""
-    return f"if it was meant, make it anew: odfbuild rebuild {name}; else restore the input's chain"
+    return f"if it was meant, rebuild it: odfbuild rebuild {name}; else restore the input's chain"
 
 
 def records(offset: int | None) -> int:

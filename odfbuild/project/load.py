@@ -214,7 +214,7 @@ def _may_be_unread(found: Diagnostic) -> Diagnostic:
         code=LEFT_OUT,
         what=f"it is left out: {found.what}",
         why="a definition whose name cannot be read may be that of the input",
-        fix=f"mend the definitions that cannot be read; else: {found.fix}",
+        fix=f"correct the definitions that cannot be read; else: {found.fix}",
     )
 
 

@@ -1,7 +1,7 @@
 """Survey: all problems of a project, also when some of it cannot be read.
 
 Commands stop at the first part of a project that is wrong: its settings, its variables, its
-packages, its definitions.  Who mends a project wants to know of all of them at once.
+packages, its definitions.  Whoever corrects a project wants to know of all of them at once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,7 @@
     .odfbuild/index.json    {"version": 1, "datasets": [{"id", "alias", "kind", "head",
                              "sequenceNumber", "records", "size", "time"}]}
 
-The index is a cache, written by who pushes and made anew from heads by `indexed`; no other program
+The index is a cache, written by who pushes and rebuilt from heads by `indexed`; no other program
 reads it, and nothing is trusted because it stands there.
 """
 
@@ -111,7 +111,7 @@ def find_alias(repository: _Repository, id: DatasetId) -> DatasetAlias | None:
 
 
 def indexed(repository: _Repository) -> tuple[CatalogueEntry, ...]:
-    """Make the index of a repository anew from the heads there, and return it.
+    """Rebuild the index of a repository from the heads there, and return it.
 
     A dataset at the head that the index has is not read again; one that is damaged is left out.
     """

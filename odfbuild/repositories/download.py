@@ -25,7 +25,7 @@ T = TypeVar("T")
 _CHUNK = 1 << 20
 _WRITE_OUT = 4 << 20  # bytes that go to disk while others come
 _TRIES = 3  # without so much between them:
-_PROGRESS = 64 << 10  # bytes, or who sends one a time would be asked for ever
+_PROGRESS = 64 << 10  # bytes, or who sends one a time would be asked forever
 _SPARE = 16 << 20  # bytes of a disk that are left free
 
 

@@ -66,7 +66,7 @@ class OtherDatasetError(StateError):
         led = "another dataset" if found is None else str(found)
         super().__init__(
             what=f"{ref} leads to {led} at {place}, and was pinned to {pinned}",
-            why="a dataset is its id: one of the same name that was made anew has another history, "
+            why="a dataset is its id: one of the same name that was rebuilt has another history, "
             "and what was made of the first one does not go on from it",
             fix="ask its owner; to read the other one from now on: odfbuild lock --repin "
             f"{ref}, and odfbuild rebuild what reads it",
@@ -94,7 +94,7 @@ class RemoteDivergedError(StateError):
     def __init__(self, ref: RemoteRef, place: str, known: Multihash, by: str) -> None:
         super().__init__(
             what=f"{ref}: the history at {place} does not hold {known.short()}, which {by}",
-            why="history only grows: it was reset or made anew there, or somebody forged it",
+            why="history only grows: it was reset or rebuilt there, or somebody forged it",
             fix=f"ask its owner; if it was meant: odfbuild pull {ref} --force, odfbuild lock "
             f"--repin {ref}, then odfbuild rebuild what reads it; or go on with what is here: "
             "--offline",

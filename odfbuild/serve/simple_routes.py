@@ -1,6 +1,6 @@
 """Files of datasets over HTTP: references, blocks, data, checkpoints and attestations.
 
-What a hash names never changes, so it may be kept for a year; a reference is asked anew each time.
+What a hash names never changes, so it may be kept for a year; a reference is asked again each time.
 """
 
 import asyncio

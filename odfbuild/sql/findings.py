@@ -126,7 +126,7 @@ def dialect_of(engine: str) -> Dialect:
 
 
 def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
-    """Return what is found, why it matters and how to mend it, of a text for an engine."""
+    """Return what is found, why it matters and how to correct it, of a text for an engine."""
     dialect = dialect_of(engine)
     match found.reason:
         case Reason.SYNTAX:

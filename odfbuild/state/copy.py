@@ -306,7 +306,7 @@ class _Folder:
         return UnsafeFolderError(
             what=f"{self.path / name} is not taken in: {what}",
             why="a dataset is plain files of the sizes that its chain records",
-            fix="copy the dataset anew from where it was made",
+            fix="copy the dataset again from where it was made",
         )
 
 

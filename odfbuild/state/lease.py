@@ -1,4 +1,4 @@
-"""Leases: who works on which datasets, so that a second run waits instead of working in vain.
+"""Leases: who works on which datasets, so that a second run waits instead of doing the same work.
 
     cache/leases/<name>      locked (`flock`) by its holders; what it holds is for messages only
 
@@ -67,7 +67,7 @@ class BusyError(StateError):
         super().__init__(
             what=f"another run works on {'this dataset' if len(busy) == 1 else 'these datasets'}"
             + lines,
-            why="--on-busy fail: two runs would do the same work, and one of them in vain",
+            why="--on-busy fail: two runs would do the same work, and that of one would be lost",
             fix="wait until it is done, or leave the option out",
         )
 

@@ -219,9 +219,9 @@ def _check(path: str, copy: Path, place: str) -> None:
     if hash_file(copy, named.code) != named:
         raise NotItsNameError(
             what=f"{place}/{path} does not hash to its name",
-            why="it was damaged, or written anew in other bytes; in another place nobody could "
+            why="it was damaged, or written again in other bytes; in another place nobody could "
             "tell one from the other",
-            fix="odfbuild verify tells more; restore it from a copy, then do this again",
+            fix="odfbuild verify says more; restore it from a copy, then do this again",
         )
 
 

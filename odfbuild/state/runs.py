@@ -243,7 +243,7 @@ def read_events(workspace: Path, run: str, *, strict: bool = False) -> Iterator[
             raise DamagedRunError(
                 what=f"what the run {run} did is not known: line {number} of {path} is damaged",
                 why="its checksum is not that of what it says, so nothing can follow from it",
-                fix="restore the file from a copy; or plan anew, and odfbuild reset NAME BLOCK "
+                fix="restore the file from a copy; or plan again, and odfbuild reset NAME BLOCK "
                 "sets one dataset back",
             )
 

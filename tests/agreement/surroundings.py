@@ -241,7 +241,7 @@ class Publisher:
     def change(self) -> str:
         """Change what the project gives."""
         draw = self._draw
-        match draw.choice(("rows", "rows", "rows", "column", "no column", "gone", "anew")):
+        match draw.choice(("rows", "rows", "rows", "column", "no column", "gone", "again")):
             case "rows":
                 self._add_file()
                 return "far has more rows"
@@ -257,9 +257,9 @@ class Publisher:
             case "gone":
                 self.is_there = not self.is_there
                 return f"far is there: {self.is_there}"
-            case "anew":
+            case "again":
                 shutil.rmtree(self.folder / ".odfbuild", ignore_errors=True)
-                return "far is made anew"
+                return "far is rebuilt"
         return "far stays"
 
     def _add_file(self) -> None:

@@ -1,7 +1,7 @@
 """Commands on one workspace, what they may do at once, and what must be true afterwards.
 
 The project has a root of files, a root that is pushed to, a derivative of the first, and, for who
-plans anew, a root that is not made yet.
+plans again, a root that is not made yet.
 """
 
 import os

@@ -214,7 +214,7 @@ def _run(draw: random.Random, work: Sequence[_Process], folder: Path) -> None:
 
 
 def _settle(folder: Path) -> list[str]:
-    """Do what is left; a derivative whose input was rewritten is made anew."""
+    """Do what is left; a derivative whose input was rewritten is rebuilt."""
     for number, arguments in enumerate((["apply", "--yes"], ["rebuild", "out", "--yes"]) * 2):
         done = _Process(arguments, "kept")
         _run(random.Random(0), [done], folder / ".")

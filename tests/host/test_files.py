@@ -1,6 +1,6 @@
 """Files are read, and JSON is parsed, through doors that a pipe or a deep nesting cannot break.
 
-A FIFO makes `open` wait for ever, a device may never end, and `json` raises RecursionError, which
+A FIFO makes `open` wait forever, a device may never end, and `json` raises RecursionError, which
 nobody catches.  `host.files` and `host.json_text` refuse these with errors that callers handle.
 """
 

@@ -268,7 +268,7 @@ COMMANDS = {
     "a root without a push source is pushed to": put(
         {}, "ingest", "orders", "orders/2024-01-01.csv"
     ),
-    "a root is made anew": put({}, "rebuild", "orders", "--yes"),
+    "a root is rebuilt": put({}, "rebuild", "orders", "--yes"),
     "what is imported is no chain": put({}, "import", "orders"),
     "what is imported is not there": put({}, "import", "../other"),
     "a definition is made of no file": put({}, "new", "returns", "--from", "returns.csv"),

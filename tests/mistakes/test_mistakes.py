@@ -1,4 +1,4 @@
-"""Every mistake of the table is answered, and how: byte for byte, with `--update-golden` anew.
+"""Every mistake of the table is answered, and how: byte for byte, with `--update-golden` again.
 
 The answers are there to be read: each says what is wrong, where, why, and how to go on.
 """

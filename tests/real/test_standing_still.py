@@ -56,4 +56,4 @@ def test_verify_tells_of_a_file_that_was_encoded_anew(portions: Building) -> Non
         path.unlink()
         path.write_bytes(before)
     assert done.code == 0
-    assert " bytes, 1 encoded anew\n" in done.out
+    assert " bytes, 1 encoded again\n" in done.out

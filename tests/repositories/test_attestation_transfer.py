@@ -63,7 +63,7 @@ class Move:
 _moves = st.lists(
     st.builds(
         Move,
-        what=st.sampled_from(["pull", "pull", "push", "push", "sign", "witness", "begin anew"])
+        what=st.sampled_from(["pull", "pull", "push", "push", "sign", "witness", "start over"])
         | st.sampled_from(["add", "push", "pull"]),
         workspace=st.sampled_from([0, 0, 1, 1, 2]),
         place=st.sampled_from([0, 0, 0, 1]),
@@ -100,7 +100,7 @@ class Team:
         return day(self.today)
 
     def make(self, move: Move) -> None:
-        if move.what == "begin anew":
+        if move.what == "start over":
             if move.workspace:
                 self.workspaces[move.workspace] = self.new_workspace()
             return
@@ -214,7 +214,7 @@ def test_what_signs_a_head_goes_with_it_whoever_moves_it(
 def test_a_second_clone_of_one_user_is_the_same_byte_for_byte(tmp_path: Path) -> None:
     place = in_folder(tmp_path / "place")
     team = Team(tmp_path, [place, place])
-    for what in ("push", "pull", "sign", "push", "pull", "begin anew", "pull"):
+    for what in ("push", "pull", "sign", "push", "pull", "start over", "pull"):
         who = 0 if what in ("push", "sign") else 1
         team.make(Move(what, who, 0, DEFAULT_TRUST))
     dataset = team.workspaces[1].dataset(team.made.dataset.id)

@@ -105,7 +105,7 @@ def _store(project: Opened) -> Iterator[Checkup]:
     assert isinstance(workspace, BucketWorkspace)  # noqa: S101 - it has a URL
     able = probe(workspace.client)
     if not (able.creates_only and able.swaps):
-        what = f"{workspace.url} does not keep conditions: of two who commit one loses rows"
+        what = f"{workspace.url} does not keep conditions: of two commits at once one is lost"
         yield Checkup("store", Health.BAD, what, "use a store with conditional writes")
         return
     yield _ok("store", f"{workspace.url} keeps conditions")
@@ -144,7 +144,8 @@ def _cluster(project: Opened) -> Iterator[Checkup]:
     yield Checkup(
         "cluster",
         Health.BAD,
-        f"{master}: who reaches the ports of its machines, or this one's, can run programs there",
+        f"{master}: anybody who reaches the ports of its machines, or this one's, can run programs "
+        "there",
         f"give it a secret, in {properties_file()}: see docs/clusters.md",
     )
 
@@ -233,7 +234,7 @@ def _archive() -> Iterator[Checkup]:
         yield Checkup(
             "archive",
             Health.WARN,
-            "making it was tried in vain, so starts take a second longer",
+            "making it failed, so starts take a second longer",
             f"delete {archive.path.with_suffix('.failed')} to have it tried again; "
             f"{archive.path.with_suffix('.log')} says why",
         )
@@ -316,7 +317,8 @@ def _access(root: Path) -> Iterator[Checkup]:
     others = found.st_mode & (0o007 if _is_own_group(found) else 0o077)
     fix = f"chmod 700 {root}; where others are to "
     if others & 0o022:
-        what = f"others can write to {root}: rows, keys and what is up to date could be theirs"
+        risk = "they could change rows, keys and what counts as up to date"
+        what = f"others can write to {root}: {risk}"
         yield Checkup("workspace", Health.BAD, what, f"{fix}share it, let them read alone")
     elif others:
         what = f"others can read {root}: rows, and plans"
@@ -354,7 +356,7 @@ def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Ite
             "datasets",
             Health.BAD,
             f"without a head: {_some(headless)}",
-            "restore refs/head from a copy; odfbuild verify tells more",
+            "restore refs/head from a copy; odfbuild verify says more",
         )
     if nameless:
         yield Checkup(
@@ -392,8 +394,8 @@ def _made_by(
             "rows",
             Health.WARN,
             f"may be wrong, as an earlier version {what}: {_some(names)}",
-            "odfbuild verify NAME --recompute says whether they are; odfbuild rebuild NAME makes "
-            "them anew",
+            "odfbuild verify NAME --recompute says whether they are; odfbuild rebuild NAME "
+            "rebuilds them",
         )
     for version, names in others.items():
         yield Checkup(

@@ -159,7 +159,7 @@ def _files(
 ) -> Iterator[tuple[str, Multihash]]:
     """Yield the files of a block that are missing, or in a root have another size.
 
-    A derivative's may be encoded anew by who copied it (ODF 0.34.1, "Dataset Validation").
+    A derivative's may be encoded again by who copied it (ODF 0.34.1, "Dataset Validation").
     """
     event = block.event
     if not isinstance(event, AddData | ExecuteTransform):
@@ -184,7 +184,7 @@ def _file(each: Declared, what: str, block: Multihash | None) -> ChainDrift:
         dataset=each.alias,
         kind=DriftKind.FILE,
         what=what,
-        fix="restore the file from a copy; odfbuild verify tells more",
+        fix="restore the file from a copy; odfbuild verify says more",
         block=block,
         span=each.span(()),
     )

@@ -47,7 +47,7 @@ def prepare_all(
 ) -> PreparedAll:
     """Work out several wishes: resets readers first, all else inputs first.
 
-    With `downstream` what cannot go on afterwards is made anew, and so on, in new chains if the
+    With `downstream` what cannot go on afterwards is rebuilt, and so on, in new chains if the
     others are and it is declared.  Raises what `prepare`
     raises, for any of them.
     """
@@ -90,7 +90,7 @@ def prepare_all(
 
 
 def rebuilt_by(steps: Sequence[PreparedRewrite]) -> Collection[DatasetId]:
-    """Return the datasets whose data steps make anew."""
+    """Return the datasets whose data steps rebuild."""
     return {step.housekeeping.id for step in steps if isinstance(step.wish, Rebuild)}
 
 

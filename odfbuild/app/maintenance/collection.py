@@ -63,7 +63,7 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
     if project.workspace.url is not None and wanted.age < _LEAST_IN_STORE:
         raise TooYoungError(
             what="objects that are younger than a day would be deleted in a store",
-            why="they may belong to a commit that another machine is at, which no lock tells",
+            why="they may belong to a commit that another machine is making, which no lock shows",
             fix="give --older-than 1d or more",
         )
     with nullcontext() if wanted.dry_run else project.workspace.collecting():

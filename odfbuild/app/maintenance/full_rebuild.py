@@ -16,13 +16,13 @@ from odfbuild.values import dataclass
 
 
 class NoSourceError(PlanError):
-    """The data of a root would be read anew, and nothing says from where."""
+    """The data of a root would be read again, and nothing says from where."""
 
     code = "no-source"
 
 
 class EmptySourceError(PlanError):
-    """The source of a root that had records gave none when it was read anew."""
+    """The source of a root that had records gave none when it was read again."""
 
     code = "empty-source"
 
@@ -31,7 +31,7 @@ class EmptySourceError(PlanError):
             what="the source has no records now, and the dataset has "
             f"{records:,}, which would be given up",
             why="a root is not emptied because its source is",
-            fix="mend the source; or drop the data: odfbuild compact NAME --keep-metadata-only",
+            fix="repair the source; or drop the data: odfbuild compact NAME --keep-metadata-only",
         )
 
 
@@ -44,7 +44,7 @@ class NewChain:
 
     @property
     def transform(self) -> SetTransform | None:
-        """Return the query that makes the data anew, None for a root."""
+        """Return the query that makes the data again, None for a root."""
         found = (event for event in self.events if isinstance(event, SetTransform))
         return next(found, None)
 
@@ -97,7 +97,7 @@ def _check_origin(
     if seed.kind is DatasetKind.ROOT:
         if not any(isinstance(event, SetPollingSource) for event in made.events):
             raise NoSourceError(
-                what=f"{alias} has no source that can be read anew",
+                what=f"{alias} has no source that can be read again",
                 why="what was pushed, or ingested by hand, is in the old chain only",
                 fix=f"publish the new form under another name, such as {alias}.v2",
             )
@@ -107,6 +107,6 @@ def _check_origin(
         if each.dataset_ref not in known:
             raise NotDeclaredError(
                 what=f"{alias} reads {each.dataset_ref}, which is not in the workspace",
-                why="its data is made anew in the same go, from what its inputs have",
+                why="the same plan rebuilds its data from what its inputs have",
                 fix=f"odfbuild apply {each.dataset_ref}, then do this again",
             )

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class NoDerivativeError(PlanError):
-    """Data that is made of no other dataset would be made anew."""
+    """Data that is made of no other dataset would be rebuilt."""
 
     code = "no-derivative"
 
@@ -76,7 +76,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """Drop the data of a dataset, and make it anew from its inputs, by the query in force.
+    """Drop the data of a dataset, and rebuild it from its inputs, by the query in force.
 
     With the `definitions` of the project it begins a new chain: by its definition, and a root is
     read from its source again.
@@ -123,7 +123,7 @@ def prepare(
 
     Raises StateError if there is no such dataset or block, PartialInputError for a reset to the
     inside of an input, KindCompactedError when slices of a
-    derivative would be merged, NoDerivativeError when a root would be made anew.
+    derivative would be merged, NoDerivativeError when a root would be rebuilt.
     """
     chain = _read(find_dataset(project, name))
     states = project.workspace.states() if states is None else states
@@ -338,7 +338,7 @@ def _rebuild(
 ) -> PreparedRewrite | None:
     if chain.state.kind is not DatasetKind.DERIVATIVE:
         raise NoDerivativeError(
-            what=f"{common['alias']} is a root dataset: it cannot be made anew from other datasets",
+            what=f"{common['alias']} is a root dataset: it cannot be rebuilt from other datasets",
             why="its records are the only ones there are; its source may not have them any more",
             fix=f"to read its source again: odfbuild rebuild {common['alias']} --full",
         )

@@ -18,7 +18,7 @@ from odfbuild.planner.steps import RereadFiles
 from odfbuild.project.opened import Opened
 
 UNREAD = frozenset({"late-files", "changed-files", "partial-input"})
-"""The codes of what is said of files and sources that stay unread."""
+"""The codes of the reports on files and sources that stay unread."""
 
 _LISTED = 3
 

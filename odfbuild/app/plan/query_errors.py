@@ -469,7 +469,7 @@ def _null_time(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
                 "WHERE ... IS NOT NULL"
             )
         elif _is_total(made.steps[-1].text):
-            because = "an aggregate without GROUP BY gives a row of no rows, too"
+            because = "an aggregate without GROUP BY gives a row even where there are no rows"
             fix = "leave that row out: HAVING count(*) > 0"
         else:
             continue

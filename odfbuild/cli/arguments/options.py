@@ -200,7 +200,7 @@ Downstream = Annotated[
     bool,
     typer.Option(
         "--downstream",
-        help="In the same plan make anew what is made of them and cannot go on afterwards.",
+        help="In the same plan rebuild what is made of them and cannot go on afterwards.",
     ),
 ]
 

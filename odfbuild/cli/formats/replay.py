@@ -24,7 +24,7 @@ def checked_lines(name: str, width: int, checked: Checked) -> Iterator[str]:
     """Yield the line of a dataset, then what does not hold of it."""
     found = checked.found
     mark = "ok" if checked.passed else "FAILED"
-    anew = f", {found.reencoded:,} encoded anew" if found.reencoded else ""
+    anew = f", {found.reencoded:,} encoded again" if found.reencoded else ""
     full = checked.recomputed
     computed = ", computed in full" if full is not None and full.untried is None else ""
     yield (
@@ -137,7 +137,7 @@ def _recomputed_json(recomputed: Recomputed) -> Mapping[str, Any]:
 
 
 def replayed_json(replayed: Replayed) -> Mapping[str, Any]:
-    """Return what came of running a step again; `not_run` says why it was not."""
+    """Return the outcome of running a step again; `not_run` says why it was not."""
     row = replayed.row
     return {
         "block": str(replayed.block),

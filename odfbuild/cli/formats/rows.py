@@ -78,7 +78,7 @@ def destination(
     if path is not None and chosen in {None, RowFormat.TABLE}:
         raise UsageRefusedError(
             what=f"{path}: no format for a file" if chosen is None else "a table is no file format",
-            why=f"the end of its name tells the format: {', '.join(_BY_ENDING)}; or -o does",
+            why=f"the end of its name says the format: {', '.join(_BY_ENDING)}; or -o does",
             fix="name the format, such as -o csv",
         )
     assert chosen is not None  # noqa: S101 - refused above

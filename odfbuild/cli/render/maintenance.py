@@ -51,7 +51,7 @@ def _headline(rewrite: Housekeeping) -> str:
     if rewrite.head is not None:
         return f"reset to block {rewrite.after.blocks - 1:,}, {rewrite.head.short()}"
     if rewrite.work == REBUILD:
-        return "make all data anew"
+        return "rebuild all data"
     if rewrite.limits is None:
         return "compact, keeping metadata only"
     size, records = bytes_text(rewrite.limits.size), rewrite.limits.records
@@ -90,9 +90,9 @@ def _meaning(rewrite: Housekeeping) -> Iterator[str]:
         read = ", ".join(
             f"{count(number or 0, 'record')} of {name}" for name, number in rewrite.reads.items()
         )
-        yield f"Then all data is made anew, from {read or 'inputs that are not there'}."
+        yield f"Then all data is rebuilt, from {read or 'inputs that are not there'}."
     elif rewrite.limits is None:
-        yield "The next apply makes all data anew, from the first record on."
+        yield "The next apply rebuilds all data, from the first record on."
     else:
         yield "Rows, offsets, watermark and source states stay; later blocks get new hashes."
 
@@ -100,14 +100,14 @@ def _meaning(rewrite: Housekeeping) -> Iterator[str]:
 def _stranded_lines(
     stranded: Sequence[Stranded], whose: str, names: Sequence[str], work: str
 ) -> Iterator[str]:
-    """Yield who cannot go on after some work on datasets, and how they can be made anew with it."""
+    """Yield who cannot go on after some work on datasets, and how they can be rebuilt with it."""
     which = count(len(stranded), "dataset")
     yield f"{which} cannot go on then, because the last block read {whose}is gone:"
     width = max(len(str(each.dataset)) for each in stranded)
     for each in stranded:
         yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
     more = "all of these" if any(each.readers for each in stranded) else "them"
-    yield f"To make {more} anew in the same plan: odfbuild {work} {' '.join(names)} --downstream."
+    yield f"To rebuild {more} in the same plan: odfbuild {work} {' '.join(names)} --downstream."
 
 
 def _read_so_far(each: Stranded) -> str:
@@ -156,7 +156,7 @@ def _what_each(step: Housekeeping) -> str:
         for name, number in step.reads.items()
     )
     source = "its source" if step.kind is DatasetKind.ROOT else "inputs that are not there"
-    how = "new chain" if step.mode == FULL else "anew"
+    how = "new chain" if step.mode == FULL else "rebuilt"
     return f"{before}; {how} from {read or source}"
 
 

@@ -326,7 +326,7 @@ def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
             yield replace(
                 note,
                 what=f"{len(lost)} datasets cannot go on, as inputs were rewritten: "
-                f"{', '.join(names[:_MOST_READERS])}{more}; to make them anew: "
+                f"{', '.join(names[:_MOST_READERS])}{more}; to rebuild them: "
                 "odfbuild rebuild state:diverged --downstream",
                 span=None,
             )

@@ -76,7 +76,7 @@ def retracted_in_vain(offset: int) -> InvalidChangelogError:
     return InvalidChangelogError(
         what=f"the record at offset {offset} would take back a row that is not there",
         why="a retraction or correction repeats the row that it takes back, value by value, with "
-        "its event time; readers of the dataset could not go on behind it",
+        "its event time; readers of the dataset could not go on after it",
         fix=_FIX,
     )
 

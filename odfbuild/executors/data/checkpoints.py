@@ -1,7 +1,7 @@
 """Checkpoints: a row of numbers for each group of a query, in one Parquet file, sorted by the key.
 
 The file says what it was made for.  One for anything else is left aside, and the groups are
-counted anew; one of too many groups holds none, and says that it is not worth it to keep them.
+counted again; one of too many groups holds none, and says that it is not worth it to keep them.
 """
 
 import json

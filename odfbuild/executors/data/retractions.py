@@ -6,7 +6,7 @@ its offset, and +1 or -1; no running sum of one hash may fall below zero.  Up to
 `HASHES_IN_MEMORY` records stay in memory (17 bytes each), more go to
 temporary files, parted by hash and summed up part by part.
 Two different rows of one hash, which 30 million rows have with a chance of 1 to 40,000, could hide
-a fault between them, and never make one up: the key is drawn anew each time.
+a fault between them, and never make one up: the key is drawn again each time.
 """
 
 import os

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FIX: Final = (
     "odfbuild verify lists all that is wrong; restore the dataset from a copy, or, of a "
-    "derivative dataset, make the rows anew: odfbuild rebuild NAME"
+    "derivative dataset, rebuild the rows: odfbuild rebuild NAME"
 )
 
 

@@ -4,7 +4,7 @@ A dataset is resolved after its inputs and only once; what cannot be known befor
 said in words, and what an engine refuses becomes a finding at its place in the project's files.
 
 What is asked depends on the question alone (engine version, query, input columns), so an answer
-holds for ever, a refusal as well; only a failure of the engine itself is never kept.
+holds forever, a refusal as well; only a failure of the engine itself is never kept.
 """
 
 import json

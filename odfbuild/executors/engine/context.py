@@ -102,17 +102,17 @@ class InputNotes:
 
 _NOTHING = InputNotes()
 RECORDED_KEY: Final = "recorded-key"
-"""The code of what is said of rows that a Ledger left out."""
+"""The code of the report on rows that a Ledger left out."""
 NO_EVENT_TIME: Final = "no-event-time-in-rows"
-"""The code of what is said of rows that were given an event time."""
+"""The code of the report on rows that were given an event time."""
 EMPTY_INPUT: Final = "empty-input"
-"""The code of what is said of a file of 0 bytes that was read as a table without rows."""
+"""The code of the report on a file of 0 bytes that was read as a table without rows."""
 OTHER_ENTRIES: Final = "other-entries"
-"""The code of what is said of an archive of which one entry was read and others were not."""
+"""The code of the report on an archive of which one entry was read and others were not."""
 RENAMED_COLUMN: Final = "renamed-column"
-"""The code of what is said of a source's column that is called as a system column is."""
+"""The code of the report on a source's column that is called as a system column is."""
 OF_INPUTS: Final = (NO_EVENT_TIME, EMPTY_INPUT, OTHER_ENTRIES, RECORDED_KEY, RENAMED_COLUMN)
-"""The codes of what is said once for all inputs of a dataset."""
+"""The codes of reports that are made once for all inputs of a dataset."""
 
 
 @dataclass(frozen=True, slots=True)

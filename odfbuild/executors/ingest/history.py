@@ -9,7 +9,7 @@ every file.  Its own CRC-32 is its second line.  All of it may be deleted.
 A poll costs what is new and what it touches, not all that ever was: beyond some rows an engine
 condenses the history.  `condensed` keeps the result, a cache that counts only if it is of the same
 strategy and schema, of a block on the chain, and has the bytes that were written.  Anything else is
-passed over; the history is then all slices, and is condensed anew when they are many.
+passed over; the history is then all slices, and is condensed again when they are many.
 """
 
 import json

@@ -24,7 +24,7 @@ from odfbuild.values import dataclass
 
 _FIX = (
     "correct the source or the query, or the check; the rows stay out until it passes "
-    "(`gates: {data: warn}` lets them in, and tells of them)"
+    "(`gates: {data: warn}` lets them in, and reports them)"
 )
 _LOOK = "look at these rows, or at the check"
 

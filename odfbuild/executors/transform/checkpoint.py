@@ -2,7 +2,7 @@
 
 A step continues from the checkpoint of the one before it, and names the one that it leaves; one
 that changes nothing names the same again (ODF 0.34.1, "ExecuteTransform").  The file is a cache: it
-can be made anew from the inputs, but what others took for it is never trusted.
+can be rebuilt from the inputs, but what others took for it is never trusted.
 """
 
 from collections.abc import Callable

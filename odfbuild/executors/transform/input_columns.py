@@ -29,7 +29,7 @@ from odfbuild.state.chain.dataset import Dataset
 
 
 def check_inputs(work: TransformWork) -> None:
-    """Raise LostDataError for the first file that a step would read in vain."""
+    """Raise LostDataError for the first file that is lost of those that a step reads."""
     for source in work.inputs:
         check_present((*source.past, *source.paths), f"the input {source.alias}")
     check_present(work.output, "the dataset itself")

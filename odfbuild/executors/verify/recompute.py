@@ -38,7 +38,7 @@ _ADDED = (0, 3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
-    """What came of the query in full, as of a step.
+    """The outcome of the query in full, as of a step.
 
     `findings` say what does not hold, none if all does; `surplus` is the first row that stands and
     that the query does not give, `missing` the first that it gives and that does not stand.
@@ -78,10 +78,10 @@ def _untried(query: Query | None, step: RecordedStep, past: RecordedHistories) -
     if not came_of_one_query(events):
         several = sum(isinstance(each, SetTransform) for each in events) > 1
         return (
-            "its rows came of several queries, one after the other (on_query_change: forward): "
-            "none of them gives all"
+            "its rows were made by several queries, one after the other (on_query_change: "
+            "forward): none of them gives all"
             if several
-            else "its rows came of another engine, whose steps depend on portions"
+            else "its rows were made by another engine, whose steps depend on portions"
         )
     if query.facts.names_op:
         return "its query reads the event log (it names the operation column), not rows that stand"

@@ -116,8 +116,8 @@ class RecordedInputs:
     def _lost(self, id: DatasetId, name: str, hash: Multihash) -> str:
         if self._workspace.dataset(id).stores.blocks.has(hash):
             return (
-                f"was reset or rewritten since: {name}, {hash}, is not on its chain any more; make "
-                "the dataset anew with odfbuild rebuild"
+                f"was reset or rewritten since: {name}, {hash}, is not on its chain any more; "
+                "rebuild the dataset with odfbuild rebuild"
             )
         return f"has no block {hash}, which is recorded as {name}"
 

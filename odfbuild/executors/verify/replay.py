@@ -71,7 +71,7 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What came of running a step again.
+    """The outcome of running a step again.
 
     `findings` say what does not hold, none if all does; `row` is the first that differs; `untried`
     says why the step cannot be run again here, which is no finding.

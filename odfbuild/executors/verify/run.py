@@ -119,7 +119,7 @@ def verify_datasets(
 
 
 def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
-    """Return what came of a step; what nobody thought of is a finding of its dataset."""
+    """Return the outcome of a step; an unexpected error is a finding of its dataset."""
     from odfbuild.executors.verify.replay import Replayed
 
     try:
@@ -130,7 +130,7 @@ def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
 
 
 def _recomputed(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed":
-    """Return what came of a query in full, as `_replayed` does of a step."""
+    """Return the outcome of a query in full, as `_replayed` does of a step."""
     from odfbuild.executors.verify.recompute import Recomputed
 
     try:

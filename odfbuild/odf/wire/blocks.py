@@ -3,7 +3,7 @@
 A block is written to a buffer of its own; a Manifest around it tells what it is and in which
 version.  Version 2, which every reader of ODF 0.34.1 takes, places Timestamp structs without
 alignment; version 3 aligns them to four bytes.  The hash of a block is that of the bytes as
-they are stored: a block that is copied must not be written anew.
+they are stored: a block that is copied must not be written again.
 """
 
 from itertools import product

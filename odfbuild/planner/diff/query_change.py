@@ -134,10 +134,10 @@ def _wrong_rows(each: Declared, sql: TransformSql, cause: RevisionFault) -> Diag
     return Diagnostic(
         code=code,
         what=f"{each.alias} may have wrong rows: {sql.engine} {sql.version}, which made it, "
-        f"{cause.value}; to make it anew: odfbuild rebuild {each.alias}",
+        f"{cause.value}; to rebuild it: odfbuild rebuild {each.alias}",
         why=why,
         fix=f"odfbuild verify {each.alias} --recompute says whether it has; "
-        f"odfbuild rebuild {each.alias} makes it anew",
+        f"odfbuild rebuild {each.alias} rebuilds it",
         span=each.span(()),
         level=Level.WARNING,
     )

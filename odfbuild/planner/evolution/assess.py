@@ -46,7 +46,7 @@ from odfbuild.sql.query_class import QueryClass
 from odfbuild.values import dataclass
 
 TakenInputs: TypeAlias = Mapping[DatasetAlias, Mapping[DatasetId, ChainState]]
-"""By reader, undeclared inputs that are defined anew: as they were when it took of them last."""
+"""By reader, undeclared inputs that are defined again: as they were when it read them last."""
 
 NONE_TAKEN: TakenInputs = {}
 

@@ -47,7 +47,7 @@ class HousekeepingPlan:
 
     @property
     def stranded(self) -> tuple[Stranded, ...]:
-        """Return the datasets that cannot go on after it, and are not made anew by it, by name."""
+        """Return the datasets that cannot go on after it, and are not rebuilt by it, by name."""
         anew = {step.alias for step in self.steps if step.work == REBUILD}
         found = {each.dataset: each for step in self.steps for each in step.stranded}
         return tuple(found[alias] for alias in sorted(found.keys() - anew))

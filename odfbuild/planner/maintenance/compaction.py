@@ -111,7 +111,7 @@ def compacted(
         raise KindCompactedError(
             what="slices of a derivative dataset cannot be merged",
             why="each of its blocks says which part of the inputs it was made from",
-            fix="empty it with --keep-metadata-only, and the next apply makes it anew from its "
+            fix="empty it with --keep-metadata-only, and the next apply rebuilds it from its "
             "inputs",
         )
     parts = [part for run in _runs(events) for part in _merged(run, limits)]

@@ -1,7 +1,7 @@
 """Effects of a reset, a compaction or a rebuild, and on whom, before it is done.  Pure.
 
 A dataset that is set back or rewritten loses blocks.  Derivatives remember the last block of an
-input that they read; one whose block is lost cannot go on, and has to be made anew.
+input that they read; one whose block is lost cannot go on, and has to be rebuilt.
 """
 
 from collections import Counter

@@ -115,7 +115,7 @@ def pin(
     *,
     anew: Callable[[str], bool] = lambda _: False,
 ) -> Mapping[str, LockedPackage]:
-    """Return what to pin, and install it: anew what `anew` names or what is declared otherwise.
+    """Return what to pin, and install it: again what `anew` names or what is declared otherwise.
 
     Packages in folders are always pinned as they are now.  Raises ProjectErrors.
     """

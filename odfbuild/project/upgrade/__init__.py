@@ -105,7 +105,7 @@ def _by_place(rewrite: FieldRewrite) -> tuple[int, int]:
 
 
 def _rewritten(document: Document) -> tuple[DocumentEdits, Diagnostic | None]:
-    """Return the edits of one document, or why there are none although it is of old."""
+    """Return the edits of one document, or why there are none although it is an old one."""
     page = DocumentEdits(document.places.source)
     try:
         problem = _rewrite(document.value, document, page)
@@ -165,7 +165,7 @@ def _old_block(page: DocumentEdits, document: Document) -> Diagnostic:
         code="legacy-block",
         what="a block of an older specification is not rewritten",
         why="a block is named by the hash of its bytes; rewritten, it would be another block",
-        fix="write a DatasetSnapshot with its source or transform, and build the dataset anew",
+        fix="write a DatasetSnapshot with its source or transform, and build the dataset again",
         span=page.source.span(start, page.below(start)),
     )
 

@@ -70,7 +70,7 @@ class Envelope:
                 raise bad_signature(what, f"{each.key_id} did not sign it, or it was changed since")
 
     def also_signed(self, key_id: str, key: Signer) -> "Envelope":
-        """Return the envelope with the signature of one more key, or that key's anew."""
+        """Return the envelope with the signature of one more key, or that key's again."""
         own = signature_of(self.payload_type, self.payload, key_id, key)
         others = tuple(each for each in self.signatures if each.key != own.key)
         return replace(self, signatures=(*others, own))
@@ -156,7 +156,7 @@ def bad_signature(what: str, why: str) -> BadSignatureError:
         what=f"{what} is not signed as it should be: {why}",
         why="what is signed is used only if every byte of it is what was signed, and it is about "
         "what it was found for",
-        fix="take it anew from where it was made; if it is the same there, ask its owner to sign "
+        fix="take it again from where it was made; if it is the same there, ask its owner to sign "
         "again: odfbuild sign",
     )
 

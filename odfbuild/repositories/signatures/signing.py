@@ -1,7 +1,7 @@
 """Signing: the key of a workspace for a dataset, and the statements that it signs.
 
 A statement is about a move: `previous` is where the repository stands that it is made for.  So one
-that was made for another repository, or by hand before, is signed anew where the key is at hand.
+that was made for another repository, or by hand before, is signed again where the key is at hand.
 """
 
 from collections.abc import Callable, Sequence
@@ -183,8 +183,8 @@ def attest_push(
 ) -> bytes | None:
     """Return what signs the head of a dataset for a place whose head is `there`.
 
-    What is signed already is taken if it was made for that move, else the head is signed anew; None
-    if no key is at hand and nothing is signed.  `published` is the list of delegations of that
+    What is signed already is taken if it was made for that move, else the head is signed again;
+    None if no key is at hand and nothing is signed.  `published` is the list of delegations of that
     place, `withdrawn` are more that are known to be.  Raises what `find_signing_key` raises but for
     NoSigningKeyError, and WithdrawnKeyError if only a key signed the head that may not any more.
     """

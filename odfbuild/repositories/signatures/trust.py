@@ -392,7 +392,7 @@ def _expiry(
     if policy.level is TrustLevel.SIGNED:
         raise StatementExpiredError(
             what=what,
-            why="its owner signs anew before that; so a newer head may be withheld here",
+            why="its owner signs again before that; so a newer head may be withheld here",
             fix="look whether the owner published elsewhere; who owns it: odfbuild "
             "sign NAME --days N, and push",
         )

@@ -192,5 +192,5 @@ def _unsafe(path: Path, why: str) -> BrokenSourceError:
     return BrokenSourceError(
         what=f"{path} is not taken in: {why}",
         why="a dataset is plain files of the sizes that its chain records",
-        fix="copy the dataset anew from where it was made",
+        fix="copy the dataset again from where it was made",
     )

@@ -183,7 +183,7 @@ def edited(first: Carried, *changes: Callable[[Statement], CarriedText]) -> Carr
 def carry(query: Statement, columns: Sequence[str], absent: Collection[str] = ()) -> CarriedText:
     """Return the text with the columns put first everywhere.
 
-    `absent` are columns that the relations do not have, so that a star may exclude them in vain.
+    `absent` are columns that the relations do not have, which a star may exclude all the same.
     """
     listed = ", ".join(columns)
     edits = [(at, at, f" {listed},") for at in query.selects]

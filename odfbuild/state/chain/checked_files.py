@@ -5,9 +5,9 @@
 
 A file counts as checked while inode, size and both times are what they were.  Whoever writes to a
 file changes its ctime, which no program can set, and a copy of a workspace has other inodes, so
-both are hashed anew.  What this cannot see is a disk that gives other bytes without a write:
+both are hashed again.  What this cannot see is a disk that gives other bytes without a write:
 `verify` hashes every file, and `ODFBUILD_VERIFY_READS=always` has each process do so once.
-The device is no part of it: containers and network disks number theirs anew.  All of it may be
+The device is no part of it: containers and network disks number theirs again.  All of it may be
 deleted.
 
 A mark is that of the bytes that were read: it is taken before they are, and counts if it is the
@@ -31,7 +31,7 @@ from odfbuild.state.files.disk import pending, read_file
 
 VERIFY_READS: Final = "ODFBUILD_VERIFY_READS"
 _TICK: Final = 20_000_000  # ns: two writes that are nearer may leave the same times
-_SPARE: Final = 256  # lines that are outdated before a file is written anew
+_SPARE: Final = 256  # lines that are outdated before a file is written again
 
 
 class FileMark(NamedTuple):

@@ -147,7 +147,7 @@ class Index:
     def _use(self, work: Callable[[sqlite3.Connection], list[Any]]) -> list[Any]:
         """Return what the work finds, or nothing when the file cannot be used.
 
-        A file that others keep busy is left alone; a damaged one is deleted, to be started anew.
+        A file that others keep busy is left alone; a damaged one is deleted, to be started over.
         """
         with self._mine:
             try:

@@ -114,7 +114,7 @@ class ObjectStore(Protocol):
         """Have files of objects at hand, several at a time, that will be asked for one by one."""
 
     def renew(self, hash: Multihash) -> bool:
-        """Bring an object anew whose file has other bytes; tell whether there was a better one."""
+        """Bring an object again whose file has other bytes; tell whether there was a better one."""
 
     def list(self) -> Iterator[Multihash]:
         """Yield the hashes of all objects in no order."""

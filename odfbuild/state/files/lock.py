@@ -104,7 +104,7 @@ def _lock(opened: int) -> bool:
 
 
 def _is_still(folder: Path, opened: int) -> bool:
-    """Say whether the folder is the one that was opened, not deleted or made anew since."""
+    """Say whether the folder is the one that was opened, not deleted or rebuilt since."""
     try:
         return os.fstat(opened).st_ino == folder.stat().st_ino
     except FileNotFoundError:

@@ -2,7 +2,7 @@
 
 Which dataset a reference was found to mean, which head it had, and what leads there from the head
 in the workspace; the state at that head is in `looks.sqlite`.  A cache: what is lost is looked up
-again.  Trust does not rest on it: what is pulled is judged anew.
+again.  Trust does not rest on it: what is pulled is judged again.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Leases in an object store: who works on what, so that others wait instead of working in vain.
+"""Leases in an object store: who works on what, so that others wait instead of doing the same work.
 
     leases/<name>      who has it, since when, and a mark that each renewal changes
 

@@ -116,7 +116,7 @@ class BucketWorkspace(Workspace):
         self._runs.forget(runs)
 
     def read_anew(self) -> None:
-        """Take from now on nothing for what the store has that was not brought from it anew."""
+        """Take from now on nothing for what the store has that was not brought from it again."""
         self._bucket.trusts_cache = False
 
     @contextmanager

@@ -489,7 +489,7 @@ def test_a_correction_of_the_same_length_within_one_tick_of_the_clock_is_named(
     os.utime(run.project / "data/1.csv", ns=(written, written))
     monkeypatch.setattr(source_files, "time_ns", lambda: written + 10_000_000)
     made(run, "Ledger", {})
-    for _ in range(planned):  # nothing to tell of yet, and that is not remembered for ever
+    for _ in range(planned):  # nothing to tell of yet, and that is not remembered forever
         assert "changed-files" not in run("plan").out
     lay_out(run.project, {"data/1.csv": "a,7\n"})
     os.utime(run.project / "data/1.csv", ns=(written, written))

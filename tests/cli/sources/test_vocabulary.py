@@ -1,4 +1,4 @@
-"""Names of system columns that were wrong at first: corrected before there are rows, or anew."""
+"""Names of system columns that were wrong at first: corrected before there are rows, or again."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """Chains that are sealed well and say what is not so.
 
 `Forger` takes a good chain, changes one thing in a block or in the rows of a slice, and seals it
-anew: hashes, sizes, links and counts fit again, so only a look at what they mean can tell.
+again: hashes, sizes, links and counts fit again, so only a look at what they mean can tell.
 """
 
 import dataclasses

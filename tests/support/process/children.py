@@ -50,7 +50,7 @@ class Children:
             }
             try:
                 code = self._ask(job)
-            except BaseException:  # such as the end of a test's time: the next one begins anew
+            except BaseException:  # such as the end of a test's time: the next one starts over
                 self.close()
                 raise
             out, err = (each.read_text("utf-8") for each in said)

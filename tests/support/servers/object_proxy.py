@@ -36,7 +36,7 @@ class ObjectProxy:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart(self, at: int, how: str) -> None:
-        """Count requests anew, of which one goes wrong."""
+        """Count requests again, of which one goes wrong."""
         with self.lock:
             self.asked.clear()
             self.fault = at, how

@@ -118,7 +118,7 @@ def refuse_given_up(project: app.Opened, plan: Plan) -> None:
         if makes and new in names and old not in names:
             raise StalePlanError(
                 what=f"{old} is called {new} by now",
-                why="the plan makes a dataset of the old name, and a second one would come of it",
+                why="the plan makes a dataset of the old name, and there would be two of them",
                 fix="plan again",
             )
 
@@ -462,7 +462,7 @@ def _answer_json(
 def _refuse_formats(options: ApplyOptions) -> None:
     if options.output != "text" or options.reports.wants("json"):
         raise UsageRefusedError(
-            what="this plan runs no steps, so there is nothing to tell of them",
+            what="this plan runs no steps, so there is nothing to report of them",
             why="it sets heads back, or puts other blocks in the place of some",
             fix="leave out -o and --report json",
         )

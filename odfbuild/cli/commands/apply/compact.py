@@ -33,7 +33,7 @@ def compact(
     ] = False,
     keep_metadata_only: Annotated[
         bool,
-        typer.Option("--keep-metadata-only", help="Drop all data, to have it made anew."),
+        typer.Option("--keep-metadata-only", help="Drop all data, to have it rebuilt."),
     ] = False,
     max_slice_size: Annotated[
         int, typer.Option("--max-slice-size", min=1, help="Bytes of a merged slice.")

@@ -52,7 +52,7 @@ _MOST_NAMES = 6
 class MaintenanceOptions:
     """How a command goes about it: what it prints, whether it asks, where it saves instead.
 
-    `downstream` makes the datasets anew that cannot go on afterwards, and those after them.  A
+    `downstream` rebuilds the datasets that cannot go on afterwards, and those after them.  A
     `full` rebuild begins new chains, by the definitions in the project.
     """
 
@@ -301,7 +301,7 @@ def _names(
 def _without(
     steps: Sequence[PreparedRewrite], busy: Sequence[DatasetAlias] | frozenset[DatasetAlias]
 ) -> tuple[PreparedRewrite, ...]:
-    """Leave out the steps of some datasets, and those that make anew what is made of these."""
+    """Leave out the steps of some datasets, and those that rebuild what is made of these."""
     gone, left = set(busy), list[PreparedRewrite]()
     for step in steps:
         if step.housekeeping.alias in gone or any(

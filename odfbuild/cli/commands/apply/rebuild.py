@@ -1,4 +1,4 @@
-"""odfbuild rebuild: make data anew, or only files that are lost or damaged."""
+"""odfbuild rebuild: all data again, or only files that are lost or damaged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def rebuild(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Make all data of derivative datasets anew from their inputs, or only lost files of them."""
+    """Rebuild all data of derivative datasets from their inputs, or only lost files of them."""
     as_json = output == "json"
     if restore:
         if downstream or full or out is not None:
@@ -79,7 +79,7 @@ def rebuild(
     if reencode:
         raise typer.BadParameter("--reencode goes with --restore only")
     if not names:
-        raise typer.BadParameter("say which datasets to make anew, or restore with --restore")
+        raise typer.BadParameter("say which datasets to rebuild, or restore with --restore")
     settings = MaintenanceOptions(
         yes=yes,
         dry_run=dry_run,

@@ -81,7 +81,7 @@ def _line(found: _LostFile, *, dry_run: bool) -> str:
         return printable(f"{line}, {word}: {restored.why}") + "\n"
     if dry_run:
         return f"{line}\n"
-    anew = ", encoded anew" if restored.outcome == "reencoded" else ""
+    anew = ", encoded again" if restored.outcome == "reencoded" else ""
     return f"{line}, restored{anew}\n"
 
 
@@ -115,7 +115,7 @@ def _ways(found: Sequence[_LostFile]) -> Iterator[str]:
         yield f"Restore from a copy, or import or pull again: {', '.join(roots)}."
     if made:
         yield (
-            f"What cannot be restored can be made anew in a new chain: odfbuild rebuild {made[0]} "
+            f"What cannot be restored can be rebuilt in a new chain: odfbuild rebuild {made[0]} "
             "--downstream."
         )
     if any("in other bytes" in (each.restored.why or "") for each in left):

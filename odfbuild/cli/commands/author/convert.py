@@ -190,7 +190,7 @@ def _note(what: str, why: str) -> None:
         code="other-bytes",
         what=what,
         why=why,
-        fix="keep the file: a block that is copied is not written anew",
+        fix="keep the file: a block that is copied is not written again",
         level=Level.NOTE,
     )
     sys.stderr.write(render_diagnostics([found]) + "\n")

@@ -92,9 +92,7 @@ def import_(
     ],
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", help="What it shall be called. Default: as it is called there."
-        ),
+        typer.Argument(metavar="[NAME]", help="Its name here. Default: as it is called there."),
     ] = None,
     no_definition: Annotated[
         bool, typer.Option("--no-definition", help="Only take the chain in; write no YAML.")
@@ -319,7 +317,7 @@ def _check(
         raise UndeclarableError(
             what=f"no definition says what {declared.alias} is: {type(change.event).__name__} "
             "would be appended again",
-            why="it holds something that a definition has no words for",
+            why="it holds something that a definition cannot express",
             fix="give --no-definition to take the chain in to be read only",
         )
 

@@ -50,7 +50,7 @@ def init(
         typer.Option(
             "--template",
             metavar="NAME",
-            help="What is laid out: minimal, etl, many-datasets, ci-github or ci-gitlab.",
+            help="The template: minimal, etl, many-datasets, ci-github or ci-gitlab.",
         ),
     ] = "minimal",
 ) -> int:

@@ -126,7 +126,7 @@ class OutsideError(ProjectError):
 
 def new(
     given: ProjectArguments,
-    name: Annotated[str, typer.Argument(help="What the dataset shall be called.")],
+    name: Annotated[str, typer.Argument(help="The name of the dataset.")],
     root: Annotated[bool, typer.Option("--root", help="It takes data in from outside.")] = False,
     derivative: Annotated[
         bool, typer.Option("--derivative", help="It is made from other datasets.")

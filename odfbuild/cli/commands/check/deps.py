@@ -38,7 +38,7 @@ def update(
     given: ProjectArguments,
     name: Annotated[str | None, typer.Argument(help="One package. Default: all.")] = None,
 ) -> int:
-    """Look revisions up anew, pin them in odfbuild.lock, and fetch them."""
+    """Look revisions up again, pin them in odfbuild.lock, and fetch them."""
     project = open_given(given)
     check_packages(project, project.config)
     if name is not None:
@@ -63,7 +63,7 @@ def pins_text(before: Mapping[str, LockedPackage], after: Mapping[str, LockedPac
         sign = "+" if was is None else "-" if now is None else "~"
         texts = [_short(each) for each in (was, now) if each is not None]
         lines.append(f"  {sign} {name:<{width}}  {' -> '.join(texts)}\n")
-    return "".join(lines) + f"{_count(len(after))}, {len(lines)} pinned anew.\n"
+    return "".join(lines) + f"{_count(len(after))}, {len(lines)} pinned again.\n"
 
 
 def _short(pinned: LockedPackage) -> str:

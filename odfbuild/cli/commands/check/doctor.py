@@ -38,7 +38,7 @@ def doctor(
     ] = False,
     output: TextFormat = "text",
 ) -> int:
-    """Say whether this machine and the workspace are well, and what to do if not."""
+    """Say whether this machine and the workspace are in order, and what to do if not."""
     as_json = output == "json"
     found: list[Checkup] = []
     for each in _looks(given, engine=engine):
@@ -81,7 +81,7 @@ def _opened(given: ProjectArguments) -> Opened | Checkup:
         if is_none:
             fix = "cd to the folder of a project, or odfbuild init makes one"
             return Checkup("project", Health.WARN, f"there is none in {here}", fix)
-        return Checkup("project", Health.BAD, error.what, f"{error.fix}; odfbuild check tells all")
+        return Checkup("project", Health.BAD, error.what, f"{error.fix}; odfbuild check lists all")
 
 
 def _line(each: Checkup) -> str:

@@ -47,7 +47,7 @@ def lock(
         typer.Option(
             "--repin",
             metavar="REF",
-            help="Pin this input anew, at the head that its repository has now, even if it is "
+            help="Pin this input again, at the head that its repository has now, even if it is "
             "another dataset by now; may be repeated.",
         ),
     ] = None,

@@ -46,7 +46,7 @@ def serve(
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("-j", "--jobs", min=1, max=64, help="So many queries run at a time.")
+        int, typer.Option("-j", "--jobs", min=1, max=64, help="How many queries run at a time.")
     ] = 2,
     memory: Annotated[
         str | None,
@@ -77,7 +77,7 @@ def serve(
     except OSError as error:
         raise UnusablePortError(
             what=f"{host}, port {port}, cannot be listened at",
-            why="another program has it, or the machine has no such address",
+            why="another program uses it, or the machine has no such address",
             fix="choose another one with --host and --port",
         ) from error
     return exits.DONE
@@ -105,8 +105,8 @@ def _warn_of_strangers(host: str) -> None:
     found = Diagnostic(
         code="no-tls",
         what=f"{host} is served to whoever reaches it",
-        why="the engine contract has neither TLS nor users: who reaches the port reads and writes "
-        "the folders",
+        why="the engine contract has neither TLS nor users: anybody who reaches the port reads "
+        "and writes the folders",
         fix="do so in a container or network of its own, or listen at 127.0.0.1",
         level=Level.WARNING,
     )

@@ -43,7 +43,7 @@ def gc(
         ),
     ] = None,
     keep_runs: Annotated[
-        int, typer.Option("--keep-runs", min=0, help="Keep the records of so many runs.")
+        int, typer.Option("--keep-runs", min=0, help="How many runs keep their records.")
     ] = 100,
     output: TextFormat = "text",
 ) -> int:

@@ -92,7 +92,7 @@ def _asked(purpose: str, *, new: bool) -> str:
     if new and getpass("The same again: ", stream=sys.stderr) != given:
         raise PassphraseError(
             what="the two passphrases differ",
-            why="one of them has a slip, and a sealed key cannot be opened without its passphrase",
+            why="one of them is mistyped, and a sealed key cannot be opened without its passphrase",
             fix="run the command again",
         )
     return given
@@ -202,7 +202,7 @@ def export(
             key, passphrase(f"seal the key of {name}", new=True, descriptor=passphrase_fd)
         )
     write_new(file, key_text(key).encode(), mode=0o600)
-    how = "sealed" if isinstance(key, SealedKey) else "not sealed: who reads it has the key"
+    how = "sealed" if isinstance(key, SealedKey) else "not sealed: anybody who reads it has the key"
     sys.stdout.write(f"{file}: the key of {dataset}, {how}\n")
     return exits.DONE
 

@@ -48,7 +48,7 @@ def diff(
         bool, typer.Option("--data", help="Compare the rows of two blocks instead.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=0, help="With --data: show so many rows.")
+        int, typer.Option("-n", "--limit", min=0, help="With --data: how many rows are shown.")
     ] = 20,
 ) -> int:
     """Show what differs between two states of a dataset: definition and schema, or rows."""

@@ -145,7 +145,7 @@ def _declared(
     yield ""
     yield _verdict(plan, steps, pushed=_is_pushed(each), unread=bool(passed))
     if _rewritten(plan, each.alias):
-        yield printable(f"To make its data anew: odfbuild rebuild {each.alias} --downstream")
+        yield printable(f"To rebuild its data: odfbuild rebuild {each.alias} --downstream")
     yield from _section("Why", list(cause_lines(plan, each.alias)))
     for step in steps:
         yield from _section("Would be appended", list(_appended(step, state, names)))

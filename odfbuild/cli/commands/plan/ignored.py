@@ -3,7 +3,7 @@
     - {dataset: org.example.*, kind: watermark, until: 2026-12-31}
 
 `dataset` is a name or a glob; `kind` may be left out, then every kind passes; `until` (the last
-day) may be left out, then it passes for ever.
+day) may be left out, then it passes forever.
 """
 
 from __future__ import annotations

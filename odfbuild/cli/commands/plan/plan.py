@@ -150,7 +150,7 @@ def plan(
         Literal["auto", "off", "all"],
         typer.Option(
             "--refresh",
-            help="What is looked at for news: local sources (auto), nothing, or all, which is "
+            help="What is checked for new data: local sources (auto), nothing, or all, which is "
             "repositories of inputs, too.",
         ),
     ] = "auto",

@@ -60,16 +60,16 @@ def explain_row(
     offset: Annotated[int, typer.Argument(min=0, help="The offset of a record.")],
     depth: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="So many steps back; by default to the roots."),
+        typer.Option(min=1, metavar="N", help="How many steps to go back. Default: to the roots."),
     ] = None,
     rows: Annotated[
         int,
-        typer.Option(min=0, metavar="N", help="Follow so many rows of each input of a step."),
+        typer.Option(min=0, metavar="N", help="Rows of each input of a step that are followed."),
     ] = 10,
     by_block: Annotated[
         bool,
         typer.Option(
-            "--by-block", help="Tell what the chains alone tell, block by block: no engine runs."
+            "--by-block", help="Show what the chains alone say, block by block: no engine runs."
         ),
     ] = False,
     output: TextFormat = "text",

@@ -146,7 +146,7 @@ def _remote_inputs(project: app.Opened, loaded: Project) -> Collection[DatasetAl
 def _subject(
     loaded: Project, text: str, more: Collection[DatasetAlias] = ()
 ) -> tuple[DatasetAlias, str | None]:
-    """Return the dataset that is meant, and the column if one is; `more` are known besides."""
+    """Return the dataset that is meant, and the column if one is; `more` are other known ones."""
     declared = loaded.declared
     known = {each: each for each in (*more, *(each.alias for each in declared))}
     parts = text.split(".")

@@ -77,7 +77,7 @@ def show(
     up: Annotated[bool, typer.Option("--up", help="Only what it was made of.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Only what was made of it.")] = False,
     depth: Annotated[
-        int, typer.Option("--depth", min=0, help="At most so many steps; 0: all of them.")
+        int, typer.Option("--depth", min=0, help="The most steps to follow; 0: all of them.")
     ] = 0,
     as_at: Annotated[
         str | None,
@@ -161,7 +161,7 @@ def _page(project: app.Opened, shown: LineageView, as_at: str | None) -> tuple[s
         else chain_facts(state, use, alias)
         for id_, alias, state in shows
     }
-    about = "as chains and notes tell; columns as the definitions say"
+    about = "as chains and notes say; columns as the definitions say"
     return document(chain_graph(shown, known_facts, about)), loaded
 
 
@@ -210,7 +210,7 @@ def remove(
     name: Subject,
     source: Source,
 ) -> int:
-    """Take back what was noted with `add`. What chains tell stays."""
+    """Take back what was noted with `add`. What chains say stays."""
     project = open_given(given)
     with _store(project, writes=True) as store:
         derived, origin = _subject(project, name), _subject(project, source)
@@ -355,9 +355,9 @@ def _store(project: app.Opened, *, writes: bool = False) -> Iterator[SqliteLinea
     if writes and workspace.url is not None:
         raise StateError(
             what=f"nothing can be noted by hand in {workspace.url}",
-            why="what chains do not tell is kept on one machine, and others would not see it",
-            fix="keep relations in a file of the project, and write that for who reads lineage; "
-            "what chains tell is shown everywhere",
+            why="what chains do not say is kept on one machine, and others would not see it",
+            fix="keep relations in a file of the project, and write that for the readers of "
+            "lineage; what chains say is shown everywhere",
         )
     if writes:
         make_workspace_folder(workspace.root, workspace.root)
@@ -467,7 +467,7 @@ def _unknown(name: str) -> UnknownLineageError:
 
 def _timeless(name: str) -> UnknownLineageError:
     return UnknownLineageError(
-        what=f"no chain tells of {name}, at any time",
+        what=f"no chain names {name}, at any time",
         why="it is no dataset of the workspace; what was noted of it has no time",
         fix="leave --as-at out; odfbuild status lists the datasets of the workspace",
     )

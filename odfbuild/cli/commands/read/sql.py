@@ -52,7 +52,8 @@ def sql(
         int | None, typer.Option("-n", "--limit", min=1, help=f"The first N rows. {ALL_ROWS}")
     ] = None,
     engine: Annotated[
-        str, typer.Option("--engine", help="Whose SQL it is: spark, or datafusion without Java.")
+        str,
+        typer.Option("--engine", help="The dialect of the SQL: spark, or datafusion without Java."),
     ] = DEFAULT_ENGINE,
     offline: StoreOffline = False,
 ) -> int:

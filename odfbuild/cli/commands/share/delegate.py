@@ -36,7 +36,7 @@ def delegate(
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", min=1, max=3_660, help="For so many days it may sign.")
+        int, typer.Option("--days", min=1, max=3_660, help="The number of days that it may sign.")
     ] = 90,
     withdraw: Annotated[
         str | None,
@@ -122,7 +122,7 @@ def _list(dataset: Dataset, output: str) -> None:
     for key in () if known is None else sorted(map(str, known.withdrawn.serials)):
         sys.stdout.write(f"withdrawn: {key}\n")
     if rows or known is not None:
-        sys.stdout.write("Readers hear of changes with the next push.\n")
+        sys.stdout.write("Readers see changes with the next push.\n")
 
 
 def _mapping(delegation: Delegation, state: str) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def clone(
     output: RunOutput = "text",
     no_progress: NoProgress = False,
 ) -> int:
-    """Take a dataset of a repository in that the workspace does not have."""
+    """Copy a dataset of a repository that the workspace does not have."""
     from odfbuild.repositories.transfer import TransferMode
 
     project = open_given(given)

@@ -110,7 +110,7 @@ def check(
 
 
 def index(given: ProjectArguments, names: RepositoryNames = None) -> int:
-    """Make the index of repositories anew, which search and look-ups of ids read."""
+    """Rebuild the index of repositories, which search and look-ups of ids read."""
     from odfbuild.repositories.catalogue import indexed
     from odfbuild.repositories.remotes import find_repository, open_repository
 

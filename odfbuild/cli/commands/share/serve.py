@@ -114,7 +114,7 @@ def serve(
     except OSError as error:
         raise UnusablePortError(
             what=f"{host}, port {port}, cannot be listened at: {error.strerror or error}",
-            why="another program has it, or the machine has no such address",
+            why="another program uses it, or the machine has no such address",
             fix="choose another one with --host and --port",
         ) from error
     with listening:
@@ -174,7 +174,7 @@ def _warn_of_plain(host: str) -> None:
     found = Diagnostic(
         code="no-tls",
         what=f"{host} is served without TLS",
-        why="tokens and data can be read, and changed, by whoever is on the way",
+        why="tokens and data can be read, and changed, by anybody between client and server",
         fix="put a proxy with TLS in front and name it with --public-url, or give "
         "--tls-certificate and --tls-key",
         level=Level.WARNING,

@@ -50,8 +50,8 @@ def sign(
             "--days",
             min=1,
             max=3_660,
-            help="For so many days the statement holds; after that, readers who ask for signatures "
-            "refuse the head until it is signed again. Default: it does not expire.",
+            help="The number of days that the statement holds; after that, readers who ask for "
+            "signatures refuse the head until it is signed again. Default: it does not expire.",
         ),
     ] = None,
     passphrase_fd: PassphraseFd = None,
@@ -114,7 +114,7 @@ def kept_key(project: app.Opened, text: str) -> DatasetId:
     if not project.workspace.keys.has(id):
         raise UnknownKeyError(
             what=f"the workspace has no key {text}",
-            why="only who has the private half of a key signs with it",
+            why="only the owner of the private half of a key can sign with it",
             fix="odfbuild key list shows the keys; odfbuild key new makes one",
         )
     return id

@@ -44,10 +44,13 @@ def new(
     ] = None,
     account: Annotated[
         str | None,
-        typer.Option("--account", help="Whose datasets it writes, on a server of several tenants."),
+        typer.Option(
+            "--account",
+            help="The account that it writes for, on a server of several tenants.",
+        ),
     ] = None,
     expires: Annotated[
-        str, typer.Option("--expires", metavar="TIME", help="How long it is good, or never.")
+        str, typer.Option("--expires", metavar="TIME", help="How long it is valid, or never.")
     ] = "90d",
     workspace: ServedFolder = None,
     tokens: TokensOption = None,
@@ -113,7 +116,7 @@ def _end(text: str, now: datetime) -> datetime | None:
     if length is None or length <= 0:
         raise UsageRefusedError(
             what=f"--expires {text}: not a length of time",
-            why="a token is good for some time, so that a lost one is not good for ever",
+            why="a token expires, so that a lost one does not stay valid",
             fix="write a number with its unit, such as 12h, 90d or 1w; or never",
         )
     return now + timedelta(milliseconds=length)

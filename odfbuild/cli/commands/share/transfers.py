@@ -31,7 +31,7 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Take away what the changed side alone has; it is said, and asked about, before.",
+        help="Take away what the changed side alone has; it is shown and has to be confirmed.",
     ),
 ]
 Parallel = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Files at a time.")]
@@ -70,7 +70,7 @@ class TransferOptions:
 def transfer_all(
     project: app.Opened, wanted: Sequence[NamedTransfer], options: TransferOptions
 ) -> int:
-    """Make transfers one after the other, and say what came of each; return the exit code.
+    """Make transfers one after the other, and print the outcome of each; return the exit code.
 
     One that fails does not keep the others back.  With force, what it takes away is said first.
     """

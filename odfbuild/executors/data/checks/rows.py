@@ -3,7 +3,7 @@
 Offsets go on without gaps from the start of the slice's interval; an operation is one of +A, -R,
 -C, +C, and every +C directly follows its -C (ODF 0.34.1, "Representation of Retractions and
 Corrections").  A record is as old as its block: a compaction keeps the records of a root and writes
-their blocks anew, so there system time may lie before that of the block, but never goes back.
+their blocks again, so there system time may lie before that of the block, but never goes back.
 
 Whoever writes a slice, and whoever verifies one, goes by `RowRules`.  Whether the row is there that
 a -R or -C takes back is for `retractions` to say.

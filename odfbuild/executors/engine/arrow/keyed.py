@@ -1,7 +1,7 @@
 """Inputs of a keyed step, read without an engine: rows of the keys that it touches, or all.
 
 The result of a query for some keys depends on the rows of these alone; so the step computes it
-anew for them, and corrects what the dataset holds of them.  Too much for memory is not read: then
+again for them, and corrects what the dataset holds of them.  Too much for memory is not read: then
 the engine scans.
 """
 

@@ -91,8 +91,8 @@ class DataFusionEngine:
             if work.query.facts.names_op:
                 raise InvalidQueryError(
                     what="a query of the event log does not correct what another one wrote",
-                    why="what it gives is a changelog, which this engine does not make anew",
-                    fix="odfbuild rebuild NAME makes the dataset anew by the new query",
+                    why="what it gives is a changelog, which this engine does not make again",
+                    fix="odfbuild rebuild NAME rebuilds the dataset by the new query",
                 )
             return transform.recomputed_changes(work)
 

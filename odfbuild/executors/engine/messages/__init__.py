@@ -242,7 +242,7 @@ def _check_migration(previous: TransformSql, following: TransformSql) -> None:
         raise InvalidQueryError(
             what=refusal,
             why="rows of the query before stay as they are, unless the new one restates them",
-            fix=f"give the new query a version that ends in {RESTATE}, or compute the dataset anew",
+            fix=f"give the new query a version that ends in {RESTATE}, or compute all again",
         )
 
 
@@ -270,7 +270,7 @@ def _guarded(
     refused: Callable[[str], Result],
     failed: Callable[[str, str | None], Result],
 ) -> Result:
-    """Return what came of it, be it that the query is wrong or that the engine failed."""
+    """Return the outcome, be it that the query is wrong or that the engine failed."""
     try:
         return run()
     except (EngineFailedError, StoppedError, BadCheckpointError) as error:

@@ -108,7 +108,7 @@ def read_state(path: Path, into: Path) -> StepState:
         raise BadCheckpointError(
             what=f"{path} is no checkpoint that can be read: {_said(error)}",
             why="the engine goes on from what it wrote after the step before",
-            fix="give the file that the step before wrote, or none to begin anew",
+            fix="give the file that the step before wrote, or none to start over",
         ) from None
 
 

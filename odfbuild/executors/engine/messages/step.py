@@ -90,7 +90,7 @@ def _rows_needed() -> InvalidQueryError:
     return InvalidQueryError(
         what="the query looks at records of earlier steps, and the checkpoint does not have them",
         why="it was written after a step of a query that looks at one row at a time",
-        fix="compute the dataset anew, from its first record and without a checkpoint",
+        fix="compute the dataset again, from its first record and without a checkpoint",
     )
 
 

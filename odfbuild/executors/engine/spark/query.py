@@ -126,7 +126,7 @@ def _has_own(kind: Any) -> bool:
 
 
 def _hinted(error: SparkQueryError, request: QueryRequest) -> SparkQueryError:
-    """Add what to do to the error for a question that looks for system columns in vain."""
+    """Add what to do to the error for a question that names system columns which it cannot see."""
     said = error.what.split("Did you mean")[0]
     for view in request.views.values():
         vocab = view.vocab

@@ -86,7 +86,7 @@ def _asked_to_wait(failure: TransientError) -> UnreachableError:
 _VERSION: Final = "version.json"
 _KEPT: Final = frozenset({_VERSION, "container.json"})
 _LONGEST_NAME: Final = 80
-_NOTED: Final = 16 << 20  # bytes after which a note says anew how far a download is
+_NOTED: Final = 16 << 20  # bytes after which a note says again how far a download is
 _CHUNK: Final = 1 << 20
 
 

@@ -146,7 +146,7 @@ class SchemaDrift:
 
 @dataclass(slots=True)
 class ReadNotes:
-    """What a reading is given to tell besides its rows; without `aside`, bad rows are refused.
+    """What a reading reports beside its rows; without `aside`, bad rows are refused.
 
     With `by_name`, columns bind by their names alone, whichever are on one side only.
     """

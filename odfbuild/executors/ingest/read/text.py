@@ -132,7 +132,7 @@ def _endless(place: str) -> InvalidSourceError:
 
 
 def record_blocks(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
-    """Cut blocks anew, each ending with a record: Arrow loses its way over any other seam.
+    """Cut blocks again, each ending with a record: Arrow loses its way over any other seam.
 
     (Its chunker takes some newlines of a quoted value for ends of records when a block ends
     within that value, and drops an LF at the start of a block after a CR.)

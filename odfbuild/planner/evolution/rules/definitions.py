@@ -101,8 +101,8 @@ SOURCE_DISABLED = Rule(
     title="a source that fed the dataset is no longer declared",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="No new rows come from it. All readers keep what there is, and wait for more "
-    "in vain.",
+    explanation="No new rows come from it. All readers keep what there is, and wait for "
+    "rows that never come.",
     before="- kind: SetPollingSource\n  fetch: {kind: Url, url: https://example.org/a.csv}",
     after="(no SetPollingSource)",
     ways=("keep the source", "remove the dataset and what reads it"),

@@ -26,7 +26,7 @@ from odfbuild.sql.text.shape import (
 )
 
 WindowRefusal: TypeAlias = tuple[str, TextPlace, str]
-"""What is wrong, where, and the way on."""
+"""What is wrong, where, and the fix."""
 
 _OFFSETS = {"lag", "lead"}
 _RANKS = {"rank", "dense_rank", "percent_rank", "row_number", "ntile"}

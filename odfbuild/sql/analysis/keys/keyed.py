@@ -297,7 +297,7 @@ _Pair: TypeAlias = tuple[Token, Token]
 
 
 class QueryParts(ColumnIdentities):
-    """Reads queries; `steps` are those that can be read by name.  Each use is read anew.
+    """Reads queries; `steps` are those that can be read by name.  Each use is read again.
 
     `timed` are the times of event-time windows and of rows that meet versions, None for one that
     is no mere column; `spans` leads from windows of a fixed length to their times.  `versions` are

@@ -67,7 +67,7 @@ def test_slices_are_merged_and_rows_stay(run: Inside, project: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert re.search(r"slices +4 +1\n", done.out)
     assert "! out  read up to offset 4" in done.out
-    assert "anew in the same plan: odfbuild compact src --downstream." in done.out
+    assert "in the same plan: odfbuild compact src --downstream." in done.out
     assert rows(run, "src") == before
     assert sum(heads(project)[id] != head for id, head in old.items()) == 1
     assert run("verify", "src").code == 0
@@ -200,7 +200,7 @@ def test_a_plan_says_who_cannot_go_on_and_what_to_do(run: Inside) -> None:
     done = run("plan")
     assert done.code == 0
     assert "out cannot go on, as src was rewritten" in done.out + done.err
-    assert "to make it anew: odfbuild rebuild out" in done.out + done.err
+    assert "to rebuild it: odfbuild rebuild out" in done.out + done.err
     plan = json.loads(run("plan", "-o", "json").out)
     (step,) = plan["steps"]
     assert [each["kind"] for each in step["reasons"]] == ["InputRewritten"]

@@ -1,4 +1,4 @@
-"""odfbuild rebuild: the data of a derivative dataset is made anew, or everything stays."""
+"""odfbuild rebuild: the data of a derivative dataset is rebuilt, or everything stays."""
 
 import json
 import re
@@ -57,8 +57,8 @@ def test_the_data_is_made_anew_in_one_slice(run: Inside, project: Path) -> None:
     before, old = rows(run), heads(project)
     done = run("rebuild", "out", "--yes")
     assert (done.code, done.err) == (0, "")
-    assert "out  (derivative): make all data anew" in done.out
-    assert "Then all data is made anew, from 4 records of src." in done.out
+    assert "out  (derivative): rebuild all data" in done.out
+    assert "Then all data is rebuilt, from 4 records of src." in done.out
     assert rows(run) == before
     assert slices(project, "out") == 1
     assert sum(heads(project)[id] != head for id, head in old.items()) == 1
@@ -89,7 +89,7 @@ def test_it_is_the_way_out_after_an_input_was_rewritten(run: Inside) -> None:
     before = rows(run)
     assert run("compact", "src", "--yes").code == 0
     said = run("plan")
-    assert "to make it anew: odfbuild rebuild out" in said.out + said.err
+    assert "to rebuild it: odfbuild rebuild out" in said.out + said.err
     failed = run("apply", "--yes")
     assert failed.code == 1
     assert "odfbuild rebuild out" in failed.err
@@ -209,7 +209,7 @@ def test_what_cannot_go_on_after_it_is_made_anew_as_well(deep: Inside) -> None:
 def test_without_it_the_way_on_is_said(deep: Inside) -> None:
     done = deep("rebuild", "out", "--yes")
     assert (
-        "To make all of these anew in the same plan: odfbuild rebuild out --downstream." in done.out
+        "To rebuild all of these in the same plan: odfbuild rebuild out --downstream." in done.out
     )
     assert keys(deep, "below") == ["a", "b", "c"]
     assert deep("rebuild", "out", "--downstream", "--yes").code == 0
@@ -249,7 +249,7 @@ def test_selected_datasets_are_made_anew_in_order_by_one_plan(deep: Inside, proj
     assert (told.code, heads(project)) == (0, before)
     assert "Left out: src: root datasets are not made of others." in told.err
     assert re.findall(r"^  rebuild +(\w+)", told.out, re.M) == ["beside", "out", "below", "deepest"]
-    assert "anew from all records of below" in told.out
+    assert "rebuilt from all records of below" in told.out
     assert "cannot go on" not in told.out
     done = deep("rebuild", "src+", "--yes")
     assert (done.code, names_of(done)) == (0, ["beside", "out", "below", "deepest"])

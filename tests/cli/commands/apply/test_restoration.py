@@ -136,8 +136,8 @@ def test_rows_in_other_bytes_are_put_in_place_if_asked_for(
     assert not any(path.exists() for path in before)
     done = run("rebuild", "out", "--restore", "--reencode")
     assert done.code == 0
-    assert done.out.count("restored, encoded anew") == 3
-    assert "3 encoded anew" in run("verify", "out").out
+    assert done.out.count("restored, encoded again") == 3
+    assert "3 encoded again" in run("verify", "out").out
     assert run("show", "out", "--current").code == 0
     assert files(run.project, "out") != before
 

@@ -39,7 +39,7 @@ def test_packages_are_pinned_installed_and_left_alone(run: Within, common: Repos
     head = common.git("rev-parse", "HEAD")[:10]
     empty = "a7ffc6f8bf"
     assert run.done("deps", "update") == (
-        f"  + common  {head} (v1)\n  + other   ../other {empty}\n2 packages, 2 pinned anew.\n"
+        f"  + common  {head} (v1)\n  + other   ../other {empty}\n2 packages, 2 pinned again.\n"
     )
     listed = f"  common  {head} (v1)  "
     assert run.done("deps", "install").startswith(f"{listed}as pinned\n")
@@ -54,7 +54,7 @@ def test_one_package_can_be_updated(run: Within, common: Repository) -> None:
     before = common.git("rev-parse", "HEAD")[:10]
     common.commit({"macros/a.j2": "b"}, tag="v1")
     after = common.git("rev-parse", "HEAD")[:10]
-    assert run.done("deps", "update", "other").endswith("2 packages, 0 pinned anew.\n")
+    assert run.done("deps", "update", "other").endswith("2 packages, 0 pinned again.\n")
     said = run.done("deps", "update", "common")
     assert f"  ~ common  {before} (v1) -> {after} (v1)\n" in said
     assert (run.folder / "packages" / "common" / "macros" / "a.j2").read_text() == "b"
@@ -92,7 +92,7 @@ def test_an_unknown_package_is_refused_with_a_guess(run: Within) -> None:
 def test_a_project_without_packages_says_so(run: Within) -> None:
     (run.folder / "odfbuild.yaml").write_text("odfbuild: 1\n")
     assert run.done("deps", "install") == "0 packages, 0 installed.\n"
-    assert run.done("deps", "update") == "0 packages, 0 pinned anew.\n"
+    assert run.done("deps", "update") == "0 packages, 0 pinned again.\n"
     assert not (run.folder / LOCK_FILE).exists()
 
 

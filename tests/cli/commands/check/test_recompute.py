@@ -100,7 +100,7 @@ def test_it_is_said_where_it_cannot_be_asked(opening: Opening, project: Path) ->
     assert run("apply", "--yes").code == 0
     done = run("verify", "mid", "--recompute")
     assert done.code == 0
-    assert "not computed in full: its rows came of several queries" in done.out
+    assert "not computed in full: its rows were made by several queries" in done.out
     (told,) = json.loads(run("verify", "mid", "--recompute", "-o", "json").out)["datasets"]
     assert told["recomputed"]["ok"] is False
     assert "on_query_change: forward" in told["recomputed"]["not_run"]

@@ -76,7 +76,7 @@ def test_a_dataset_whose_input_was_rewritten_is_told_the_way_out(ask: Inside) ->
     assert ask("compact", "out", "--keep-metadata-only", "--yes").code == 0
     text = explained(ask, "report")
     assert "It cannot run: an input no longer holds the block that was read last.\n" in text
-    assert "To make its data anew: odfbuild rebuild report --downstream\n" in text
+    assert "To rebuild its data: odfbuild rebuild report --downstream\n" in text
     assert "  out as src  rewritten since: it no longer holds what was read of it\n" in text
     assert "odfbuild rebuild" not in explained(ask, "out")
 

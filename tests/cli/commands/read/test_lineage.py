@@ -157,7 +157,7 @@ def test_what_was_noted_has_no_time(ask: Within) -> None:
     for at in ("2999-01-01", "head"):
         done = ask("lineage", FAR, "--as-at", at)
         assert (done.code, done.out) == (1, "")
-        assert f"error[unknown-lineage]: no chain tells of {FAR}, at any time" in done.err
+        assert f"error[unknown-lineage]: no chain names {FAR}, at any time" in done.err
 
 
 def test_an_unapplied_project_has_no_lineage_yet(ask: Within, market: Path) -> None:

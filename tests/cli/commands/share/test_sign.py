@@ -124,7 +124,7 @@ def test_a_working_key_signs_while_the_key_of_the_dataset_is_elsewhere(here: Wit
     path.chmod(0o600)
     taken = json.loads(here.done("delegate", "src", "--withdraw", working, "-o", "json"))
     assert (taken["delegations"], taken["withdrawn"]) == ([], [working])
-    assert standing(here) is SignerRole.OWNER, "the head is signed anew"
+    assert standing(here) is SignerRole.OWNER, "the head is signed again"
     here.done("verify", "--signatures", "src")
 
 

@@ -156,7 +156,7 @@ def _appended(merge: Merge, rows: str, op: str = "0") -> str:
 
 
 def _ledger(merge: Merge) -> str:
-    """Keep the rows of the first piece that has their key; a null is nobody's key."""
+    """Keep the rows of the first piece that has their key; a null matches no key."""
     if not merge.has_history and not merge.by_piece:
         return _appended(merge, "new")
     piece, keys = quoted(PIECE), ", ".join(merge.keys)

@@ -116,7 +116,7 @@ def _refused(path: Path, why: str) -> ClusterSecretError:
     return ClusterSecretError(
         what=f"the secret of the cluster cannot be read from {path}: {why}",
         why="who knows it can run programs on the cluster, and on this machine",
-        fix="make the file anew as docs/clusters.md shows, with mode 0600; "
+        fix="make the file again as docs/clusters.md shows, with mode 0600; "
         f"{VARIABLE} names another",
     )
 

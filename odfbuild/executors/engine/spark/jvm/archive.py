@@ -59,7 +59,7 @@ class Archive:
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether making it was tried in vain."""
+        """Tell whether making it failed."""
         return self.path.with_suffix(".failed").exists()
 
     @property

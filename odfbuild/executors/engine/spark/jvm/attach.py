@@ -141,7 +141,7 @@ def attach(
 
 
 def _let_in(port: int, secret: str) -> None:
-    """Raise OSError unless the JVM lets us in within seconds: PySpark would wait for ever."""
+    """Raise OSError unless the JVM lets us in within seconds: PySpark would wait forever."""
     with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as line:
         line.sendall(f"A\n{secret}\ne\n".encode())
         if not line.recv(64).startswith(b"!y"):

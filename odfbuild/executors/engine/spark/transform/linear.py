@@ -181,7 +181,7 @@ def _last(run: StepRun, work: TransformWork, sent: Sequence[SentQuery]) -> "Data
 
 
 def with_hint(error: SparkQueryError, system: Sequence[str]) -> SparkQueryError:
-    """Add what to do to the error for a query that looks for system columns in vain."""
+    """Add what to do to the error for a query that names system columns which it cannot see."""
     unresolved = (error.condition or "").startswith("UNRESOLVED_COLUMN")
     named = [name for name in system if f"`{name}`" in error.what.split("Did you mean")[0]]
     if not unresolved or not named:

@@ -1,7 +1,7 @@
 """Steps of queries of the raw event log, over the complete histories of the inputs.
 
 Such a query gives operations itself, so its result is a changelog.  A step carries the new part of
-it on; to correct what another query wrote, all of it is made anew and replayed.
+it on; to correct what another query wrote, all of it is rebuilt and replayed.
 """
 
 from dataclasses import replace

@@ -206,7 +206,7 @@ class _Step:
             raise taken_back_in_vain(pc.max(gone).as_py() & OFFSETS)
 
     def _redone(self, now: pa.Table, rows: "DataFrame") -> pa.Table:
-        """Count the groups anew that lost their least or greatest value."""
+        """Count the groups again that lost their least or greatest value."""
         flagged = now.filter(now.column(REDO)).select(self._keys)
         if not flagged.num_rows:
             return now

@@ -365,7 +365,7 @@ def _texts(path: Path, name: str) -> Iterator[str]:
         raise InvalidSourceError(
             what=f"{name}: after line {line} there are bytes that are not UTF-8",
             why=error.reason,
-            fix="GeoJSON is UTF-8 (RFC 7946); write the file anew in it",
+            fix="GeoJSON is UTF-8 (RFC 7946); write the file again in it",
         ) from None
 
 
@@ -393,7 +393,7 @@ def _blocks(path: Path, name: str) -> Iterator[bytes]:
         raise InvalidSourceError(
             what=f"{name} is UTF-16, not UTF-8",
             why="it begins with the byte order mark of UTF-16",
-            fix="GeoJSON is UTF-8 (RFC 7946); write the file anew in it",
+            fix="GeoJSON is UTF-8 (RFC 7946); write the file again in it",
         )
     return utf8_blocks(path, "utf-8", name)
 

@@ -5,7 +5,7 @@ imported only here.  The table's fields become columns, the shapes a column of G
 Nothing is projected: coordinates are those of the file.
 
 A shapefile is several files of one name: `.shp` the shapes, `.dbf` the table, `.shx` an index
-(made anew where it is missing), `.cpg` the encoding of the table's texts.
+(rebuilt where it is missing), `.cpg` the encoding of the table's texts.
 
 The `.cpg` file names it, else a mark in the table does.  Where neither does, texts that are all
 UTF-8 are UTF-8, others ISO 8859-1.
@@ -194,7 +194,7 @@ def _check_table(path: Path, name: str) -> tuple[int, int]:
 
 
 def _broken(what: str, why: str) -> InvalidSourceError:
-    return InvalidSourceError(what, why, "fetch the archive again, or make it anew")
+    return InvalidSourceError(what, why, "fetch the archive again, or rebuild it")
 
 
 RAW: Final = "iso8859-1"
@@ -446,7 +446,7 @@ class _OpenShapefile:
             raise InvalidSourceError(
                 what=f"{self.name}: {self.parts.entry} cannot be read",
                 why=str(error).split("\n")[0],
-                fix="fetch the archive again, or make it anew",
+                fix="fetch the archive again, or rebuild it",
             ) from None
 
     def _shown(self, field: pa.Field) -> pa.Field:
@@ -460,7 +460,7 @@ class _OpenShapefile:
             raise InvalidSourceError(
                 what=f"{self.name}: {self.parts.entry} has several columns {twice[0]}",
                 why="columns are told apart by their names",
-                fix="make the shapefile anew with other names",
+                fix="make the shapefile again with other names",
             )
 
     def _table(self, batch: pa.RecordBatch, wanted: Container[str]) -> pa.Table:
@@ -484,7 +484,7 @@ class _OpenShapefile:
             why="shapes are written as GeoJSON"
             if of_shape
             else "its .cpg file, or the mark in its table, names the encoding",
-            fix="make the shapefile anew"
+            fix="make the shapefile again"
             if of_shape
             else "correct the .cpg file in the archive: UTF-8, or a code page such as 1252",
         )

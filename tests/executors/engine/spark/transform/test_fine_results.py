@@ -161,7 +161,7 @@ def test_times_that_a_query_over_many_rows_cuts_show(
     assert [each.column for each in sealed(frame, tmp_path).cut] == ["t"]
 
 
-@pytest.mark.parametrize("in_full", [False, True], ids=["a step", "all of it anew"])
+@pytest.mark.parametrize("in_full", [False, True], ids=["a step", "all of it again"])
 def test_times_that_a_query_of_the_event_log_cuts_show(
     either_way: SparkEngine, tmp_path: Path, *, in_full: bool
 ) -> None:
