@@ -3,7 +3,7 @@
 python docs/bill_of_materials.py prints it as CycloneDX 1.6 JSON; `docs/generate.py` writes it to
 docs/sbom.json and the table to docs/licences.md.  Nothing is asked of the network: names, versions
 and hashes come from the lock, licences from the metadata of what is installed here; of what is
-not installed on this machine, such as other platforms' packages, the licence stands in `_KNOWN`.
+not installed on this machine, such as other platforms' packages, the licence is in `_KNOWN`.
 """
 
 import json
@@ -113,7 +113,7 @@ def sbom_text() -> str:
 
 
 def version_of_this_project() -> str:
-    """Return the version that stands in the package."""
+    """Return the version that is in the package."""
     found = re.search(r'__version__ = "(.+?)"', (_TOP / "odfbuild/__init__.py").read_text("utf-8"))
     assert found is not None  # noqa: S101 - hatchling reads it from there, too
     return found[1]

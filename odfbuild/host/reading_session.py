@@ -84,7 +84,7 @@ class ReadingSession:
     ) -> _T:
         """Return what was made of the very same objects and of equal values, or make it.
 
-        What is equal may stand at other places, so objects have to be the same ones.
+        What is equal may be at other places, so objects have to be the same ones.
         """
         kept = self._used.get(key) or self._made.get(key)
         if kept is None or kept[1] != values or not _are_same(kept[0], objects):

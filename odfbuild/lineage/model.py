@@ -125,7 +125,7 @@ class LineageTree:
     def child_datasets(self) -> set[UUID]:
         """Return the ids of all datasets below the root.
 
-        Raises InconsistentLineageException if a dataset stands below itself.
+        Raises InconsistentLineageException if a dataset is below itself.
         """
         found: set[UUID] = set()
         path = {self.dataset_id: None}

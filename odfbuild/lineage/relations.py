@@ -405,7 +405,7 @@ def grow(
     """Return the tree that hangs below a dataset, depth first and in the order of the links.
 
     Datasets go by any key that `id_of` knows the id of.  Raises InconsistentLineageException if one
-    stands below itself or below `parents`.
+    is below itself or below `parents`.
     """
     above = parents or frozenset[K]()
     path = dict.fromkeys(above)

@@ -3,7 +3,7 @@
 Made by schemas/generate.py from schemas/odf.yaml: change that, not this.  It is one module
 because one schema makes it, whose types refer to each other.
 
-Fields stand in the order of the wire; None means absent, which () and 0 do not.
+Fields are in the order of the wire; None means absent, which () and 0 do not.
 """
 
 # ruff: noqa: RUF022, RUF023

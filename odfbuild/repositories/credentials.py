@@ -4,7 +4,7 @@
     ~/.config/odfbuild/tokens       a line for each server: its origin, a space, and the token
                                     https://hub.example.org odfb_...
 
-A token of the file goes to the origin that it stands beside, whatever a repository is called.  No
+A token of the file goes to the origin that it is beside, whatever a repository is called.  No
 project holds one, and none is printed: from when one is read on, no text of this process has it.
 """
 

@@ -52,7 +52,7 @@ def disable(workspace: Path, dataset: DatasetId, source: SetPollingSource | None
 
 
 def mark_text(source: SetPollingSource | None) -> str:
-    """Return what stands in a mark; None bars all sources of a dataset."""
+    """Return what is in a mark; None bars all sources of a dataset."""
     return "all\n" if source is None else f"{mark_of(source)}\n"
 
 

@@ -35,7 +35,7 @@ _TIME_DIGITS: Final = 9  # milliseconds since 1970 until the year 3084
 _RANDOM_DIGITS: Final = 3
 _SUMMARY, _PLAN, _EVENTS = "summary.json", "plan.json", "events.ndjson"
 FILES: Final = (_SUMMARY, _PLAN, _EVENTS)
-ALIVE: Final = "alive"  # stands in a record that was brought from elsewhere while its run goes on
+ALIVE: Final = "alive"  # is in a record that was brought from elsewhere while its run goes on
 _CHECK: Final = "check"  # the last member of an event
 
 

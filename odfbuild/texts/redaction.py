@@ -1,7 +1,7 @@
 """Credentials in texts: their places in a source, and the texts without them.
 
 A URL carries them as user and password or in its query, as signed URLs do; a header as its value.
-What is a template (`${{ env.X }}`) is no credential: its value never stands in a definition.
+What is a template (`${{ env.X }}`) is no credential: its value is never in a definition.
 While a source is read, its credentials are known: `hiding` blanks them in all that is said of it.
 """
 
@@ -105,7 +105,7 @@ def _hidden(text: str, forms: tuple[str, ...]) -> str:
 
 
 def secret_parts(url: str) -> Iterator[str]:
-    """Yield the credentials that stand in a URL, as they are written."""
+    """Yield the credentials that are in a URL, as they are written."""
     url = _plain_names(url)
     for found in _USER.finditer(url):
         user, colon, password = found[2].partition(":")
@@ -119,7 +119,7 @@ def secret_parts(url: str) -> Iterator[str]:
 
 
 def header_has_secret(name: str, value: str) -> bool:
-    """Tell whether a header carries a credential that stands in the definition."""
+    """Tell whether a header carries a credential that is in the definition."""
     if _TEMPLATE in value or not value.strip():
         return False
     return bool(
@@ -128,7 +128,7 @@ def header_has_secret(name: str, value: str) -> bool:
 
 
 def variable_has_secret(name: str, value: str) -> bool:
-    """Tell whether a variable carries a credential that stands in the definition."""
+    """Tell whether a variable carries a credential that is in the definition."""
     if _TEMPLATE in value or not value.strip():
         return False
     return bool(_VARIABLE.fullmatch(name) or _KNOWN.search(value) or any(secret_parts(value)))

@@ -49,7 +49,7 @@ def module_text(model: Model, module: str) -> str:
     names = [*(it.name for it in enums), *(it.name for it in tables), *(it.name for it in unions)]
     return _formatted(
         f'"""{_ABOUT[module]}.\n\n{_MADE}\n\n'
-        "Fields stand in the order of the wire; None means absent, which () and 0 do not.\n"
+        "Fields are in the order of the wire; None means absent, which () and 0 do not.\n"
         '"""\n\n'
         "# ruff: noqa: RUF022, RUF023\n\n"
         "from __future__ import annotations\n\n"

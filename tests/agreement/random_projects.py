@@ -113,7 +113,7 @@ class Drawn:
         return {name: self._definition(name, each) for name, each in self.datasets.items()}
 
     def placed(self, definitions: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        """Return the files that definitions stand in."""
+        """Return the files that definitions are in."""
         return {f"datasets/{n}.yaml": json.dumps(d, indent=1) for n, d in definitions.items()}
 
     def known(self) -> dict[str, tuple[dict[str, str], str]]:

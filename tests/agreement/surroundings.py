@@ -1,6 +1,6 @@
 """Random projects with all that may stand around definitions.
 
-Each definition stands in a file, a template, an item of a generator, a package, or has its query in
+Each definition is in a file, a template, an item of a generator, a package, or has its query in
 a file of its own; there are defaults, a lock file that may be old, and a dataset that another
 project puts into a repository.  Whatever is drawn here leaves alone what `Drawn` draws of a seed.
 """
@@ -145,7 +145,7 @@ class Around(Drawn):
     def change_place(self) -> str:
         name = self._own.choice(list(self.datasets))
         self._places[name] = self._own.choice(_PLACES)
-        return f"{name} stands in {self._places[name]}"
+        return f"{name} is in {self._places[name]}"
 
     def change_defaults(self) -> str:
         own = self._own

@@ -180,7 +180,7 @@ DERIVATIVES = {
 QUERIES = {
     "a column is misspelt": _query("select at, custmer from o"),
     "a table is misspelt": _query("select at, id from oo"),
-    "a dataset stands in the place of its alias": _query("select at, id from orders"),
+    "a dataset is in the place of its alias": _query("select at, id from orders"),
     "a function is misspelt": _query("select at, uper(customer) as c from o"),
     "a function of another database": _query("select at, ifnul(cents, 0) as c from o"),
     "a word is misspelt": _query("selct at, id from o"),
@@ -318,7 +318,7 @@ SOURCES = {
     "a key stands twice in a file": _day(
         _HEAD + "3,2024-01-02T10:00:00Z,ann,1\n3,2024-01-02T11:00:00Z,ann,2\n"
     ),
-    "a key of before stands in a file": _day(_HEAD + "1,2024-01-02T10:00:00Z,ann,999\n"),
+    "a key of before is in a file": _day(_HEAD + "1,2024-01-02T10:00:00Z,ann,999\n"),
     "a file comes late": put({"orders/2023-12-31.csv": _HEAD + "9,2023-12-31T10:00:00Z,ann,1\n"}),
     "a file that was read is corrected": put(
         {"orders/2024-01-01.csv": changed("ann,500", "ann,5000")}

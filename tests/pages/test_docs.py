@@ -40,7 +40,7 @@ def test_every_code_of_a_finding_is_explained() -> None:
 
 
 def codes(tree: ast.Module) -> Iterator[str]:
-    """Yield the codes that stand in a module: `code="..."`, or first in what makes a finding."""
+    """Yield the codes that are in a module: `code="..."`, or first in what makes a finding."""
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         given = [keyword.value for keyword in call.keywords if keyword.arg == "code"]
         if name(call.func) in MAKERS:

@@ -48,7 +48,7 @@ START = Timestamp.parse("2024-01-01T00:00:00Z")
 
 
 class Places:
-    """Every value stands in the first line."""
+    """Every value is in the first line."""
 
     def value(self, path: PathSteps) -> SourceSpan:
         return SourceSpan(file="d.yaml", line=len(path))
@@ -105,7 +105,7 @@ def dataset_id(name: str) -> DatasetId:
 
 
 def slice_of(start: int, end: int) -> DataSlice:
-    """Return the description of a slice that no file stands behind."""
+    """Return the description of a slice that no file is behind."""
     name = sha3_256(f"{start}-{end}".encode())
     return DataSlice(
         logical_hash=Multihash(0x300016, name.digest),

@@ -157,7 +157,7 @@ class Month:
         return done
 
     def expected(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Return what has to stand in each dataset."""
+        """Return what has to be in each dataset."""
         orders = [(id, *row) for id, row in self.orders.items()]
         spent = []
         for who in {row[2] for row in orders}:

@@ -1,4 +1,4 @@
-"""What one plain batch query gives of what stands in the inputs: the oracle of every step."""
+"""What one plain batch query gives of what is in the inputs: the oracle of every step."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

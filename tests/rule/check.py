@@ -71,7 +71,7 @@ def at_some_steps(thorough: Step) -> Step:
 def check(
     engine: SparkEngine, folder: Path, shape: Shape, found: History, step: Step = sealed
 ) -> None:
-    """Fail unless every step leaves what the batch query gives of what stands in the inputs."""
+    """Fail unless every step leaves what the batch query gives of what is in the inputs."""
     batch, steps = Batch(engine, shape), []
     unique = unique_columns(steps_of(shape.transform))
     for each in played(engine, folder, shape, found, step):

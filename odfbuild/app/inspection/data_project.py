@@ -49,7 +49,7 @@ class DataProject(Opened):
     ) -> pa.Table:
         """Return the answer to one SELECT over datasets by name.
 
-        Names with dots stand in double quotes, or in backticks for `engine="spark"`, which starts
+        Names with dots are in double quotes, or in backticks for `engine="spark"`, which starts
         Java.  `as_at`, `as_of`, `key` and `current` say which rows of every dataset are meant, as
         of `read`; `limit` is the greatest number of rows.  Raises ProjectErrors and
         InvalidQueryError for what is wrong with the text, EngineFailedError where the engine fails.

@@ -16,7 +16,7 @@ class ProjectArguments:
     """What the user said of the project: its folder, the target, values of its variables.
 
     `variables` are texts of the form K=V, in the order in which they were given; those of the
-    files in `vars_files` stand behind them.
+    files in `vars_files` are behind them.
     """
 
     directory: Path | None = None

@@ -148,7 +148,7 @@ MaxBytes = Annotated[
     int, typer.Option("--max-bytes", min=1_000, help="The most bytes of markdown.")
 ]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Give every reason, and what stands behind it.")
+    bool, typer.Option("--explain", help="Give every reason, and what is behind it.")
 ]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print the whole blocks to append.")]
 

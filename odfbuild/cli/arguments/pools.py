@@ -104,7 +104,7 @@ def _refuse_unknown(
         if name not in known:
             raise UsageRefusedError(
                 what=f"--pool {name}: there is no such pool",
-                why="a pool stands in `pools:` of odfbuild.yaml, or is a tag of datasets, or a "
+                why="a pool is in `pools:` of odfbuild.yaml, or is a tag of datasets, or a "
                 "repository",
                 fix=did_you_mean(name, known) or "name a tag, or `default` for all others",
             )

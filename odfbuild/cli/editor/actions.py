@@ -39,5 +39,5 @@ def actions(
 
 
 def _is_about(what: str, name: str) -> bool:
-    """Tell whether a message is about a name: of a column also where its table stands in front."""
+    """Tell whether a message is about a name: of a column also where its table is in front."""
     return any(each in what for each in (f"'{name}'", f".{name}'", f" {name}()"))

@@ -27,7 +27,7 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 def completions(
     file: str, lines: list[str], row: int, column: int, known: ReadDefinitions | None
 ) -> list[CompletionItem]:
-    """Return what may stand at a position of a file, numbers from 0 and in characters."""
+    """Return what may be at a position of a file, numbers from 0 and in characters."""
     if file.endswith(".sql"):
         each = next(iter(known.declared), None) if known is not None else None
         return [] if each is None else list(_functions(each))

@@ -19,16 +19,16 @@ _FLOW_KIND: Final = re.compile(r"[{,]\s*kind:\s+(\w+)")
 _FURTHEST: Final = 5_000  # lines that are looked at
 
 Token: TypeAlias = tuple[int, str, str]
-"""A key or the dash of an item: its column, its text, and what stands behind it in the line."""
+"""A key or the dash of an item: its column, its text, and what is behind it in the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestPath:
     """Where a position is: the keys and items around it, outermost first, and what is there.
 
-    `kinds` has for each step the `kind` of the mapping that it stands in, where that has one.
+    `kinds` has for each step the `kind` of the mapping that it is in, where that has one.
     `part` is a key, the value of the last step, or a line of a text in a block below it; `word` is
-    what stands before the position of it.
+    what is before the position of it.
     """
 
     steps: tuple[str, ...]
@@ -153,7 +153,7 @@ def _start(line: str) -> int:
 
 
 def _kind(lines: Sequence[str], row: int, column: int) -> str | None:
-    """Return the `kind` of the mapping whose keys stand in a column around a row."""
+    """Return the `kind` of the mapping whose keys are in a column around a row."""
     for rows in (range(row, max(-1, row - _FURTHEST), -1), range(row + 1, len(lines))):
         for number in rows:
             tokens = list(_tokens(lines[number]))

@@ -26,7 +26,7 @@ def units(text: str, encoding: str) -> int:
 
 
 def characters(line: str, offset: int, encoding: str) -> int:
-    """Return how many characters of a line stand before an offset in units; all, if it is past."""
+    """Return how many characters of a line are before an offset in units; all, if it is past."""
     if line.isascii() or encoding not in _ONE:
         return min(offset, len(line))
     at = passed = 0

@@ -1,4 +1,4 @@
-"""Schemas of the files of a project: what may stand at a path, from JSON Schemas."""
+"""Schemas of the files of a project: what may be at a path, from JSON Schemas."""
 
 from __future__ import annotations
 

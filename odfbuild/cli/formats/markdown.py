@@ -166,5 +166,5 @@ def _html(text: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return a text that cannot end the comment that it stands in."""
+    """Return a text that cannot end the comment that it is in."""
     return _html(" ".join(text.split())[:_LONGEST_MARKER]).replace("--", "- -")

@@ -1,6 +1,6 @@
 """A graph as one file of HTML that needs nothing else: no network, no server, no other file.
 
-The data stands in the page as JSON that no text in it can end; the script makes elements of it and
+The data is in the page as JSON that no text in it can end; the script makes elements of it and
 never markup.  The policy of the page allows its own script and style by their hashes, and nothing
 else: no image, no font, no request.
 """
@@ -111,7 +111,7 @@ def size_of(box: Box) -> BoxSize:
 
 
 def _below(box: Box) -> str:
-    """Return what stands below the name of a dataset."""
+    """Return what is below the name of a dataset."""
     home = None if box.home is None else f"in {box.home}"
     parts = (box.kind, "asked for" if box.asked_for else None, home)
     return " · ".join(filter(None, (*parts, "more not shown" if box.more else None)))

@@ -18,7 +18,7 @@ _ESCAPES = {
 
 
 def safe_json(data: Any) -> str:
-    """Return JSON in which nothing can end the element that it stands in, nor a line."""
+    """Return JSON in which nothing can end the element that it is in, nor a line."""
     text = json.dumps(data, separators=(",", ":"))
     return text.translate({ord(sign): escape for sign, escape in _ESCAPES.items()})
 

@@ -42,7 +42,7 @@ def render_diagnostic(found: Diagnostic) -> str:
 
 
 def _shown(span: SourceSpan, line: str) -> tuple[SourceSpan, str]:
-    """Return a line without credentials, and its place there if one stands before it."""
+    """Return a line without credentials, and its place there if one is before it."""
     shown, behind = redacted(line), redacted(line[span.column - 1 :])
     moved = shown != line and shown.endswith(behind)
     return (replace(span, column=len(shown) - len(behind) + 1) if moved else span), shown

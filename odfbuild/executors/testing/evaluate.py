@@ -223,7 +223,7 @@ def _outside(name: str, least: Any, most: Any) -> Callable[[pa.Table], Any]:
 
 
 def _values_of(view: DatasetView | None, name: str, kind: pa.DataType) -> pa.Array:
-    """Return the different values of a column that stand in a dataset."""
+    """Return the different values of a column that are in a dataset."""
     if view is None:
         return pa.array([], kind)
     found = pa.chunked_array([pa.array([], kind)])
@@ -375,7 +375,7 @@ def asking(engine: Querier, dataset: DatasetAlias, others: ViewOf, staging: Path
     """Return who puts the queries of checks on a dataset to an engine.
 
     By its name a query reads the dataset's rows that stand or, of a check on new rows, the records
-    that came, with their offsets and operations; by other names what stands in other datasets.
+    that came, with their offsets and operations; by other names what is in other datasets.
     """
 
     def ask(text: str, view: DatasetView, on: On) -> tuple[int, Sequence[BadRow]]:

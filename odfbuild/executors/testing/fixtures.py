@@ -34,7 +34,7 @@ _MOST_BYTES: Final = 64 << 20
 
 
 def rows_in(root: Path, rows: FixtureRows, into: Typed) -> list[dict[str, Any]]:
-    """Return rows that are written out or stand in a file; what is wrong goes into `into.found`."""
+    """Return rows that are written out or are in a file; what is wrong goes into `into.found`."""
     if rows.file is None:
         return written_out(rows, into)
     path = root / rows.file

@@ -75,7 +75,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """Every value of a column stands in a column of another dataset, or is null."""
+    """Every value of a column is in a column of another dataset, or is null."""
 
     column: Word
     to: DatasetAlias

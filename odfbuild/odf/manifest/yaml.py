@@ -1,6 +1,6 @@
 """Plain values -> YAML text in the style of published manifests.
 
-Dashes stand at the indentation of their key, texts are bare where no reader could take them for
+Dashes are at the indentation of their key, texts are bare where no reader could take them for
 something else, texts of several lines are literal blocks.
 """
 

@@ -139,7 +139,7 @@ _FINEST_TIMESTAMP = 3
 
 
 def fine_timestamps(text: str) -> tuple[int, ...]:
-    """Return where types of instants stand in a column text that ask for more than milliseconds."""
+    """Return where types of instants are in a column text that ask for more than milliseconds."""
     tokens = list(_tokens(text))
     return tuple(
         word.at

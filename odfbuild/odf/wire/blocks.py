@@ -63,7 +63,7 @@ def encode_block(block: MetadataBlock, version: int = DEFAULT_VERSION) -> bytes:
 def decode_block(data: bytes) -> MetadataBlock:
     """Return the block in a block file; raise ProtocolError if there is none.
 
-    A member of a union that is not known stands in it as an Opaque.
+    A member of a union that is not known is in it as an Opaque.
     """
     return read_table(MetadataBlock, _content(data))
 

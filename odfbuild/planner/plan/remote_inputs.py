@@ -35,7 +35,7 @@ class RemoteInput:
     """An input of a definition that is a dataset of a repository.
 
     `id` is what the reference was resolved to; of one that was not yet (`is_resolved`), what stands
-    for it until then.  `path` is where it stands in the snapshot.
+    for it until then.  `path` is where it is in the snapshot.
     """
 
     ref: RemoteRef

@@ -243,7 +243,7 @@ _WHY_CHOICES: Mapping[Method, str] = {
     Method.STATE: "it says how a dataset stands to its chain",
     Method.CHANGE: "it is the class of the change that a plan holds",
     Method.SOURCE: "it says where the data of a root comes from",
-    Method.SELECTOR: "named selectors stand in odfbuild.yaml",
+    Method.SELECTOR: "named selectors are in odfbuild.yaml",
 }
 
 

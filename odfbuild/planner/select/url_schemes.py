@@ -24,7 +24,7 @@ class SourceKind(Enum):
 class UrlScheme:
     """A scheme of URLs: the kind of such sources, and the module that downloads from them.
 
-    `module` stands in `executors/ingest/fetch` and has a function `download`; it is None where the
+    `module` is in `executors/ingest/fetch` and has a function `download`; it is None where the
     URL names a file of this machine.  `takes_headers` says that a request has headers.
     """
 

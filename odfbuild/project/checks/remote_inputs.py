@@ -120,6 +120,6 @@ def _check(
             "literal-secret",
             path,
             "the URL of an input holds credentials",
-            "definitions are shared, and so is what stands in them",
+            "definitions are shared, and so is what is in them",
             "leave them out here, and give them as docs/sharing.md says",
         )

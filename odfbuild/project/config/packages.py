@@ -99,7 +99,7 @@ def _package(entry: Section) -> PackageSource | None:
         entry.reading.refuse(
             entry.at("git"),
             "the address holds a password, or what may be one",
-            "it would stand in the repository and in the lock file",
+            "it would be in the repository and in the lock file",
             "remove it; git asks its own store of credentials",
             code="secret",
             hidden=True,

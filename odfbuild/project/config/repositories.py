@@ -212,7 +212,7 @@ def url_problem(url: str) -> tuple[str, str, str, bool] | None:
 
 
 def _holds_secret(url: str, parts: SplitResult | None) -> bool:
-    """Say whether a user, a password or a token may stand in a URL, or in what shall be one."""
+    """Say whether a user, a password or a token may be in a URL, or in what shall be one."""
     if parts is None or not parts.netloc:
         return "@" in url and (parts is None or parts.scheme != "file")
     return "@" in parts.netloc or bool(parts.query) or "=" in parts.fragment
@@ -227,7 +227,7 @@ def _secret(what: str) -> tuple[str, str, str]:
 
 
 def _wrong_text(url: str) -> tuple[str, str] | None:
-    """Say which sign stands in no URL, and why."""
+    """Say which sign is in no URL, and why."""
     hidden = next((each for each in url if not each.isprintable()), None)
     found = _FOREIGN.search(url)
     if hidden is None and found is None:

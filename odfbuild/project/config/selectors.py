@@ -1,4 +1,4 @@
-"""Selectors that stand in the project file, checked at their place."""
+"""Selectors that are in the project file, checked at their place."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ def read_selectors(reading: SettingsReader, value: Value) -> dict[str, str]:
 
 
 def check_default(text: str, selectors: Mapping[str, str], span: SourceSpan) -> list[Diagnostic]:
-    """Return what is wrong with a selector of `defaults`, which stands at a place.
+    """Return what is wrong with a selector of `defaults`, which is at a place.
 
     It may ask for definitions only: chains, plans and the graph would make the traits of a dataset
     change with the data or with its neighbours.

@@ -372,7 +372,7 @@ def _without(value: Value, left_out: frozenset[KeyPath], path: tuple[str, ...]) 
 
 
 def _without_secret(found: Diagnostic) -> Diagnostic:
-    """Leave out the line that a finding is about if a secret may stand in it."""
+    """Leave out the line that a finding is about if a secret may be in it."""
     line = None if found.span is None else found.span.excerpt
     if found.span is None or line is None:
         return found

@@ -53,7 +53,7 @@ class UnreadableError(Exception):
 class Home:
     """The folder that files belong to: the project's, or that of one of its packages.
 
-    Names are relative to it, with forward slashes; `prefix` stands before them in messages.
+    Names are relative to it, with forward slashes; `prefix` is before them in messages.
     """
 
     root: Path

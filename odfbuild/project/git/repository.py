@@ -45,7 +45,7 @@ _ENV = {
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C",
 }
-_NOT_OURS = re.compile(  # of the repository that a hook or an alias may stand in
+_NOT_OURS = re.compile(  # of the repository that a hook or an alias may be in
     r"GIT_(ALTERNATE_OBJECT_DIRECTORIES|DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|PREFIX"
     r"|COMMON_DIR|NAMESPACE|GRAFT_FILE|SHALLOW_FILE|IMPLICIT_WORK_TREE|REPLACE_REF_BASE)"
 )

@@ -79,7 +79,7 @@ def _nearest(name: str, known: object) -> str:
 
 
 def _place_of_name(text: TemplateText, at: int, name: str) -> int:
-    """Return where a name stands in the tag that holds an offset."""
+    """Return where a name is in the tag that holds an offset."""
     start, end = text.tag(at) or (at, at)
     found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text.source.text[start:end])
     return at if found is None else start + found.start()

@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """What stands in the place of some characters of a line, or in a line of its own before it."""
+    """What is in the place of some characters of a line, or in a line of its own before it."""
 
     start: int
     stop: int

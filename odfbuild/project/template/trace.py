@@ -16,7 +16,7 @@ class TracingEnvironment(TemplateEnvironment):
     code_generator_class: type[CodeGenerator]
 
     def literals(self, file: str, parts: tuple[tuple[int, bool, str], ...]) -> "_Chunk":
-        """Return texts that stand in a template: offset, whether as they are, and the text."""
+        """Return texts that are in a template: offset, whether as they are, and the text."""
         return _Chunk([self.piece(file, *part) for part in parts])
 
     def result(self, file: str, offset: int, text: str) -> "_Chunk":

@@ -45,7 +45,7 @@ def open_manifest(value: Mapping[str, Any], root: Spot, page: DocumentEdits) -> 
         _insert_entry(page, root, first, "version", "1")
         page.change(("version",), first.start, first.key_end, "a manifest has `version: 1`")
     if wraps:
-        page.change((), first.start, first.key_end, "the fields of a dataset stand in `content`")
+        page.change((), first.start, first.key_end, "the fields of a dataset are in `content`")
         _open_content(page, root, first)
     return wraps
 
@@ -220,7 +220,7 @@ def _flow_events(page: DocumentEdits, entries: list[MappingEntry], events: list[
 
 
 def _insert_kind(page: DocumentEdits, event: Event) -> None:
-    """Write the kind into a vocabulary that stands in braces."""
+    """Write the kind into a vocabulary that is in braces."""
     entry, name = event.entry, event.cls.__name__
     kind = f"{page.in_style_of('kind', entry.start)}: {page.in_style_of(name, entry.start)}"
     if event.value:

@@ -142,7 +142,7 @@ _BAD_KEY = _BadKey()
 
 
 class _Open:
-    """A collection that is being read; `size` and `height` count what stands in it, aliases too."""
+    """A collection that is being read; `size` and `height` count what is in it, aliases too."""
 
     __slots__ = ("anchor", "height", "size", "spot")
 

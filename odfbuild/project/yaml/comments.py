@@ -1,4 +1,4 @@
-"""Comments of a YAML text: what stands behind a # between its tokens."""
+"""Comments of a YAML text: what is behind a # between its tokens."""
 
 import re
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ _OF_FLOW = frozenset(",[]{}")
 
 
 def scalar_text(value: Any, *, like: str = "", flow: bool = False) -> str:
-    """Return a scalar in one line; a text in the quotes that `like` is, if it can stand in them."""
+    """Return a scalar in one line; a text in the quotes that `like` is, if it can be in them."""
     if not isinstance(value, str):
         return yaml_text(value).removesuffix("\n")
     if "\n" in value or not value.isprintable() or like == '"':
@@ -173,7 +173,7 @@ class EditPage(DocumentEdits):
         return spot
 
     def _in_flow(self, document: Document, path: Steps) -> bool:
-        """Tell whether a value stands in braces or brackets."""
+        """Tell whether a value is in braces or brackets."""
         return any(self.is_flow(self._spot(document, path[:at])) for at in range(len(path)))
 
     def _open_block(self, parent: Spot, path: Steps, spot: Spot, value: Value) -> None:

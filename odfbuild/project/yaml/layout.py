@@ -243,7 +243,7 @@ class DocumentEdits:
         raise UnusualLayoutError(at)
 
     def in_style_of(self, word: str, at: int) -> str:
-        """Return a word in the quotes of what stands at a place."""
+        """Return a word in the quotes of what is at a place."""
         sign = self.text[at : at + 1]
         return f"{sign}{word}{sign}" if sign in ("'", '"') else word
 

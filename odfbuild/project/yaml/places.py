@@ -17,7 +17,7 @@ KeyPath: TypeAlias = Sequence[str | int]
 
 @dataclass(slots=True)
 class Spot:
-    """The half-open range of characters of one value, and what stands below it (keys as well).
+    """The half-open range of characters of one value, and what is below it (keys as well).
 
     Of a value that is taken from another file, the range holds that file's path.
     """

@@ -39,7 +39,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeySignature:
-    """What one key signed: `key_id` is its DID as it stands in the envelope."""
+    """What one key signed: `key_id` is its DID as it is in the envelope."""
 
     key_id: str
     key: PublicKey

@@ -265,7 +265,7 @@ def _unvouched(
         what=f"{shown}, is signed by {read.signers()}, who may not: {read.objection(withdrawn)}",
         why=f"{why}: by its key, by one that this delegates to, or by a witness of the repository",
         fix="ask its owner to sign it, or for a delegation that holds: odfbuild delegate; a "
-        "witness that you trust stands in odfbuild.yaml, in witnesses: of the repository",
+        "witness that you trust is in odfbuild.yaml, in witnesses: of the repository",
     )
 
 

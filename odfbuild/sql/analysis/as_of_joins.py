@@ -173,7 +173,7 @@ def _columns(join: Join | None, name: str) -> Iterator[str]:
                     yield side.name
 
 
-# Where joins with versions are, and what stands left of them
+# Where joins with versions are, and what is to the left of them
 
 
 def _versioned(query: QueryShape) -> Iterator[tuple[int, tuple[Source, ...], Join]]:

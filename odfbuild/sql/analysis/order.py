@@ -226,7 +226,7 @@ class _Ordering:
         """Put `struct(*)` into the list of a SELECT with QUALIFY, and take it out again."""
         begin = self.spans.of_select(select, "SELECT") or select.start
         end = select.stop
-        if self.spans.is_united(select):  # what stands behind is for all that are united
+        if self.spans.is_united(select):  # what is behind is for all that are united
             after = (self.spans.of_select(select, each) for each in _AFTER)
             end = min((n for n in after if n is not None), default=end)
         start, stop = self.spans.span(begin, end)

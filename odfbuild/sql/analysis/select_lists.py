@@ -103,7 +103,7 @@ def _has_sets(spans: QuerySpans, keys: Sequence[Span]) -> bool:
 
 
 def _flat(spans: QuerySpans, keys: Sequence[Span]) -> Iterator[Span]:
-    """Yield the keys that stand in ROLLUP, CUBE, GROUPING SETS and in parentheses, too."""
+    """Yield the keys that are in ROLLUP, CUBE, GROUPING SETS and in parentheses, too."""
     for key in keys:
         words = _words(spans, key)
         sets = next((n for n in words if spans.kinds[n] in _SETS), None)

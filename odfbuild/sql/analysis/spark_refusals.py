@@ -224,7 +224,7 @@ def _names(expr: Expr) -> Iterator[str]:
 
 
 def _bare(expr: Expr) -> Iterator[Column]:
-    """Yield columns that stand in no aggregate, in nothing that may be one, nor in a window."""
+    """Yield columns that are in no aggregate, in nothing that may be one, nor in a window."""
     match expr:
         case Column(place=place) if place is not None:
             yield expr

@@ -368,7 +368,7 @@ class _Scan:
 
     def groups(self) -> int | str:
         depth = number = 0
-        begins = True  # nothing stands before that could be repeated
+        begins = True  # nothing comes before that could be repeated
         while self.at < len(self.text):
             letter = self.text[self.at]
             if letter == "\\" and self.at + 1 == len(self.text):

@@ -59,7 +59,7 @@ def _shared(outline: Hashable) -> Hashable:
 
 
 def place_alike(place: TextPlace, text: str, other: str) -> TextPlace:
-    """Return where another text of the same skeleton has the words that stand at a place.
+    """Return where another text of the same skeleton has the words that are at a place.
 
     Where no word begins and ends there it is the place of the first word.
     """

@@ -32,7 +32,7 @@ class TextPlace:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name as written, without its quotes; `qualifier` is what stands before the last dot."""
+    """A name as written, without its quotes; `qualifier` is what is before the last dot."""
 
     text: str
     place: TextPlace
@@ -112,7 +112,7 @@ class Call:
     """A function call; the name is in lower case.
 
     `names` are those of arguments, as in `struct(a AS b)`, None where an argument has none.
-    `order` is what stands in WITHIN GROUP.
+    `order` is what is in WITHIN GROUP.
     """
 
     name: str
@@ -191,7 +191,7 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that is not understood here; what stands in it is still told."""
+    """Something that is not understood here; what is in it is still told."""
 
     why: str
     args: tuple[Expr, ...] = ()
@@ -233,7 +233,7 @@ class NamedTable:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A query or a join in parentheses; `lateral` sees what stands left of it."""
+    """A query or a join in parentheses; `lateral` sees what is to the left of it."""
 
     query: QueryShape | From
     alias: str | None
@@ -262,7 +262,7 @@ class OpaqueRelation:
 
 @dataclass(frozen=True, slots=True)
 class Inline(OpaqueRelation):
-    """Rows that stand in the query itself (VALUES): so many `names`, of which no more is known."""
+    """Rows that are in the query itself (VALUES): so many `names`, of which no more is known."""
 
     alias: str | None = None
     names: tuple[str, ...] = ()

@@ -55,7 +55,7 @@ class WindowSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """What stands behind the parentheses of a call; `within` is the inside of WITHIN GROUP."""
+    """What is behind the parentheses of a call; `within` is the inside of WITHIN GROUP."""
 
     within: Span | None = None
     over: WindowSpan | None = None
@@ -89,7 +89,7 @@ class QuerySpans:
         while self.kinds[-1:] == ["SEMICOLON"]:
             self.kinds.pop()
         self.tokens = tokens = tokens[: len(self.kinds)]
-        self.around: list[int] = []  # which parenthesis a word stands in, -1 for none
+        self.around: list[int] = []  # which parenthesis a word is in, -1 for none
         self.closing: dict[int, int] = {-1: len(tokens)}
         opened = [-1]
         for at, kind in enumerate(self.kinds):
@@ -110,7 +110,7 @@ class QuerySpans:
                 yield self._call(at)
 
     def select(self, at: int) -> range:
-        """Return the words of the SELECT around a word, with what stands in its parentheses."""
+        """Return the words of the SELECT around a word, with what is in its parentheses."""
         opened = self.around[at]
         while opened >= 0 and not self._is_query(opened):
             opened = self.around[opened]
@@ -156,7 +156,7 @@ class QuerySpans:
         return before not in _BEFORE_NAMES and behind not in _BEHIND_NAMES
 
     def in_pivot(self, at: int) -> bool:
-        """Tell whether a word stands in the parentheses of a PIVOT, however deep."""
+        """Tell whether a word is in the parentheses of a PIVOT, however deep."""
         opened = self.around[at]
         while opened >= 0:
             if opened > 0 and self.kinds[opened - 1] == "PIVOT":
@@ -165,7 +165,7 @@ class QuerySpans:
         return False
 
     def items(self, select: range) -> tuple[Span, ...]:
-        """Return what the commas of a SELECT list part; none where FROM stands in front of it."""
+        """Return what the commas of a SELECT list part; none where FROM is in front of it."""
         first, end = self.of_select(select, "SELECT"), self.of_select(select, "FROM")
         if first is None or end is None or end < first or self.kinds[first + 1] == "HINT":
             return ()
@@ -290,7 +290,7 @@ class QuerySpans:
         return named and self.around[number] == self.around[beside]
 
     def _parted(self, first: int, end: int, opened: int) -> Iterator[Span]:
-        """Yield what commas part that stand in one parenthesis."""
+        """Yield what commas part that are in one parenthesis."""
         for number in range(first, end + 1):
             comma = number < end and self.kinds[number] == "COMMA"
             if number == end or (comma and self.around[number] == opened):

@@ -57,7 +57,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """One `*`; `exclusion` spans what stands in the parentheses of its `EXCEPT (...)`."""
+    """One `*`; `exclusion` spans what is in the parentheses of its `EXCEPT (...)`."""
 
     place: TextPlace
     carries: bool

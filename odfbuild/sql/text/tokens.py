@@ -106,7 +106,7 @@ def select_starts(tokens: Sequence[Any]) -> tuple[int, ...]:
 
 
 def exclusion(tokens: Sequence[Any], star: int) -> tuple[int, int] | None:
-    """Return the offsets of what stands in the `EXCEPT (...)` behind the star at an offset."""
+    """Return the offsets of what is in the `EXCEPT (...)` behind the star at an offset."""
     at = next(n for n, token in enumerate(tokens) if token.start == star)
     kinds = [token.token_type for token in tokens[at + 1 : at + 3]]
     if kinds != [TokenType.EXCEPT, TokenType.L_PAREN]:
@@ -140,7 +140,7 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
 
     The words stand alone: `t.current_date` is a column, `current_date()` a call.  Those for the
     time count in backticks, too, and as `current_t\u0131mestamp`: Spark finds them there.
-    The texts stand behind a type or before one: `DATE 'now'`, `CAST('12:34' AS TIMESTAMP)`.
+    The texts are behind a type or before one: `DATE 'now'`, `CAST('12:34' AS TIMESTAMP)`.
     """
     before = None
     following = [*(token.token_type for token in tokens[1:]), None, None]
@@ -180,7 +180,7 @@ def outlines(tokens: Sequence[Any]) -> tuple[Outline, Outline, Outline]:
     compared: list[tuple[int, object]] = []  # where in `plain` the second has what
     typed: list[tuple[int, object]] = []
     before: object = TokenType.COMMA
-    callers: list[str] = []  # what stands before each parenthesis that is open
+    callers: list[str] = []  # what is before each parenthesis that is open
     spoken = any(map(_is_spoken, tokens))
     for at, token in enumerate(tokens):
         kind, text = token.token_type, token.text

@@ -16,7 +16,7 @@ from odfbuild.sql.text.shape import Literal, Name, TextPlace, Unknown
 from odfbuild.sql.text.statement import DataFusionStatement, SqlTextError, Token
 
 _WORDS: Final = frozenset({"from", "offset", "limit", "order", "group", "where", "union"})
-"""Words that DataFusion takes for the next clause where they stand in a list of columns."""
+"""Words that DataFusion takes for the next clause where they are in a list of columns."""
 _CLOCK: Final = frozenset({"current_date", "current_time", "current_timestamp"})
 _SELECT: Final = frozenset({"expressions", "from_", "where", "with_"})
 _SUBQUERY: Final = frozenset({"this", "alias", "with_"})

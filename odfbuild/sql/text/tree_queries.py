@@ -57,7 +57,7 @@ class Gathered:
     """The shape of a statement, and the names that were met on the way.
 
     `alias_lists` are the offsets of the first names in column lists of relations; `stars` the
-    parser's stars, each with the SELECT that it stands in and its qualified form.
+    parser's stars, each with the SELECT that it is in and its qualified form.
     """
 
     query: QueryShape

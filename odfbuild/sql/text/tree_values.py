@@ -108,13 +108,13 @@ class TreeWalk(ABC):
     def __init__(self) -> None:
         self.columns: list[Name] = []
         self.aliases: list[Name] = []
-        self.stars: list[tuple[Any, Any]] = []  # with the SELECT that each stands in
+        self.stars: list[tuple[Any, Any]] = []  # with the SELECT that each is in
         self.windows = False
         self.select: Any = None
 
     @abstractmethod
     def query(self, node: Any) -> QueryShape:
-        """Read a query that stands in an expression."""
+        """Read a query that is in an expression."""
 
     def expressions(self, nodes: Iterable[Any] | None) -> tuple[Expr, ...]:
         return tuple([self.expression(node) for node in nodes or ()])

@@ -2,7 +2,7 @@
 
     ~/.config/odfbuild/stores.json    {"version": 1, "safe": ["https://host/bucket", ...]}
 
-The file stands beside the user's credentials, as another one may be served otherwise.  Only that a
+The file is beside the user's credentials, as another one may be served otherwise.  Only that a
 store is safe is kept: one that was not is tried again by each push.  What cannot be read or written
 is as if nothing were known.
 """

@@ -1,4 +1,4 @@
-"""What stands in the place of a file of a workspace and is none: each command names the damage.
+"""What is in the place of a file of a workspace and is none: each command names the damage.
 
 Places are drawn from those that a workspace has, and so is what is put there: links, loops of
 them, folders, FIFOs, sockets, devices, and files that the system refuses to open.

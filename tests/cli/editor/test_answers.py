@@ -1,4 +1,4 @@
-"""Answers of the language server: where names are, what they mean, what may stand at a place."""
+"""Answers of the language server: where names are, what they mean, what may be at a place."""
 
 import re
 import shutil

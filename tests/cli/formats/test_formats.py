@@ -282,7 +282,7 @@ def crowd(number: int) -> Plan:
 
 
 def assert_whole(text: str) -> None:
-    """Folds are closed after the fences in them, and stand in no other fold."""
+    """Folds are closed after the fences in them, and are in no other fold."""
     fence: str | None = None
     depth = 0
     for line in text.split("\n"):

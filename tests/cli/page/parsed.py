@@ -10,13 +10,13 @@ __all__ = ["Parsed", "parse"]
 
 @dataclass
 class Parsed:
-    """What stands in a page, in its order."""
+    """What is in a page, in its order."""
 
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     texts: dict[str, list[str]] = field(default_factory=dict)
 
     def text(self, tag: str) -> str:
-        """Return all that stands in elements of a name, directly."""
+        """Return all that is in elements of a name, directly."""
         return "".join(self.texts.get(tag, []))
 
     def policy(self) -> str:

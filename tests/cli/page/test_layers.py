@@ -1,4 +1,4 @@
-"""Layers: what leads to a dataset stands left of it."""
+"""Layers: what leads to a dataset is left of it."""
 
 from graphlib import CycleError
 from itertools import pairwise

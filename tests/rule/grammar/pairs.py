@@ -112,7 +112,7 @@ def outcome(engine: SparkEngine, plain: PlainSpark, pair: Pair) -> Outcome:
 
 
 def _ours(engine: SparkEngine, folder: Path, pair: Pair) -> dict[int, Counter[str]]:
-    """Return what stands in the output after each step; a step that had nothing to do leaves it."""
+    """Return what is in the output after each step; a step that had nothing to do leaves it."""
     found: dict[int, Counter[str]] = {}
     for step in played(engine, folder, pair.query, pair.history):
         found[step.number] = counted(standing(step.output, step.columns))

@@ -214,7 +214,7 @@ class _Grammar:
         return f"with {', '.join(f'{name} as ({each})' for name, each in parts)} {text}", columns
 
     def source(self, known: Mapping[str, Columns]) -> tuple[str, tuple[Relation, ...]]:
-        """Return what stands in FROM."""
+        """Return what is in FROM."""
         return Sources(self.draw, self._nested, known).drawn()
 
     def _nested(self, known: Mapping[str, Columns]) -> tuple[str, Columns] | None:

@@ -1,4 +1,4 @@
-"""What stands in a FROM clause, as far as it takes to write names that mean something."""
+"""What is in a FROM clause, as far as it takes to write names that mean something."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -133,7 +133,7 @@ class _Writer:
         return [*above, *self.under(begin, value, column)]
 
     def beside(self, value: Any, column: int) -> list[str]:
-        """Lines of a block that starts behind a dash: no comment can stand before its first."""
+        """Lines of a block that starts behind a dash: no comment can be before its first."""
         lines = self.value(value, column)
         while not lines[0].strip(" ") or lines[0].lstrip(" ").startswith("#"):
             del lines[0]

@@ -204,7 +204,7 @@ def _look_and_run(given: ProjectArguments, options: RunOptions, seen: _Seen) -> 
             seen.left_out = left_out.keys()
         unread = [note for note in plan.notes if note.code in UNREAD]
         unread += () if plan.steps else app.pin_inputs(project, plan)
-        if plan.is_empty and unread and unread != seen.unread:  # else it stands in the plan
+        if plan.is_empty and unread and unread != seen.unread:  # else it is in the plan
             sys.stderr.write(f"{render_diagnostics(unread)}\n")
             sys.stderr.flush()
         seen.unread = unread

@@ -240,7 +240,7 @@ def _path(
 
 
 def _is_written(each: Declared) -> bool:
-    """Tell whether a definition stands in a file of the project as it is read."""
+    """Tell whether a definition is in a file of the project as it is read."""
     places = places_of(each) if each.package is None else None
     return places is not None and not isinstance(places.source, RenderedSource)
 

@@ -131,7 +131,7 @@ def _command_help(context: typer.Context, name: str) -> str | None:
 
 
 def _code_text(code: ErrorCode) -> str:
-    """Return what a code means; where it is printed, why and the way out stand beside it."""
+    """Return what a code means; where it is printed, why and the way out are beside it."""
     lines = [f"{code.code}  ({code.where[0].lower()}{code.where[1:]})"]
     for meaning in code.meanings:
         lines += wrap(meaning, _WIDTH, initial_indent="  ", subsequent_indent="  ")

@@ -68,7 +68,7 @@ def serve(
         typer.Option(
             "--public-url",
             metavar="URL",
-            help="The address that clients use, where a proxy stands in front.",
+            help="The address that clients use, where a proxy is in front.",
         ),
     ] = None,
     tls_certificate: Annotated[

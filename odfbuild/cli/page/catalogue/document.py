@@ -1,6 +1,6 @@
 """The catalogue as one file of HTML that needs nothing else: no network, no server, no other file.
 
-The frame and a plan are markup that Jinja escapes; all else stands in the page as JSON that no text
+The frame and a plan are markup that Jinja escapes; all else is in the page as JSON that no text
 in it can end, or compressed, and the script makes elements of it and never markup.  The policy of
 the page allows its own script and style by their hashes, and nothing else.
 """

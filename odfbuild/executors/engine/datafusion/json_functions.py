@@ -66,7 +66,7 @@ def function(name: str) -> Callable[[pa.Array, pa.Array], pa.Array]:
 
 
 def _at(text: str | None, key: str | None) -> Any:
-    """Return what stands at a key of an object, or at a place of a list, counted from 0."""
+    """Return what is at a key of an object, or at a place of a list, counted from 0."""
     if text is None or key is None:
         return _ABSENT
     try:

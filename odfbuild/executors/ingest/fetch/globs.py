@@ -46,7 +46,7 @@ class _GlobSearch:
     pattern: str
     base: str
     reach: Callable[[str], None] | None
-    fixed: int  # length of what stands before the first wildcard
+    fixed: int  # length of what is before the first wildcard
     seen: int = 0
     until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
     left: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)

@@ -388,7 +388,7 @@ def position(step: FetchStepFilesGlob, name: str) -> tuple[Timestamp | None, byt
 
 
 def fixed_part(pattern: str) -> str:
-    """Return the folder in which a pattern of files starts: what stands before its first mark."""
+    """Return the folder in which a pattern of files starts: what is before its first mark."""
     parts = pattern.split("/")
     fixed = next((n for n, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
     return "/".join(parts[:fixed]) or ("/" if pattern.startswith("/") else "")

@@ -3,7 +3,7 @@
 What the schema lacks is left out, what the file lacks is null; both go on, and both are told.
 
 The side file has one JSON object a line: `file`, `line` (from 1), `reason`, and the row as it
-stands in the source, as `text`, or as `base64` where it is no UTF-8.
+is in the source, as `text`, or as `base64` where it is no UTF-8.
 """
 
 import base64

@@ -379,7 +379,7 @@ class CsvText:
         return records(text, self.dialect, self.name)
 
     def lines(self) -> Iterator[list[bytes]]:
-        """Yield the lines as they stand in the file, ends included, many at a time."""
+        """Yield the lines as they are in the file, ends included, many at a time."""
         blocks = utf8_blocks(self.path, self.encoding, self.name)
         whole = record_blocks(blocks, replace(self.dialect, quote=None), self.name)
         return (block.splitlines(keepends=True) for block in whole)

@@ -138,7 +138,7 @@ def _duplicates(moved: Sequence[RenamedDataset]) -> Iterator[Diagnostic]:
                 yield _wrong(
                     each,
                     f"'{getattr(each, part)}' is {verb} twice",
-                    f"the other entry stands at {before.span}, and one name is one chain",
+                    f"the other entry is at {before.span}, and one name is one chain",
                     "remove one of the two",
                 )
 

@@ -14,7 +14,7 @@ from odfbuild.values import dataclass
 
 @dataclass(slots=True)
 class _Stop:
-    """An entry in the order of the text, and the blocks that it stands in, outermost first."""
+    """An entry in the order of the text, and the blocks that it is in, outermost first."""
 
     entry: BlockEntry
     blocks: tuple[Block, ...]
@@ -74,7 +74,7 @@ class _Attaching:
         return at >= 0 and self.raw[at][0] < comment.start < self.raw[at][1]
 
     def _sort(self, comment: Comment, groups: list[list[Comment]]) -> None:
-        """Put a comment beside what stands in its line, or into the group before the next entry."""
+        """Put a comment beside what is in its line, or into the group before the next entry."""
         at = bisect_right(self.places, comment.start)
         column = self._column(comment.start)
         if column is not None and not (at and self._is_within(comment, self.stops[at - 1])):
@@ -137,7 +137,7 @@ class _Attaching:
         return ["", comment.text] if self._is_blank_before(comment.start) else [comment.text]
 
     def _spaced(self, comment: Comment) -> str:
-        """Return a comment with the blanks before it; it stands beside what it is about."""
+        """Return a comment with the blanks before it; it is beside what it is about."""
         before = self.text[: comment.start]
         gap = before[len(before.rstrip(" \t")) :]
         return (gap if gap.strip(" ") == "" and gap else " ") + comment.text

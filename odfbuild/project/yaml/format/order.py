@@ -14,7 +14,7 @@ _ENVELOPE = ("kind", "version", "content")
 def order_keys(pages: list[YamlDocument]) -> None:
     """Sort the keys of all manifests; documents that are none stay as they are.
 
-    So do documents with anchors, which have to stand before what repeats them.
+    So do documents with anchors, which have to be before what repeats them.
     """
     for page in pages:
         kind = _text(_children(page.root).get("kind"))

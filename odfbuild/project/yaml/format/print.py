@@ -117,7 +117,7 @@ def _block(block: Block, indent: int, *, opens: bool = True) -> Iterator[str]:
 
 
 def _lead(entry: BlockEntry) -> list[str]:
-    """Return what stands above an entry; what would stand behind a dash goes above it as well."""
+    """Return what is above an entry; what would be behind a dash goes above it as well."""
     inside = entry.value
     if entry.key is not None or not _starts_beside(entry) or not isinstance(inside, Block):
         return entry.lead

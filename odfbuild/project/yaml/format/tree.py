@@ -62,7 +62,7 @@ class Block:
 
 @dataclass(slots=True, kw_only=True)
 class BlockEntry:
-    """One entry of a block, without a key in a list; `lead` stands above it, `aside` beside it."""
+    """One entry of a block, without a key in a list; `lead` is above it, `aside` beside it."""
 
     start: int
     column: int

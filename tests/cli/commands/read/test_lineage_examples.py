@@ -165,7 +165,7 @@ def touched(datasets: Datasets, name: str, column: str | None) -> dict[str, tupl
     Where rows change, so do those of every reader.
     """
     changed = {name: ({column} if column else set(datasets[name].columns), column is None)}
-    for reader in datasets:  # inputs stand before what reads them
+    for reader in datasets:  # inputs are before what reads them
         made = datasets[reader]
         hit = {(each, column) for each, (of, _) in changed.items() for column in of}
         others = any(changed[each][1] for each in made.inputs.values() if each in changed)

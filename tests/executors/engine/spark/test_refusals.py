@@ -180,7 +180,7 @@ def test_a_form_is_refused_where_spark_refuses_it(session: "SparkSession", query
 
 
 OPERATORS = {"and", "or", "not", "between", "div", "like", "ilike", "rlike", "regexp", "in", "mod"}
-"""Functions whose names are also operators: what stands in parentheses is no list of theirs."""
+"""Functions whose names are also operators: what is in parentheses is no list of theirs."""
 QUANTIFIERS = {"any", "some", "exists", "every"}
 WITH_UNITS = {"date_add", "date_diff", "dateadd", "datediff"}
 """Functions that take three arguments where the first is the word of a unit, which null is not."""

@@ -84,7 +84,7 @@ def _of_wheel() -> Java | None:
 
 
 def _probe(program: Path) -> Java | None:
-    """Return what stands behind a launcher; read from the `release` file where there is one."""
+    """Return what is behind a launcher; read from the `release` file where there is one."""
     if not program.exists():
         return None
     real = program.resolve()

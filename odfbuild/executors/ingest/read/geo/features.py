@@ -252,7 +252,7 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 class FeatureRecord:
     """A feature: its line, its size in characters, and its record or why there is none.
 
-    `text` is what stands in the file, empty unless it was asked for.
+    `text` is what is in the file, empty unless it was asked for.
     """
 
     line: int

@@ -95,7 +95,7 @@ def geojson_of(wkb: bytes) -> str:
 
 
 class _WkbReader:
-    """A place in the bytes; each step reads one part and stands behind it."""
+    """A place in the bytes; each step reads one part and is behind it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

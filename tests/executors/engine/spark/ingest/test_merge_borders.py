@@ -54,7 +54,7 @@ def system(fields: pa.Schema) -> pa.Schema:
 
 
 def recorded(new: Sequence[dict[str, Any]], start: int = 0) -> Rows:
-    """Return rows as they stand in a history, each an append unless it says another thing."""
+    """Return rows as they are in a history, each an append unless it says another thing."""
     return [{"offset": at, "op": 0, **row} for at, row in enumerate(new, start)]
 
 
