@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import PlanRequest, plan_result
-from odfbuild.app.plan.sources import merges, planned_bytes, planned_engines
+from odfbuild.app.plan.sources import merges, planned_work
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.runs.openlineage.listener import openlineage_events
@@ -130,11 +130,7 @@ def _recorded(
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append | Pull) and s.id not in checks for s in plan.steps):
-            engine.prepare(
-                planned_bytes(project, plan),
-                planned_engines(project, plan),
-                merges=merges(plan),
-            )
+            engine.prepare(*planned_work(project, plan), merges=merges(plan))
         if any(isinstance(step.work, Append) for step in plan.steps):
             from odfbuild.app.plan.planned_definitions import planned_definitions
             from odfbuild.app.plan.query_errors import refused_by_engine

@@ -273,7 +273,9 @@ class Workspace:
             known = self.index.get_many(heads) if heads else {}
             names = self.names()
         else:
-            known = self._known(names.values())
+            heads = self.heads(names.values())
+            indexed = ((id, self.index.get(id)) for id in heads)
+            known = {id: each for id, each in indexed if each and each.head == heads[id]}
 
         def state_of(named: tuple[DatasetAlias, DatasetId]) -> ChainState | None:
             state = known.get(named[1])
@@ -285,16 +287,6 @@ class Workspace:
     def each(self, datasets: Collection[Dataset], work: Callable[[Dataset], R]) -> Iterable[R]:
         """Return what a work makes of each dataset, in order; several at a time in a store."""
         return self._home.each(datasets, work)
-
-    def _known(self, ids: Collection[DatasetId]) -> dict[DatasetId, ChainState]:
-        """Return the states of datasets that the index has at their heads."""
-        found = {}
-        for id in ids:
-            state = self.index.get(id)
-            with suppress(OdfBuildError, OSError):  # which reading the chain will name
-                if state is not None and self.dataset(id).head() == state.head:
-                    found[id] = state
-        return found
 
     def _agrees(self, state: ChainState) -> bool:
         with suppress(OdfBuildError, OSError):  # which reading the chain will name

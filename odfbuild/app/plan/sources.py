@@ -277,28 +277,25 @@ def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> 
     return is_cached_forever(project.workspace.dataset(state.dataset), fetch)
 
 
-def planned_bytes(project: Opened, plan: Plan) -> int:
-    """Return about how many bytes the plan will read, for the engine's start.
+def planned_work(project: Opened, plan: Plan) -> tuple[int, frozenset[str]]:
+    """Return about how many bytes a plan will read, and the engines that its queries name.
 
-    Remote sources count as nothing, and so do derivatives that only go on.
+    It is for the start of an engine.  Remote sources count as nothing, and so do derivatives that
+    only go on.
     """
-    return sum(_bytes_of(project, step) for step in plan.steps)
-
-
-def planned_engines(project: Opened, plan: Plan) -> frozenset[str]:
-    """Return the engines that the queries of the plan's steps name."""
     from odfbuild.executors.engine.registry import query_engines
 
-    found: set[str] = set()
+    targets = {step.target for step in plan.steps if isinstance(step.work, Ingest | Transform)}
+    names = project.workspace.names() if targets else {}
+    states = project.workspace.states({each: id for each, id in names.items() if each in targets})
+    engines: set[str] = set()
     for step in plan.steps:
         if isinstance(step.work, Append):
-            found |= query_engines(*step.work.events)
-        elif isinstance(step.work, Ingest | Transform):
-            known = project.workspace.open(step.target)
-            state = None if known is None else known.state()
-            if state is not None:
-                found |= query_engines(state.transform, state.polling)
-    return frozenset(found)
+            engines |= query_engines(*step.work.events)
+        elif (state := states.get(step.target)) is not None:
+            engines |= query_engines(state.transform, state.polling)
+    size = sum(_bytes_of(project, step, states.get(step.target)) for step in plan.steps)
+    return size, frozenset(engines)
 
 
 def merges(plan: Plan) -> bool:
@@ -306,12 +303,10 @@ def merges(plan: Plan) -> bool:
     return any(isinstance(step.work, Ingest) for step in plan.steps)
 
 
-def _bytes_of(project: Opened, step: Step) -> int:
+def _bytes_of(project: Opened, step: Step, state: ChainState | None) -> int:
     if isinstance(step.work, Append):
         return sum(_bytes_of_new(project, event) for event in step.work.events)
-    known = project.workspace.open(step.target) if isinstance(step.work, Ingest) else None
-    state = None if known is None else known.state()
-    if state is None or state.polling is None:
+    if not isinstance(step.work, Ingest) or state is None or state.polling is None:
         return 0
     read = state.source_state.get(SOURCE_NAME)
     news = pending_bytes(state.polling.fetch, read, project.root, _reach(project))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild import app
-from odfbuild.app.plan.sources import planned_bytes
+from odfbuild.app.plan.sources import planned_work
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
 
@@ -54,7 +54,7 @@ def built(
 
 def planned(root: Path) -> int:
     project = app.open_project(root)
-    return planned_bytes(project, app.make(project))
+    return planned_work(project, app.make(project))[0]
 
 
 def test_what_a_new_source_has_is_all_read(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_file_is_one_commit_through_the_source_that_is_named(run: Inside) -> N
     first, second = done.out.splitlines()
     assert first == "Target  dev (workspace .odfbuild)   Dataset readings"
     assert second.startswith("  + a.csv: 2 blocks, 2 rows, head ")
-    assert shown(run) == [("a", 1), ("b", 2)]
+    assert shown(run) == [("b", 2), ("a", 1)]
     assert run("verify").code == 0
 
 
@@ -82,7 +82,7 @@ def test_the_source_named_default_is_the_default(run: Inside) -> None:
 
 def test_files_are_pushed_in_their_order(run: Inside) -> None:
     assert run("ingest", "readings", "in/c.ndjson", "in/a.csv", "in/c.ndjson").code == 0
-    assert shown(run) == [("c", 3), ("a", 1), ("b", 2), ("c", 3)]
+    assert shown(run) == [("c", 3), ("b", 2), ("a", 1), ("c", 3)]
 
 
 def test_what_depends_on_it_is_to_be_transformed(run: Inside) -> None:
@@ -102,7 +102,7 @@ def test_standard_input_is_a_file_like_others(
     done = piped(NDJSON.encode(), "readings", "in/a.csv", "-")
     assert (done.code, done.err.count("warning[")) == (0, 1)
     assert "+ standard input: 1 block, 1 row" in done.out
-    assert shown(run) == [("a", 1), ("b", 2), ("c", 3)]
+    assert shown(run) == [("b", 2), ("a", 1), ("c", 3)]
     assert list((project / ".odfbuild" / "staging").iterdir()) == []
 
 
@@ -118,13 +118,13 @@ def test_a_pipe_of_the_shell_is_read_as_a_file(project: Path) -> None:
 def test_rows_without_a_time_get_the_one_that_is_given(run: Inside) -> None:
     run("ingest", "readings", "in/a.csv", "--source", "manual", "--event-time", "2020-05-06")
     found = json.loads(run("show", "readings", "-o", "json").out)
-    assert [row["t"][:10] for row in found] == ["2024-01-01", "2020-05-06"]
+    assert [row["t"][:10] for row in found] == ["2020-05-06", "2024-01-01"]
 
 
 def test_rows_without_a_time_get_the_time_of_the_push(run: Inside) -> None:
     run("ingest", "readings", "in/a.csv", "--source", "manual")
     found = json.loads(run("show", "readings", "-o", "json").out)
-    assert found[1]["t"] == found[1]["system_time"]
+    assert found[0]["t"] == found[0]["system_time"]  # the row without one comes first
 
 
 # formats
@@ -137,7 +137,7 @@ def parquet() -> bytes:
 
 
 FORMATS: dict[str, tuple[bytes, list[tuple[object, ...]]]] = {
-    "x.csv": (CSV.encode(), [("a", 1), ("b", 2)]),
+    "x.csv": (CSV.encode(), [("b", 2), ("a", 1)]),
     "bare.csv": (b"2024-01-01T00:00:00Z,a,1\n", [("a", 1)]),
     "x.tsv": (b"k\tv\na\t1\n", [("a", 1)]),
     "x.json": (b'[{"k": "j", "v": 1}]', [("j", 1)]),
@@ -154,9 +154,9 @@ FORMATS: dict[str, tuple[bytes, list[tuple[object, ...]]]] = {
     ),
     "x.parquet": (parquet(), [("p", 7)]),
     "x.unknown": (NDJSON.encode(), [("c", 3)]),
-    "x.csv.gz": (gzip.compress(CSV.encode()), [("a", 1), ("b", 2)]),
-    "x.csv.bz2": (bz2.compress(CSV.encode()), [("a", 1), ("b", 2)]),
-    "x.CSV.XZ": (lzma.compress(CSV.encode()), [("a", 1), ("b", 2)]),
+    "x.csv.gz": (gzip.compress(CSV.encode()), [("b", 2), ("a", 1)]),
+    "x.csv.bz2": (bz2.compress(CSV.encode()), [("b", 2), ("a", 1)]),
+    "x.CSV.XZ": (lzma.compress(CSV.encode()), [("b", 2), ("a", 1)]),
     "x.ndjson.zst": (pa.Codec("zstd").compress(NDJSON.encode()).to_pybytes(), [("c", 3)]),
 }
 
@@ -175,7 +175,7 @@ def test_what_is_said_of_the_format_counts_more(
     said: tuple[str, str], piped: Callable[..., Done], run: Inside
 ) -> None:
     assert piped(CSV.encode(), "readings", "-", *said).code == 0
-    assert shown(run) == [("a", 1), ("b", 2)]
+    assert shown(run) == [("b", 2), ("a", 1)]
 
 
 # ids
@@ -455,7 +455,7 @@ def test_what_has_a_push_in_part_is_pushed_to_no_more(
     assert run(*pushed).code == 1
     assert run("reset", "readings", before.short(), "--yes").code == 0
     assert "2 rows" in run(*pushed).out
-    assert shown(run) == [("a", 1), ("b", 2)]
+    assert shown(run) == [("b", 2), ("a", 1)]
 
 
 def test_ids_of_merged_pushes_are_not_parted_from_their_rows(run: Inside, project: Path) -> None:
