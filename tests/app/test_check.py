@@ -75,6 +75,8 @@ REFUSED = {
     "select cast(null as timestamp) as t, k from src": ("null-event-time", "t", "it is NULL"),
     "select t, v as offset from src": ("system-column", "offset", "rename it with AS"),
     "select t, k, 1 as op from src": ("invalid-changelog", "op", "leave it out"),
+    "select t, k, 1L as op from src": ("invalid-changelog", "op", "leave it out"),
+    "select t, k, d as op from src": ("invalid-changelog", "op", "CAST(... AS INT)"),
     "select t, upper(array(v)) as x from src": ("wrong-type", "upper", "with CAST(... AS ...)"),
     "select t, k from src where v": ("wrong-type", "v", "give it BOOLEAN"),
     "select * from src s join src o using (k, v, d, u)": ("duplicate-column", "*", "'t'"),

@@ -64,6 +64,15 @@ def failures(expression: str) -> list[str]:
         ("pmod(v, 0)", "pmod(0, v)"),
         ("schema_of_json(k)", """schema_of_json('{"a": 1}')"""),
         ("sequence(1, 5, 0)", "sequence(1, 5, 2)"),
+        ("cast('year' as date)", "cast('epoch' as date)"),
+        ("timestamp('yyyy')", "timestamp(' Epoch ')"),
+        ("cast('1.5' as int)", "cast(' -1 ' as int)"),
+        ("v = 'x'", "v = ' 7 '"),
+        ("v between '1' and ''", "v between '1' and '+2'"),
+        ("v in ('1.5', '1')", "v in ('1', '1.5')"),
+        ("cast(v as double) > '1L'", "cast(v as double) > 'NaN'"),
+        ("t in ('2024/01/01')", "t in ('2024-01-01')"),
+        ("ceil(v * 1.5, 1L)", "ceil(v * 1.5, 1)"),
     ],
 )
 def test_what_fails_is_said_and_nothing_else(wrong: str, right: str) -> None:

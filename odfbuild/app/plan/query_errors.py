@@ -48,8 +48,9 @@ from odfbuild.sql.analysis.row_by_row import is_aggregate
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, integer
 from odfbuild.sql.findings import QueryFinding, words
+from odfbuild.sql.text import types
 from odfbuild.sql.text.parse import read, skeleton
-from odfbuild.sql.text.shape import Call, Literal, Select, TextPlace, walk
+from odfbuild.sql.text.shape import Call, Cast, Literal, Select, TextPlace, walk
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import is_of_spark
 from odfbuild.state.memory.engine_answers import Answers
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 
 _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
+_WHOLE = (types.BYTE, types.SHORT, types.INT, types.BIGINT)
 _JUDGED = ("no-event-time", "event-time-column")
 _TYPED = late_pattern(r"\b(?:sum|avg|mean)\s*\(|\bsystem_time\b", re.IGNORECASE)
 """Words of queries that are right or wrong with the types of columns."""
@@ -395,6 +397,15 @@ def _misnamed(
                 fix="leave it out, rename it with AS, or rename the system column by SetVocab",
                 span=place_in_query(each, path, at),
             )
+        kind = None if output.type is None else inner(output.type)
+        if names_op and output.name == op and kind is not None and kind not in _WHOLE:
+            yield Diagnostic(
+                code="invalid-changelog",
+                what=f"the query gives {op} as {type_name(kind)}",
+                why="operations are numbers: 0 append, 1 retract, 2 correct from, 3 correct to",
+                fix=f"pass {op} of the input through as it is, or cast it: CAST(... AS INT)",
+                span=place_in_query(each, path, at),
+            )
     if names_op:
         yield from _constant_operation(each, path, made, op)
     if source is not None and records_operations(source.merge):
@@ -420,7 +431,8 @@ def _constant_operation(
     except SqlTextError:
         return
     for output in shape.outputs if isinstance(shape, Select) else ():
-        number = integer(output.value)
+        value = output.value
+        number = integer(value.value if isinstance(value, Cast) else value)
         if column in output.aliases and number not in {None, 0}:
             at = None if output.place is None else _query_place(len(made.steps) - 1, output.place)
             yield Diagnostic(

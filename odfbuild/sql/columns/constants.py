@@ -11,12 +11,23 @@ from collections.abc import Mapping, Sequence
 from math import isinf
 from typing import Final
 
-from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
+from odfbuild.odf.events import (
+    DataType,
+    DataTypeDecimal,
+    DataTypeFloat32,
+    DataTypeFloat64,
+    DataTypeList,
+)
 from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
-from odfbuild.sql.text.shape import Column, Expr, Literal, Operation, walk
-from odfbuild.sql.text.times import has_no_such_day, is_date, is_no_date, is_no_timestamp
-from odfbuild.texts.patterns import late_pattern
+from odfbuild.sql.text.readings import (
+    is_no_date,
+    is_no_decimal,
+    is_no_double,
+    is_no_integer,
+    is_no_timestamp,
+)
+from odfbuild.sql.text.shape import Cast, Column, Expr, Literal, Operation, walk
 from odfbuild.values import dataclass
 
 
@@ -68,15 +79,15 @@ _FIELD_NAMES: Final = """
     DAYOFWEEK DOW DOY HOUR H HOURS HR HRS MINUTE M MIN MINS MINUTES SECOND S SEC SECONDS SECS
 """
 _FIELDS: Final = frozenset(_FIELD_NAMES.split())
+_FRACTIONAL: Final = (DataTypeDecimal, DataTypeFloat32, DataTypeFloat64)
+_CEILINGS: Final = {"ceil", "ceiling", "floor"}
 _DIVIDING: Final = {"mod", "pmod", "/", "%", "div"}
 
 _WEEKS: Final = frozenset("YWwuec")
 _NO_LETTERS: Final = frozenset("ABnNpbCfIijJloPrRTtU")
 _NOT_PARSED: Final = frozenset("EFqQ")
-_NUMBER: Final = late_pattern(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfFlLsSyY]?")
 _DIGITS: Final = 38
-COMPARED: Final = {"=", "<>", "<", "<=", ">", ">=", "<=>", "between"}
-_NO_NUMBER: Final = late_pattern(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
+COMPARED: Final = {"=", "<>", "<", "<=", ">", ">=", "<=>", "between", "in"}
 _BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 _NAMES: Final[Mapping[DataType, str]] = {
     types.BYTE: "TINYINT",
@@ -117,6 +128,9 @@ def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constan
         )
     if name in _FROM_ONE:
         return _first(name, args, values)
+    if name in _CEILINGS and len(args) == 2 and is_no_int(args[1]):
+        what = f"the second argument of {name}() is no INT"
+        return ConstantFailure(what, "write how many digits: 1, not 1L")
     if name in _DIVIDING and len(args) == 2 and _is_zero(args[1]):
         return _by_zero(f"{name}()")
     if name in _FRACTIONS and len(args) > 1:
@@ -199,6 +213,19 @@ def _number(expr: Expr) -> int | None:
     return int(expr.text) if isinstance(expr, Literal) and expr.kind == "integer" else None
 
 
+def is_no_int(count: Expr) -> bool:
+    """Tell whether a constant is certainly of another type."""
+    if isinstance(count, Cast):
+        return count.type in (types.BYTE, types.SHORT, types.BIGINT)
+    number = _number(count)
+    if number is None:
+        return isinstance(count, Literal) and count.kind in {"decimal", "double", "string"}
+    return abs(number) > MOST
+
+
+MOST: Final = 2**31 - 1  # of an INT; a greater number is of another type
+
+
 def _is_zero(expr: Expr) -> bool:
     return _number(expr) == 0
 
@@ -254,17 +281,18 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
         return ConstantFailure(f"{number} is no {name}", "write it in a wider type, such as BIGINT")
     if text is None:
         return None
-    plain = text.strip()
-    if isinstance(to, DataTypeDecimal) or to in {types.BYTE, types.SHORT, types.INT, types.BIGINT}:
-        fails = _NUMBER.fullmatch(plain) is None
+    if isinstance(to, DataTypeDecimal):
+        fails = is_no_decimal(text)
+    elif to in _BITS:
+        fails = is_no_integer(text)
     elif to in {types.FLOAT, types.DOUBLE}:
-        fails = not _NUMBER.fullmatch(plain) and not _NO_NUMBER.fullmatch(plain)
+        fails = is_no_double(text)
     elif to == types.BOOLEAN:
-        fails = plain.lower() not in _BOOLEANS
+        fails = text.strip().lower() not in _BOOLEANS
     elif to == types.DATE:
-        fails = not plain.isalpha() and not is_date(plain)
-    elif to == types.TIMESTAMP:
-        fails = has_no_such_day(plain)
+        fails = is_no_date(text)
+    elif to in {types.TIMESTAMP, types.LOCAL_TIME}:
+        fails = is_no_timestamp(text)
     else:
         return None
     if not fails:
@@ -275,13 +303,19 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     )
 
 
-def _time_failure(args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
-    """Return why a text that is compared with a date or a time is none."""
-    kinds = {value.kind for value in values}
-    time = next(iter(kinds - {types.STRING}), None)
-    if time not in TIMES or not kinds <= {time, types.STRING}:
+def _text_failure(args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
+    """Return why a text that is compared with a date, a time or a number is none."""
+    kinds = {value.kind for value in values} - {types.STRING}
+    if kinds == {types.DATE}:
+        name, is_none = "DATE", is_no_date
+    elif len(kinds) == 1 and kinds <= {*TIMES}:
+        name, is_none = "TIMESTAMP", is_no_timestamp
+    elif len(kinds) == 1 and kinds <= {*_BITS}:
+        name, is_none = "BIGINT", is_no_integer
+    elif len(kinds) == 1 and isinstance(next(iter(kinds)), _FRACTIONAL):
+        name, is_none = "DOUBLE", is_no_double
+    else:
         return None
-    name, is_none = ("DATE", is_no_date) if time == types.DATE else ("TIMESTAMP", is_no_timestamp)
     for text in map(_text, args):
         if text is not None and is_none(text):
             return ConstantFailure(f"'{text}' is no {name}", "correct the text")
@@ -430,5 +464,5 @@ def operator_failure(
             return ConstantFailure(f"ESCAPE '{sign}' is not one sign", "write one, such as '!'")
         return _like_failure(args[0].args[1], sign or "")
     if op in COMPARED:
-        return _time_failure(args, values)
+        return _text_failure(args[:2] if op == "in" else args, values)
     return _by_zero(op) if op in _DIVIDING and _is_zero(args[1]) else None

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from sqlglot import TokenType
 
+from odfbuild.sql.text.readings import is_no_date, is_no_double, is_no_integer, is_no_timestamp
 from odfbuild.sql.text.shape import Name, TextPlace
 from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, folded, is_undated
-from odfbuild.sql.text.times import is_no_date, is_no_timestamp
 from odfbuild.texts.patterns import late_pattern
 
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
@@ -34,6 +34,7 @@ _BEFORE_ARGUMENTS = frozenset({TokenType.COMMA, TokenType.L_PAREN})
 _BEHIND_ARGUMENTS = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 _CONSTANTS = frozenset({TokenType.NUMBER, TokenType.STRING})
 _DIGITS = late_pattern(r"\d+")
+_READINGS = (is_no_date, is_no_timestamp, is_no_integer, is_no_double)
 _INT_DIGITS = 9  # any number of so many is an INT
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
@@ -208,7 +209,7 @@ def outlines(tokens: Sequence[Any]) -> tuple[Outline, Outline, Outline]:
             elif not is_text and not (apart and after not in _OPERATORS):
                 typed.append((place, (len(str(int(text))), int(text) == 0)))
             elif is_text and behind:
-                typed.append((place, (is_no_date(text), is_no_timestamp(text))))
+                typed.append((place, tuple(is_none(text) for is_none in _READINGS)))
             if before is not TokenType.INTERVAL:
                 text = "" if is_text else _DIGITS.sub("0", text)
         plain += (kind, text)

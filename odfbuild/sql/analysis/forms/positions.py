@@ -9,21 +9,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from odfbuild.sql.analysis.row_by_row import is_aggregate
+from odfbuild.sql.columns.constants import MOST, is_no_int
 from odfbuild.sql.columns.expressions import integer
 from odfbuild.sql.text.shape import (
     Call,
-    Cast,
     Column,
     Expr,
-    Literal,
     QueryShape,
     Select,
     Unknown,
     walk,
 )
-from odfbuild.sql.text.types import BIGINT, BYTE, SHORT
 
-_MOST: Final = 2**31 - 1  # of an INT; a greater number is of another type
 _GROUPINGS: Final = {"grouping", "grouping_id"}
 
 
@@ -59,20 +56,10 @@ def loose_groupings(select: Select) -> Iterator[Call]:
                 yield each
 
 
-def is_no_int(count: Expr) -> bool:
-    """Tell whether a constant is certainly of another type."""
-    if isinstance(count, Cast):
-        return count.type in (BYTE, SHORT, BIGINT)
-    number = integer(count)
-    if number is None:
-        return isinstance(count, Literal) and count.kind in {"decimal", "double", "string"}
-    return abs(number) > _MOST
-
-
 def _numbers(keys: Sequence[Expr]) -> Iterator[int]:
     for key in keys:
         number = integer(key)
-        if number is not None and abs(number) <= _MOST:
+        if number is not None and abs(number) <= MOST:
             yield number
 
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from odfbuild.sql.analysis.forms.positions import is_no_int
 from odfbuild.sql.analysis.row_by_row import is_aggregate, obstacle, some
+from odfbuild.sql.columns.constants import is_no_int
 from odfbuild.sql.columns.expressions import integer
 from odfbuild.sql.text.shape import (
     Call,

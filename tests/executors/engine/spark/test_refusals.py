@@ -224,7 +224,25 @@ def _agrees(session: "SparkSession", query: str) -> None:
 _TYPED = "b BOOLEAN, v INT, g DOUBLE, c DECIMAL(12,2), k STRING, d DATE, t TIMESTAMP"
 _TEXTS = ["2031-13-01", "2031-02-30", "2031-02-03", "x", "now", "2031/01/01", "2031", "12:00"]
 _TEXTS += ["2031-02-28T10:00:00Z", "2031-02-30 10:00", " 2031-01-01 "]
+_NUMERALS = [
+    "7",
+    " -7 ",
+    "+7",
+    "x",
+    "",
+    "NaN",
+    "-inf",
+    ".5",
+    "1e2",
+    "7.5",
+    "7L",
+    "7d",
+    "5.",
+    "0x1F",
+    "1 2",
+]
 _PATTERNS = ["%", r"%\\", r"a\\b", r"\\%", r"\\\\", "!", "%!%", "a!b", "!!"]
+_DIGITS = ["1", "-1", "1L", "1S", "1.5", "'1'", "cast(1 as int)"]
 _VALUES = st.one_of(
     st.builds(
         "{} {} '{}'".format,
@@ -233,6 +251,24 @@ _VALUES = st.one_of(
         st.sampled_from(_TEXTS),
     ),
     st.builds("'{}' < {}".format, st.sampled_from(_TEXTS), st.sampled_from("dtk")),
+    st.builds(
+        "{} {} '{}'".format,
+        st.sampled_from("vgc"),
+        st.sampled_from(["=", "<", "<>", "<=>", ">="]),
+        st.sampled_from(_NUMERALS),
+    ),
+    st.builds("{} between '0' and '{}'".format, st.sampled_from("vgc"), st.sampled_from(_NUMERALS)),
+    st.builds("v in ('{}', 1)".format, st.sampled_from(_NUMERALS)),
+    st.builds("{} in ('{}', '2031-01-01')".format, st.sampled_from("dt"), st.sampled_from(_TEXTS)),
+    st.builds(
+        "cast('{}' as {})".format, st.sampled_from(_TEXTS), st.sampled_from(["date", "timestamp"])
+    ),
+    st.builds(
+        "cast('{}' as {})".format,
+        st.sampled_from(_NUMERALS),
+        st.sampled_from(["int", "bigint", "double"]),
+    ),
+    st.builds("{}(c, {})".format, st.sampled_from(["ceil", "floor"]), st.sampled_from(_DIGITS)),
     st.builds(
         "{} between '{}' and '2031-01-01'".format, st.sampled_from("dt"), st.sampled_from(_TEXTS)
     ),
