@@ -88,7 +88,7 @@ class MissingHeadError(StateError):
             what=f"the dataset {alias} has no head",
             why="its head file is missing, so nothing says where its chain ends; or the name is "
             "damaged, and leads to another id",
-            fix="restore the file from a copy; odfbuild verify tells more",
+            fix="restore the file from a copy; odfbuild verify says more",
         )
 
 
@@ -575,7 +575,7 @@ class ReadOnlyDisk(Disk):
 
 
 class ReadOnlyWorkspace(Workspace):
-    """The datasets in a folder, to be looked at; chains are read anew, since even the index of a
+    """The datasets in a folder, to be looked at; chains are read again, since even the index of a
     workspace is a file that is written to.
     """
 

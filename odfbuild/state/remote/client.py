@@ -67,11 +67,11 @@ class ObjectClient(Protocol):
         """
 
     def put_file(
-        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, anew: bool = False
+        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, overwrite: bool = False
     ) -> bool:
         """Have an object that is named by its hash; tell whether it was written now.
 
-        One that is there has the same bytes; with `anew` it is written all the same.
+        One that is there has the same bytes; with `overwrite` it is written all the same.
         """
 
     def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> bytes | None:

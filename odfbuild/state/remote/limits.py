@@ -56,7 +56,7 @@ class ReadOnlyClient(ObjectClient):
         path: Path,  # noqa: ARG002
         moved: CountBytes = lambda _: None,  # noqa: ARG002
         *,
-        anew: bool = False,  # noqa: ARG002
+        overwrite: bool = False,  # noqa: ARG002
     ) -> NoReturn:
         raise self._refusal(key)
 

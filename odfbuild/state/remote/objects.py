@@ -229,7 +229,7 @@ class BucketObjects:
         key = self.key(hash)
         is_new = self._client.put_file(key, source)
         if not is_new:
-            self._client.put_file(key, source, anew=True)
+            self._client.put_file(key, source, overwrite=True)
         self._sent.note(key, is_new=is_new)
 
     def refresh(self, hash: Multihash) -> None:
@@ -249,7 +249,7 @@ class BucketObjects:
         if self._keeps_blocks:
             self._client.put(key, self.get(hash))
         else:
-            self._client.put_file(key, self._file(hash), anew=True)
+            self._client.put_file(key, self._file(hash), overwrite=True)
 
     def mend(self, keys: Collection[str]) -> None:
         """Write those objects again that are gone from the store, and whose bytes are here."""

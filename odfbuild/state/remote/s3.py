@@ -223,11 +223,11 @@ class Bucket:
         )
 
     def put_file(
-        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, anew: bool = False
+        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, overwrite: bool = False
     ) -> bool:
         """Have an object that is named by its hash; tell whether it was written now.
 
-        One that is there has the same bytes; with `anew` it is written all the same.
+        One that is there has the same bytes; with `overwrite` it is written all the same.
         """
         import obstore
 
@@ -235,7 +235,7 @@ class Bucket:
             if os.fstat(file.fileno()).st_size <= _AT_ONCE:
                 data, is_new = file.read(), True
                 try:
-                    self.put(key, data, "overwrite" if anew else "create")
+                    self.put(key, data, "overwrite" if overwrite else "create")
                 except FileExistsError:  # of another who pushes the same, or of this request
                     is_new = False
                     if self.size(key) != len(data):

@@ -76,11 +76,11 @@ class MemoryClient(ObjectClient):
         return _tag(data)
 
     def put_file(
-        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, anew: bool = False
+        self, key: str, path: Path, moved: CountBytes = lambda _: None, *, overwrite: bool = False
     ) -> bool:
         data = path.read_bytes()
         try:
-            self.put(key, data, "overwrite" if anew else "create")
+            self.put(key, data, "overwrite" if overwrite else "create")
         except FileExistsError:
             return False
         moved(len(data))

@@ -95,11 +95,11 @@ class GrpcEngine:
 
     def validate(self, _: TransformWork) -> pa.Schema:
         """Raise EngineFaultError: columns are known when the query ran."""
-        raise _fault(f"which columns {self._engine.name} gives is known when the query ran")
+        raise _fault(f"which columns {self._engine.name} gives is known once the query has run")
 
     def analyse(self, _: Analysis) -> pa.Schema:
         """Raise EngineFaultError: columns are known when the query ran."""
-        raise _fault(f"which columns {self._engine.name} gives is known when the query ran")
+        raise _fault(f"which columns {self._engine.name} gives is known once the query has run")
 
     def query(self, _: "QueryRequest") -> Frame:
         """Raise EngineFaultError: the contract has no questions."""
