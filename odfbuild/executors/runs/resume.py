@@ -29,7 +29,7 @@ from odfbuild.values import dataclass
 
 
 class RunGoesOnError(StateError):
-    """A run that is to be gone on with, or taken back, is not over."""
+    """A run that is to be resumed, or taken back, is not over."""
 
     code = "run-goes-on"
 
@@ -42,7 +42,7 @@ class RunGoesOnError(StateError):
 
 
 class NotResumableError(StateError):
-    """A run left no plan that could be gone on with."""
+    """A run left no plan that could be resumed."""
 
     code = "not-resumable"
 
