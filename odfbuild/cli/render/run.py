@@ -21,6 +21,7 @@ from odfbuild.errors import (
 from odfbuild.executors.engine.context import (
     EMPTY_INPUT,
     NO_EVENT_TIME,
+    NULL_KEY,
     OF_INPUTS,
     OTHER_ENTRIES,
     RECORDED_KEY,
@@ -76,7 +77,7 @@ _OF_PARTS: Final = {
     "prepare": f"{OTHER_ENTRIES} pipe damaged-archive",
     "read": f"invalid-source unsupported-read bad-rows {RENAMED_COLUMN}",
     "query": f"bad-input-schema unhashable-type null-values invalid-changelog {NO_EVENT_TIME}",
-    "merge": f"merge-input repeated-key {RECORDED_KEY} fine-key",
+    "merge": f"merge-input repeated-key {RECORDED_KEY} {NULL_KEY} fine-key",
 }
 _PARTS: Final = {code: part for part, codes in _OF_PARTS.items() for code in codes.split()}
 """The part of a definition that a message is about, by its code; `query` gives the columns."""

@@ -111,7 +111,12 @@ OTHER_ENTRIES: Final = "other-entries"
 """The code of the report on an archive of which one entry was read and others were not."""
 RENAMED_COLUMN: Final = "renamed-column"
 """The code of the report on a source's column that is called as a system column is."""
-OF_INPUTS: Final = (NO_EVENT_TIME, EMPTY_INPUT, OTHER_ENTRIES, RECORDED_KEY, RENAMED_COLUMN)
+NULL_KEY: Final = "null-key"
+"""The code of the report on rows of a Ledger without a key."""
+OF_INPUTS: Final = (
+    *(NO_EVENT_TIME, EMPTY_INPUT, OTHER_ENTRIES),
+    *(RECORDED_KEY, NULL_KEY, RENAMED_COLUMN),
+)
 """The codes of reports that are made once for all inputs of a dataset."""
 
 

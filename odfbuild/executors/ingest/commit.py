@@ -35,7 +35,7 @@ from odfbuild.executors.ingest.read.bad_rows_report import reported_notes
 from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.executors.ingest.read.system_columns import renamed_columns
 from odfbuild.executors.ingest.recorded_keys import RecordedRows, left_out, recorded_keys
-from odfbuild.executors.ingest.repeated_keys import check_repeated_keys
+from odfbuild.executors.ingest.repeated_keys import check_repeated_keys, keyless_rows
 from odfbuild.odf.chain.partial_inputs import PUSH_ID, is_partial, partial_state
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
@@ -169,6 +169,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     events = _events(receiver, sealed, intake)
     recorded = () if merged is None else _recorded(receiver, intake, merged)
     recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
+    keyless = () if merged is None else keyless_rows(receiver.source.merge, merged, intake.name)
     timeless = () if merged is None else _timeless(receiver, intake, merged, events)
     renamed = _renamed(receiver, intake) if events else ()
     found = gate_findings(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
@@ -194,6 +195,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         *renamed,
         *repeated,
         *recorded,
+        *keyless,
         *found,
     )
     noted = replace(noted, checks=(*noted.checks, *found)) if found else noted

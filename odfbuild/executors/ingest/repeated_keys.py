@@ -1,9 +1,11 @@
-"""Keys that one input of a Ledger holds more than once.
+"""Keys that one input of a Ledger holds more than once, and rows without a key.
 
 All of their rows are appended, as the reference does; had they come in two inputs, the second would
-have been left out.  So it shows how the source was cut into files, which is worth a word.
+have been left out.  So it shows how the source was cut into files, which is worth a word.  A row
+with a null in its key is appended each time that it comes.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -14,6 +16,7 @@ import pyarrow.compute as pc
 from odfbuild.errors import Diagnostic, EngineError, Level
 from odfbuild.executors.data.frames import Frame, Repeated
 from odfbuild.executors.data.rows import row_keys
+from odfbuild.executors.engine.context import NULL_KEY
 from odfbuild.executors.ingest.read.problems import quoted
 from odfbuild.odf.events import MergeStrategy
 from odfbuild.odf.merge_strategies import key_of, skips_keys
@@ -63,6 +66,34 @@ def check_repeated_keys(
             what=what,
             why=_WHY,
             fix=fix,
+            span=None,
+            level=Level.WARNING,
+        ),
+    )
+
+
+def keyless_rows(merge: MergeStrategy, merged: Frame, name: str) -> tuple[Diagnostic, ...]:
+    """Return what to tell of rows of a Ledger with a null in their key, which is like no other."""
+    if not skips_keys(merge):
+        return ()
+    key = key_of(merge)
+    rows, nulls = 0, Counter[str]()
+    for batch in merged.select(key).batches():
+        nulls += Counter({name: batch.column(name).null_count for name in key})
+        rows += len(batch) - len(batch.drop_null())
+    if not rows:
+        return ()
+    first = next(name for name in key if nulls[name])
+    of = f"{rows:,} of {merged.rows:,} row{'s' * (merged.rows > 1)}"
+    return (
+        Diagnostic(
+            code=NULL_KEY,
+            what=f"{of} that {name} adds without a value in the primary key, such as in '{first}'",
+            why="a Ledger takes null for like no other key: such a row is appended each time that "
+            "it comes, also where an earlier input brought it",
+            fix=f"say NOT NULL of '{first}' in `read.schema`, which refuses such rows or puts them "
+            "aside; leave them out or fill the key in `preprocess`; or choose columns that always "
+            "have a value",
             span=None,
             level=Level.WARNING,
         ),

@@ -37,6 +37,19 @@ def test_both_rows_are_kept_with_a_warning(run: Inside) -> None:
     assert run("show", "src").out.count(" a ") == 2
 
 
+def test_rows_without_a_key_are_told_of_each_time_they_are_appended(run: Inside) -> None:
+    lay_out(run.project, {"datasets/src.yaml": root(columns="t DATE NOT NULL, k STRING, v BIGINT")})
+    for day, rows in (("1", "2024-01-01,,1\n2024-01-02,b,2\n"), ("2", "2024-01-01,,1\n")):
+        lay_out(run.project, {f"data/{day}.csv": f"t,k,v\n{rows}"})
+        done = run("apply", "--yes")
+        assert done.code == 0, done.err
+        assert f"warning[null-key]: 1 of {3 - int(day)} row" in done.err
+        assert f"data/{day}.csv adds without a value in the primary key, such as in 'k'" in done.err
+    assert run("show", "src", "-o", "csv").out.count(",,1") == 2
+    lay_out(run.project, {"data/3.csv": "t,k,v\n2024-01-03,c,1\n"})
+    assert "null-key" not in run("apply", "--yes").err
+
+
 def test_a_setting_refuses_the_input(run: Inside) -> None:
     lay_out(run.project, {"odfbuild.yaml": REFUSE})
     done = run("apply", "--yes")
