@@ -24,6 +24,7 @@ TEMPLATES = [
     "select t, a + {n} as b, concat(c, '{s}') as c from x where d > {n} and e <> '{s}'",
     "select {n}, '{s}', t from x",
     "select '{s}' as {s}, t from x",
+    "select t, cast('{s}' as int), cast('\\u0061' as int) from x where a > {n}",
     "select date '{s}' as d, cast('{s}' as date) as e, t from x",
     "select t, explode(split(a, '{s}')) as b from x union all select t, '{s}' from x",
     "select sum(a) as s from x group by b having count(1) > {n}",

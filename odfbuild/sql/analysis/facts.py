@@ -23,7 +23,7 @@ from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.datafusion import is_datafusion, step_findings
 from odfbuild.sql.findings import QueryFinding, Reason, words
 from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
-from odfbuild.sql.text.parse import place_alike, skeleton
+from odfbuild.sql.text.parse import place_alike, read, skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
 from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark
@@ -352,11 +352,9 @@ def are_alike(queries: Sequence[Sequence[QueryStep]]) -> bool:
 
 def _are_named(facts: QueryFacts) -> bool:
     """Tell whether every output is called by a word of the text."""
-    text = facts.steps[-1].text
-    return all(
-        name.isidentifier() and f"'{name}'" not in text and f'"{name}"' not in text
-        for name in facts.outputs or ()
-    )
+    tokens = read(facts.steps[-1].text).tokens
+    strings = {token.text for token in tokens if token.kind == "STRING"}
+    return all(name.isidentifier() and name not in strings for name in facts.outputs or ())
 
 
 _WORDS = (
