@@ -27,6 +27,8 @@ _SPDX = {  # of classifiers and of what older packages write in their own words
     "OSI Approved :: Apache Software License": "Apache-2.0",
     "OSI Approved :: ISC License (ISCL)": "ISC",
     "OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Apache-2.0": "Apache-2.0",
+    "MIT": "MIT",
 }
 _KNOWN = {  # where the metadata say nothing, or less than the files
     "bases": "MIT",
@@ -158,7 +160,8 @@ def _licence(name: str) -> str:
     facts: Mapping[str, Any] = metadata.metadata(name)  # type: ignore[assignment]
     if expression := facts.get("License-Expression"):
         return str(expression)
-    for classifier in metadata.metadata(name).get_all("Classifier") or ():
+    said = metadata.metadata(name).get_all("Classifier") or []
+    for classifier in [*said, facts.get("License") or ""]:
         spdx = _SPDX.get(classifier.removeprefix("License :: "))
         if spdx is not None:
             return spdx

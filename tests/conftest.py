@@ -191,14 +191,27 @@ def running_store() -> "Iterator[ObjectServer]":
         yield server
 
 
+@pytest.fixture(scope="session")
+def simulated_store() -> "Iterator[ObjectServer]":
+    """Run another one, which differs from it."""
+    from tests.support.servers.object_store import serving_simulated_objects
+
+    with serving_simulated_objects() as server:
+        yield server
+
+
 @pytest.fixture
-def store(running_store: "ObjectServer", monkeypatch: pytest.MonkeyPatch) -> "ObjectServer":
-    """Return a running object store, with its credentials in the environment."""
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "ObjectServer":
+    """Return a running object store, with its credentials in the environment.
+
+    A test may name another one: `simulated_store`.
+    """
     from tests.support.servers.object_store import CREDENTIALS
 
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    return running_store
+    found: ObjectServer = request.getfixturevalue(getattr(request, "param", "running_store"))
+    return found
 
 
 @pytest.fixture(autouse=True)

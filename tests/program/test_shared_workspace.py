@@ -102,6 +102,7 @@ def whole(store: ObjectServer, prefix: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.parametrize("store", ["running_store", "simulated_store"], indirect=True)
 def test_what_one_machine_made_the_other_goes_on_with(
     applied: Machine, there: Machine, store: ObjectServer, prefix: str
 ) -> None:

@@ -22,21 +22,26 @@ from odfbuild.state.chain.heads import (
     MemoryHeads,
 )
 from odfbuild.state.files.lock import LockedError, locked, open_locked
+from odfbuild.state.remote.client import ObjectClient
 from odfbuild.state.remote.heads import BucketHeads, HeadTags
+from tests.state.conftest import SERVERS
 from tests.support.servers.memory_store import MemoryClient
 
 ONE, TWO = sha3_256(b"1"), sha3_256(b"2")
-MAKERS: list[Callable[[Path], HeadStore]] = [
-    LocalHeads,
-    lambda _: MemoryHeads(),
-    lambda _: BucketHeads(MemoryClient(), "dataset/", HeadTags()),
-]
+MAKERS: dict[str, Callable[[Path], HeadStore]] = {
+    "local": LocalHeads,
+    "memory": lambda _: MemoryHeads(),
+    "bucket": lambda _: BucketHeads(MemoryClient(), "dataset/", HeadTags()),
+}
 
 
-@pytest.fixture(params=MAKERS, ids=["local", "memory", "bucket"])
-def heads(request: pytest.FixtureRequest, tmp_path: Path) -> HeadStore:
-    make: Callable[[Path], HeadStore] = request.param
-    return make(tmp_path / "dataset")
+@pytest.fixture(params=[*MAKERS, *SERVERS])
+def heads(
+    request: pytest.FixtureRequest, tmp_path: Path, client_of: Callable[[str], ObjectClient]
+) -> HeadStore:
+    if request.param in SERVERS:
+        return BucketHeads(client_of(request.param), "dataset/", HeadTags())
+    return MAKERS[request.param](tmp_path / "dataset")
 
 
 def test_a_head_is_swapped_only_for_the_expected_one(heads: HeadStore) -> None:

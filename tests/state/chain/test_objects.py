@@ -1,4 +1,4 @@
-"""Objects by hash: the folder and its twin in memory behave the same."""
+"""Objects by hash: folder, memory and the object stores behave the same."""
 
 import errno
 import time
@@ -19,7 +19,9 @@ from odfbuild.state.chain.objects import (
 )
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.remote.cache import ObjectCache
+from odfbuild.state.remote.client import ObjectClient
 from odfbuild.state.remote.objects import BucketObjects, UploadedObjects
+from tests.state.conftest import SERVERS
 from tests.support.servers.memory_store import MemoryClient
 
 Make = Callable[[Path], ObjectStore]
@@ -29,21 +31,29 @@ def local(folder: Path) -> ObjectStore:
     return LocalObjects(folder / "objects")
 
 
-def in_bucket(folder: Path, *, keeps_blocks: bool = False) -> ObjectStore:
+def in_bucket(
+    folder: Path, client: ObjectClient | None = None, *, keeps_blocks: bool = False
+) -> ObjectStore:
     cache = ObjectCache(folder / "cache", 1 << 30)
-    client = MemoryClient(clock=time.time)
     return BucketObjects(
-        client, "dataset/data/", cache, UploadedObjects(), keeps_blocks=keeps_blocks
+        client or MemoryClient(clock=time.time),
+        "dataset/data/",
+        cache,
+        UploadedObjects(),
+        keeps_blocks=keeps_blocks,
     )
 
 
-MAKERS: list[Make] = [local, MemoryObjects, in_bucket]
+MAKERS: dict[str, Make] = {"local": local, "memory": MemoryObjects, "bucket": in_bucket}
 
 
-@pytest.fixture(params=MAKERS, ids=["local", "memory", "bucket"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
-    make: Make = request.param
-    return make(tmp_path)
+@pytest.fixture(params=[*MAKERS, *SERVERS])
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, client_of: Callable[[str], ObjectClient]
+) -> ObjectStore:
+    if request.param in SERVERS:
+        return in_bucket(tmp_path, client_of(request.param))
+    return MAKERS[request.param](tmp_path)
 
 
 def test_a_new_store_holds_nothing(store: ObjectStore) -> None:

@@ -1,7 +1,12 @@
-"""A real S3 server on loopback: SeaweedFS, one process a session of tests, a prefix a test."""
+"""S3 servers on loopback, each one a session of tests and a prefix a test.
+
+SeaweedFS is one of those that people run, in a process of its own; moto is what others test with,
+in a thread, and knows its objects by other means: ETags, lists and refusals differ.
+"""
 
 import contextlib
 import json
+import logging
 import os
 import random
 import shutil
@@ -21,7 +26,13 @@ import httpx
 import obstore
 from obstore.store import S3Store
 
-__all__ = ["BUCKET", "CREDENTIALS", "ObjectServer", "serving_objects"]
+__all__ = [
+    "BUCKET",
+    "CREDENTIALS",
+    "ObjectServer",
+    "serving_objects",
+    "serving_simulated_objects",
+]
 
 BUCKET = "odf"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "reader-and-writer", "AWS_SECRET_ACCESS_KEY": "s3cr3t-of-tests"}
@@ -90,6 +101,22 @@ def serving_objects() -> Iterator[ObjectServer]:
         process.kill()  # it takes ten seconds to end otherwise
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def serving_simulated_objects() -> Iterator[ObjectServer]:
+    """Run moto for the length of a block."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # each request, otherwise
+    simulator = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    simulator.start()
+    try:
+        server = ObjectServer(simulator.get_host_and_port()[1])
+        _make_bucket(server)
+        yield server
+    finally:
+        simulator.stop()
 
 
 def _wait_for_writes(server: ObjectServer, process: "subprocess.Popen[bytes]", log: Path) -> None:
