@@ -42,6 +42,13 @@ TEMPLATES = [
 STRINGS = st.sampled_from(["a", "b", "now", " Today ", "t", "x", "1", "", "it''s", "a\\tb"])
 
 
+def test_a_length_that_is_no_text_stands_for_no_window_of_months() -> None:
+    for length in ("", "1 month", "1 day"):
+        text = f"select max(t) as t, window.end as e from x group by window(t, '{length}')"
+        steps = (QueryStep(None, text),)
+        assert examine_alike(steps, ["x"]) == examine(steps, ["x"])
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(TEMPLATES), st.integers(0, 99), STRINGS), max_size=12),
     st.sampled_from([("x",), ("x", "y")]),

@@ -276,7 +276,7 @@ def examine_alike(
         return examine(steps, inputs, op_columns)
     of = (tuple(inputs), frozenset(op_columns))
     keys = [
-        (tuple((step.alias, skeleton(step.text, compared=compared)) for step in steps), of)
+        (compared, tuple((e.alias, skeleton(e.text, compared=compared)) for e in steps), of)
         for compared in (False, True)
     ]
     known = _KNOWN.get(keys[0]) or _KNOWN.get(keys[1])
