@@ -250,10 +250,10 @@ def linked(target: int) -> Iterator[Link]:
 
 
 async def _cancelled(loop: asyncio.AbstractEventLoop) -> None:
-    left = asyncio.all_tasks(loop) - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    while left := asyncio.all_tasks(loop) - {asyncio.current_task()}:
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def _kind(method: bytes, path: bytes) -> str:
