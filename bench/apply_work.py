@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from odfbuild import app
-from odfbuild.app.plan.sources import planned_bytes
+from odfbuild.app.plan.sources import planned_work
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.session import Sessions, Start
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -26,7 +26,7 @@ def main() -> None:
         provider = provider_of(spark.master, spark.settings, spark.wait)
     how = Start(provider=provider, memory=spark.memory)
     sessions = Sessions(project.workspace.cache, how, lambda _: None)
-    sessions.start(planned_bytes(project, plan))
+    sessions.start(planned_work(project, plan)[0])
     sessions.session(StepSize.SMALL)
     started = time.perf_counter()
     report = app.apply(project, plan)
