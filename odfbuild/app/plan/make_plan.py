@@ -281,7 +281,7 @@ def _refused(
     from odfbuild.app.plan.query_errors import refused_by_engine, refused_definitions
 
     current = _renamed(project, loaded.declared, current)
-    found = dict(refused_definitions(loaded, plan, current))
+    found = dict(refused_definitions(project, loaded, plan, current))
     for alias, secrets in _literal_secrets(project, loaded, plan).items():
         others = found[alias].diagnostics() if alias in found else ()
         found[alias] = ProjectErrors([*secrets, *others])

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.executors.engine.analysis import Analyser, QueryPlace
 from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query, query_path
 from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.engine.registry import QuickEngines, query_engines
 from odfbuild.host.reading_session import made_of
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
@@ -38,7 +39,7 @@ from odfbuild.planner.diff.query_change import is_other_version
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.changes import Assessment, Judgement
-from odfbuild.project.config.engines import DEFAULT_ENGINE
+from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
 from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
@@ -236,17 +237,35 @@ def _locked(
 
 
 def refused_definitions(
-    loaded: Project, plan: Plan, current: Mapping[DatasetAlias, ChainState]
+    project: Opened, loaded: Project, plan: Plan, current: Mapping[DatasetAlias, ChainState]
 ) -> Mapping[DatasetAlias, ProjectErrors]:
     """Return what is certainly wrong with the definitions that a plan would append, by dataset.
 
-    Beside what the planner refused itself, it is columns that are not there.  Of an event time that
-    is lost the gate says more, where it refuses that.
+    Beside what the planner refused itself, it is columns that are not there, and what engines say
+    that start at once.  Of an event time that is lost the gate says more, where it refuses that.
     """
     found = {alias: ProjectErrors(problems) for alias, problems in plan.refused.items()}
-    if not _changed(plan):
+    changed = _changed(plan)
+    if not changed:
         return found
-    return {**_refused(loaded.root, loaded.declared, plan, current), **found}
+    with quick_engines(project, [e for e in loaded.declared if e.alias in changed]) as asker:
+        return {**_refused(loaded.root, loaded.declared, plan, current, asker), **found}
+
+
+@contextmanager
+def quick_engines(project: Opened, declared: Sequence[Declared]) -> Iterator[Asker | None]:
+    """Yield what asks engines that start at once; None if no query of some datasets is for one."""
+    queries = (event for each in declared for event in each.snapshot.metadata)
+    named = {name.lower() for name in query_engines(*queries)} & ENGINES.keys()
+    quick = {name for name in named if ENGINES[name].starts_at_once and engine_version(name)}
+    if not quick:
+        yield None
+        return
+    cache = project.workspace.root / "cache"
+    answers = Answers(cache / "answers.sqlite" if cache.is_dir() else None)
+    version = engine_version(DEFAULT_ENGINE) or ""
+    with Asker(lambda: QuickEngines(project, quick), version, answers, quick) as asker:
+        yield asker
 
 
 def _is_refused(assessment: Assessment | None) -> bool:

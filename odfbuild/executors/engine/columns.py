@@ -78,14 +78,26 @@ Answer: TypeAlias = DataSchema | DefinitionRefusal
 class Asker:
     """Puts questions to an engine, which starts with the first one that was never answered.
 
-    `start` makes the engine, `version` is what it will be.
+    `start` makes the engine, `version` is what it will be.  With `engines`, nothing is asked but
+    about queries for these.
     """
 
-    def __init__(self, start: Callable[[], Analyser], version: str, answers: Answers) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Analyser],
+        version: str,
+        answers: Answers,
+        engines: Collection[str] | None = None,
+    ) -> None:
         self._start = start
         self._version = version
         self._answers = answers
+        self._engines = engines
         self._engine: Analyser | None = None
+
+    def asks(self, engine: str | None = None) -> bool:
+        """Tell whether queries for an engine are asked about; without one, sources."""
+        return self._engines is None or (engine is not None and engine.lower() in self._engines)
 
     def transform(
         self, transform: TransformSql, inputs: Sequence[AnalysedInput], vocab: DatasetVocabulary
@@ -406,7 +418,7 @@ class ColumnsOf:
                     unknown=f"the columns of the input {source or name} are not known"
                 )
             inputs.append(found)
-        if self._asker is None:
+        if self._asker is None or not self._asker.asks(event.transform.engine):
             return AnalysedColumns(unknown=_UNASKED)
         vocab = self._definitions.vocabulary(each.alias)
         answer = self._asker.transform(event.transform, inputs, vocab)
@@ -433,7 +445,7 @@ class ColumnsOf:
             return self._of_chain(each.alias)
         if source.preprocess is not None and is_foreign(steps_of(source.preprocess)):
             return AnalysedColumns(unknown=_ELSEWHERE)
-        if self._asker is None:
+        if self._asker is None or not self._asker.asks():
             return AnalysedColumns(unknown=_UNASKED)
         answer = self._asker.source(source, self._definitions.vocabulary(each.alias))
         return _columns(answer, lambda no: _place_in_source(each, at, source, no))

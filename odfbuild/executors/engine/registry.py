@@ -4,7 +4,7 @@ Sources are merged by the engine that the project says, questions answered by th
 is imported, nor started, before it is needed.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
@@ -100,6 +100,23 @@ def engine_of(project: Opened) -> "EnginesByName":
     """Return the engines, none started yet.  Raises MasterNotPermittedError."""
     check_master(project)
     return EnginesByName(project)
+
+
+class QuickEngines(Analyser):
+    """Engines that start at once, each asked about queries for it alone."""
+
+    def __init__(self, project: Opened, names: Collection[str]) -> None:
+        self._engines: Mapping[str, Analyser] = {name: _opened(project, name) for name in names}
+
+    def analyse(self, question: "Analysis") -> "pa.Schema":
+        return self._engines[question.steps[0].engine.lower()].analyse(question)
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        raise NotImplementedError("what merges sources is asked about them")
+
+    def close(self) -> None:
+        for each in self._engines.values():
+            each.close()
 
 
 class EnginesByName:

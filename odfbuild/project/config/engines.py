@@ -11,12 +11,14 @@ class RegisteredEngine:
     """An engine: its module, the package that it runs on, and the revision of what is around it.
 
     The module is below `executors/engine` and has `open_engine(project)`.  The revision grows with
-    every change of a pinned setting, of a class of queries or of row order.
+    every change of a pinned setting, of a class of queries or of row order.  One that starts at
+    once is asked about every new query, the others where that is wanted.
     """
 
     module: str
     distribution: str
     revision: int
+    starts_at_once: bool = False
 
 
 DEFAULT_ENGINE: Final = "spark"
@@ -27,5 +29,7 @@ MERGERS: Final = (DEFAULT_ENGINE, "arrow", "auto")
 
 ENGINES: Final[Mapping[str, RegisteredEngine]] = {
     "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=3),
-    "datafusion": RegisteredEngine("datafusion.engine", distribution="datafusion", revision=2),
+    "datafusion": RegisteredEngine(
+        "datafusion.engine", distribution="datafusion", revision=2, starts_at_once=True
+    ),
 }

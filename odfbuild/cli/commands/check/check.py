@@ -194,11 +194,14 @@ def _checked(
 
         found += engine_findings(project, loaded.declared, wanted, broken)
     else:
-        from odfbuild.app.plan.query_errors import column_findings
+        from odfbuild.app.plan.query_errors import column_findings, quick_engines
 
         lock = read_lock(project.root)
-        problems = column_findings(loaded.declared, states, lock, wanted, broken=broken)
-        found += [problem for _, problem in problems]
+        with quick_engines(project, selected) as asker:
+            problems = column_findings(
+                loaded.declared, states, lock, wanted, broken=broken, asker=asker
+            )
+            found += [problem for _, problem in problems]
     found += name_findings(project, selected, states)
     found += [p for alias, each in changed_inputs(project).items() if alias in wanted for p in each]
     found += _test_findings(project, loaded, wanted, everything=everything)

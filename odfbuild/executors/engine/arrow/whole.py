@@ -43,18 +43,23 @@ def full_changes(work: TransformWork, result: Callable[[Inputs], pa.Table], *, m
     noted = FineTimes()
     with noting(noted):
         (after,) = map(result, found.after)
-    if not is_orderly(after.schema):
-        raise InvalidQueryError(
-            what="the query gives lists or structs of more than one row",
-            why="such results are compared with what the dataset holds, by columns of one value",
-            fix="select their parts, or a text of them: array_to_string(...)",
-        )
+    check_comparable(after.schema)
     held = after.schema.empty_table() if found.held is None else _as(found.held, after.schema)
     changes = difference(held, after, op=work.vocab.operation_type_column)
     for batch in changes.to_batches():
         check_event_time(batch, work.vocab)
     cut = tuple(noted.first.values())
     return replace(Frame.of(changes), read=found.read, cut=cut)
+
+
+def check_comparable(result: pa.Schema) -> None:
+    """Refuse a result whose rows have no order.  Raises InvalidQueryError."""
+    if not is_orderly(result):
+        raise InvalidQueryError(
+            what="the query gives lists or structs of more than one row",
+            why="such results are compared with what the dataset holds, by columns of one value",
+            fix="select their parts, or a text of them: array_to_string(...)",
+        )
 
 
 def by_value(rows: pa.Table) -> pa.Table:

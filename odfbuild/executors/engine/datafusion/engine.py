@@ -14,6 +14,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
+from odfbuild.executors.engine.arrow.whole import check_comparable
 from odfbuild.executors.engine.datafusion import query, transform
 from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
@@ -115,7 +116,7 @@ class DataFusionEngine:
             return transform.step_schema(work)
 
     def analyse(self, question: Analysis) -> pa.Schema:
-        """Return the columns that a query gives, whether or not a step could compute it."""
+        """Return the columns that a query gives.  Raises InvalidQueryError."""
         ops = {each.vocab.operation_type_column for each in question.inputs}
         ops.add(question.vocab.operation_type_column)
         aliases = [each.alias for each in question.inputs]
@@ -130,7 +131,10 @@ class DataFusionEngine:
             if each.alias in facts.inputs
         }
         with self._running():
-            return transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
+            result = transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
+        if not facts.is_linear:
+            check_comparable(result)
+        return result
 
     def query(self, request: "QueryRequest") -> Frame:
         """Answer a question; see `Querier`."""
