@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.hundred import DERIVATIVE, ROOT
 from bench.run import PROGRAM
 from tests.support.servers.object_store import BUCKET, CREDENTIALS, serving_objects
 
@@ -29,35 +30,7 @@ __all__ = ["main"]
 
 _REQUEST = re.compile(rb"(GET|PUT|HEAD|POST|DELETE) (\S+) HTTP/1\.1\r\n")
 _CHUNK = 1 << 18
-_ROOT = """\
-kind: DatasetSnapshot
-version: 1
-content:
-  name: {name}
-  kind: Root
-  metadata:
-    - kind: SetPollingSource
-      fetch: {{kind: FilesGlob, path: "data/{name}/*.csv"}}
-      read:
-        kind: Csv
-        header: true
-        schema: [event_time TIMESTAMP, id BIGINT, city STRING]
-      merge: {{kind: Append}}
-"""
-_DERIVATIVE = """\
-kind: DatasetSnapshot
-version: 1
-content:
-  name: {name}
-  kind: Derivative
-  metadata:
-    - kind: SetTransform
-      inputs: [{{datasetRef: {source}, alias: source}}]
-      transform:
-        kind: Sql
-        engine: datafusion
-        query: select event_time, id, upper(city) as city from source where id <> {number}
-"""
+_QUERY = "select event_time, id, upper(city) as city from source where id <> {number}"
 
 
 @dataclass
@@ -150,8 +123,8 @@ def _measured(link: Link, count: int, slices: int, delay: float) -> dict[str, Co
                 folder = project / "data" / f"r{root}"
                 folder.mkdir(parents=True, exist_ok=True)
                 at = len(list(folder.iterdir()))
-                rows = "".join(f"2024-01-01 00:00:{at % 60:02d},{id},x\n" for id in range(10))
-                (folder / f"{at:05d}.csv").write_text(f"event_time,id,city\n{rows}")
+                rows = "".join(f"2024-01-01 00:00:{at % 60:02d},{id},1,x,2\n" for id in range(10))
+                (folder / f"{at:05d}.csv").write_text(f"event_time,id,k,city,amount\n{rows}")
 
         found = {}
         link.seconds = 0.0
@@ -206,9 +179,14 @@ def _lay_out(project: Path, count: int, roots: int, workspace: str) -> None:
     for number in range(count):
         name = f"r{number}" if number < roots else f"d{number}"
         text = (
-            _ROOT.format(name=name)
+            ROOT.format(name=name)
             if number < roots
-            else _DERIVATIVE.format(name=name, source=f"r{number % roots}", number=number)
+            else DERIVATIVE.format(
+                name=name,
+                source=f"r{number % roots}",
+                engine="datafusion",
+                query=_QUERY.format(number=number),
+            )
         )
         (project / "datasets" / f"{name}.yaml").write_text(text)
 

@@ -20,12 +20,12 @@ from bench.measure import Command
 from bench.run import PROGRAM, made, report
 from odfbuild.executors.engine.protocol import engine_version
 
-__all__ = ["main"]
+__all__ = ["DERIVATIVE", "ROOT", "main"]
 
 COUNT = 100
 ROWS = 1000
 CASES = ("linear", "keyed")
-_ROOT = """\
+ROOT = """\
 kind: DatasetSnapshot
 version: 1
 content:
@@ -40,7 +40,7 @@ content:
         schema: [event_time TIMESTAMP, id BIGINT, k BIGINT, city STRING, amount BIGINT]
       merge: {{kind: Append}}
 """
-_DERIVATIVE = """\
+DERIVATIVE = """\
 kind: DatasetSnapshot
 version: 1
 content:
@@ -51,7 +51,7 @@ content:
       inputs: [{{datasetRef: {source}, alias: source}}]
       transform:
         kind: Sql
-        engine: spark
+        engine: {engine}
         query: >-
           {query}
 """
@@ -114,7 +114,7 @@ def _project(folder: Path, *, case: str, roots: int) -> None:
     (folder / "odfbuild.yaml").write_text("odfbuild: 1\nname: bench\ndatasets: [datasets]\n")
     for root in range(roots):
         name = f"bench.root-{root:03d}"
-        (folder / "datasets" / f"{name}.yaml").write_text(_ROOT.format(name=name))
+        (folder / "datasets" / f"{name}.yaml").write_text(ROOT.format(name=name))
         (folder / "data" / name).mkdir(parents=True)
         _csv(folder / "data" / name / "1.csv", root, first=0)
         (folder / "next").mkdir(exist_ok=True)
@@ -122,7 +122,8 @@ def _project(folder: Path, *, case: str, roots: int) -> None:
     for number in range(COUNT):
         name = f"bench.made-{number:03d}"
         query = _KEYED if case == "keyed" and number % 2 else _LINEAR
-        text = _DERIVATIVE.format(
+        text = DERIVATIVE.format(
+            engine="spark",
             name=name,
             source=f"bench.root-{number % roots:03d}",
             query=query.format(number=number),

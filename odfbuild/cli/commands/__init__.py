@@ -50,7 +50,7 @@ REGISTRY: tuple[RegisteredCommand | RegisteredGroup, ...] = (
     RegisteredCommand("lsp", "editor.lsp", "Answer an editor over stdin and stdout, as the Language Server Protocol has it."),
     RegisteredCommand("accept", "author.accept", "Accept a finding of the gate, in odfbuild.yaml, for review in git."),
     RegisteredCommand("new", "author.new", "Write the definition of a dataset, with a schema that is guessed from a sample."),
-    RegisteredCommand("check", "check.check", "Report everything that is wrong with the project. Needs no network and no engine."),
+    RegisteredCommand("check", "check.check", "Report everything that is wrong with the project. Needs no network and starts no JVM."),
     RegisteredCommand("test", "check.test", "Run the fixtures of queries, and the checks on the rows of the workspace."),
     RegisteredCommand("lock", "check.lock", "Write odfbuild.lock: packages, inputs of repositories, and the columns of every dataset."),
     RegisteredGroup(

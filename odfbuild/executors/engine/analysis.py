@@ -78,8 +78,8 @@ class EngineFaultError(EngineFailedError):
     """An engine that fails at one question or step, and is there for the others."""
 
 
-class Analyser(Protocol):
-    """An engine as far as it answers questions.  Equal questions have equal answers.
+class QueryAnalyser(Protocol):
+    """An engine as far as it answers questions on queries.  Equal ones have equal answers.
 
     Raises InvalidQueryError for what is wrong with a query, EngineFaultError where the engine has
     no answer to this question, EngineFailedError for all else.
@@ -88,8 +88,12 @@ class Analyser(Protocol):
     def analyse(self, question: Analysis) -> "pa.Schema":
         """Return the columns of the result: operation, event time, then the data columns."""
 
-    def ingest(self, request: IngestRequest) -> Frame:
-        """Preprocess and merge one source frame, which may have no rows."""
-
     def close(self) -> None:
         """Stop and free everything."""
+
+
+class Analyser(QueryAnalyser, Protocol):
+    """An engine that answers questions on sources as well."""
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        """Preprocess and merge one source frame, which may have no rows."""

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from odfbuild.errors import Diagnostic, EngineFailedError, OdfBuildError, SourceSpan
 from odfbuild.executors.data.frames import Frame
@@ -22,6 +22,7 @@ from odfbuild.executors.engine.analysis import (
     Analysis,
     EngineFaultError,
     PlacedQueryError,
+    QueryAnalyser,
     QueryPlace,
 )
 from odfbuild.executors.engine.protocol import IngestRequest, engine_version
@@ -84,7 +85,7 @@ class Asker:
 
     def __init__(
         self,
-        start: Callable[[], Analyser],
+        start: Callable[[], QueryAnalyser],
         version: str,
         answers: Answers,
         engines: Collection[str] | None = None,
@@ -93,7 +94,7 @@ class Asker:
         self._version = version
         self._answers = answers
         self._engines = engines
-        self._engine: Analyser | None = None
+        self._engine: QueryAnalyser | None = None
 
     def asks(self, engine: str | None = None) -> bool:
         """Tell whether queries for an engine are asked about; without one, sources."""
@@ -133,7 +134,7 @@ class Asker:
                     staging=Path(staging),
                     infer=False,
                 )
-                return self._asked().ingest(request).schema
+                return cast("Analyser", self._asked()).ingest(request).schema  # see `asks`
 
         query = None if source.preprocess is None else steps_of(source.preprocess)
         steps = (
@@ -157,7 +158,7 @@ class Asker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _asked(self) -> Analyser:
+    def _asked(self) -> QueryAnalyser:
         if self._engine is None:
             self._engine = self._start()
         return self._engine

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.analysis import Analyser
+from odfbuild.executors.engine.analysis import Analyser, QueryAnalyser
 from odfbuild.executors.engine.protocol import (
     CondenseRequest,
     Engine,
@@ -102,17 +102,16 @@ def engine_of(project: Opened) -> "EnginesByName":
     return EnginesByName(project)
 
 
-class QuickEngines(Analyser):
+class QuickEngines(QueryAnalyser):
     """Engines that start at once, each asked about queries for it alone."""
 
     def __init__(self, project: Opened, names: Collection[str]) -> None:
-        self._engines: Mapping[str, Analyser] = {name: _opened(project, name) for name in names}
+        self._engines: Mapping[str, QueryAnalyser] = {
+            name: _opened(project, name) for name in names
+        }
 
     def analyse(self, question: "Analysis") -> "pa.Schema":
         return self._engines[question.steps[0].engine.lower()].analyse(question)
-
-    def ingest(self, request: IngestRequest) -> Frame:
-        raise NotImplementedError("what merges sources is asked about them")
 
     def close(self) -> None:
         for each in self._engines.values():

@@ -191,7 +191,7 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that is not understood here; what is in it is still told."""
+    """Something that is not understood here; what is in it is still read."""
 
     why: str
     args: tuple[Expr, ...] = ()

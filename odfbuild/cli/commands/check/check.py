@@ -72,7 +72,7 @@ def check(
         Literal["text", "json", "github", "sarif"], typer.Option("-o", "--output")
     ] = "text",
 ) -> int:
-    """Report everything that is wrong with the project. Needs no network and no engine.
+    """Report everything that is wrong with the project. Needs no network and starts no JVM.
 
     With `fix`, manifests of older specifications are rewritten first.  `against` is a revision of
     git: of what the project switches on by itself, only that is on which is on there.

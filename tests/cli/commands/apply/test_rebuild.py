@@ -245,12 +245,17 @@ def names_of(done: Done) -> list[str]:
 def test_selected_datasets_are_made_anew_in_order_by_one_plan(deep: Inside, project: Path) -> None:
     assert deep("apply", "--yes").code == 4
     before = heads(project)
-    told = deep("rebuild", "src+", "--dry-run")
-    assert (told.code, heads(project)) == (0, before)
-    assert "Left out: src: root datasets are not made of others." in told.err
-    assert re.findall(r"^  rebuild +(\w+)", told.out, re.M) == ["beside", "out", "below", "deepest"]
-    assert "rebuilt from all records of below" in told.out
-    assert "cannot go on" not in told.out
+    shown = deep("rebuild", "src+", "--dry-run")
+    assert (shown.code, heads(project)) == (0, before)
+    assert "Left out: src: root datasets are not made of others." in shown.err
+    assert re.findall(r"^  rebuild +(\w+)", shown.out, re.M) == [
+        "beside",
+        "out",
+        "below",
+        "deepest",
+    ]
+    assert "rebuilt from all records of below" in shown.out
+    assert "cannot go on" not in shown.out
     done = deep("rebuild", "src+", "--yes")
     assert (done.code, names_of(done)) == (0, ["beside", "out", "below", "deepest"])
     for name in ("beside", "out", "below", "deepest"):
@@ -278,15 +283,15 @@ def test_a_root_and_what_is_made_of_it_go_in_one_plan(
 ) -> None:
     before = rows(run)
     saved = project / "plan.json"
-    told = run("compact", "src", "--downstream", "--out", str(saved))
-    assert (told.code, told.err) == (0, "")
+    shown = run("compact", "src", "--downstream", "--out", str(saved))
+    assert (shown.code, shown.err) == (0, "")
     document = json.loads(saved.read_text())
     assert [(each["work"], each["dataset"]) for each in document["steps"]] == [
         ("compact", "src"), ("rebuild", "out"),
     ]  # fmt: skip
     assert document["stranded"] == []
     look = Within(project, capsys, monkeypatch)
-    assert look.done("inspect", "plan", str(saved)) == told.out
+    assert look.done("inspect", "plan", str(saved)) == shown.out
     done = run("apply", str(saved))
     assert (done.code, done.err) == (0, "")
     assert names_of(done) == ["src", "out"]

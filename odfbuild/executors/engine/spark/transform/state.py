@@ -145,7 +145,7 @@ class _Step:
     def _anew(self) -> Frame:
         """Count everything; what the dataset holds is compared, if it holds anything.
 
-        Rows of another query that are in it cannot be told from groups: then nothing is kept.
+        Rows of another query in it cannot be distinguished from groups: then nothing is kept.
         """
         work = self.counting.work
         if work.output or work.in_full:
