@@ -210,6 +210,18 @@ def first_misfit(name: str, letters: Sequence[str | None]) -> int | None:
     return None
 
 
+def taken(name: str, letters: Sequence[str | None]) -> Sequence[frozenset[str]]:
+    """Return which letters each argument may have beside all others; none if nothing is known."""
+    fitting = [
+        group
+        for group in ACCEPTED.get((name, len(letters)), ())
+        if all(
+            letter is None or letter in each for letter, each in zip(letters, group, strict=True)
+        )
+    ]
+    return [frozenset[str]().union(*each) for each in zip(*fitting, strict=True)]
+
+
 def accepted_types(name: str, letters: Sequence[str | None], at: int) -> Sequence[str]:
     """Return the names of the types that an argument may have beside those before it."""
     fitting = (

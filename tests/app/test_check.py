@@ -183,7 +183,7 @@ def test_a_string_that_says_a_type_is_asked_about_each_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"datasets/src.yaml": root(), "data/1.csv": GOOD}
-    for at, of in enumerate(("INT", "NOTHING7")):
+    for at, of in enumerate(("VARCHAR(8)", "VARCHAR(7)")):
         query = f"\"select t, from_json(k, 'a {of}') as j from src\""
         files[f"datasets/d{at}.yaml"] = derivative(f"d{at}", query=query)
     here = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch, Picky())

@@ -91,3 +91,19 @@ def test_a_sum_of_no_numbers_is_refused_for_that(kind: str) -> None:
     what, _, fix = words(one)
     assert what == "sum() of values that are no numbers"
     assert "count_if" in fix
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("select a from t where explode(b) > 1", "explode() in WHERE"),
+        ("select a from t join u on stack(1, a)", "stack() in ON"),
+        ("select max(a) as a from t having inline(b)", "inline() in HAVING"),
+        ("select explode(b) + 1 as a from t", "explode() inside of an expression"),
+        ("select explode(a), posexplode(b) from t", "posexplode() beside another one in the same"),
+    ],
+)
+def test_calls_that_make_rows_stand_by_themselves(query: str, what: str) -> None:
+    (said,) = found(query)
+    assert said.startswith(what)
+    assert found("select a, explode(b) as b from t lateral view explode(c) as c") == []

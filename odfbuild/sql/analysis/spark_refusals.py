@@ -248,10 +248,35 @@ def _of_arguments(statement: Statement) -> Iterator[tuple[str, TextPlace, str]]:
             for expr in (*_values(query), *conditions):
                 for each in walk(expr):
                     yield from _wrong_number(each)
+            for call, where in _misplaced_generators(query):
+                if call.place is not None:
+                    text = f"{call.name}() {where}"
+                    hint = "write it by itself in the SELECT list, or behind FROM as LATERAL VIEW"
+                    yield text, call.place, hint
             for call in loose_groupings(query):
                 if call.place is not None:
                     text = f"{call.name}() without GROUPING SETS, CUBE or ROLLUP"
                     yield text, call.place, "group by sets of keys, or leave it out: it would be 0"
+
+
+def _misplaced_generators(select: Select) -> Iterator[tuple[Call, str]]:
+    """Yield calls that make rows where one value belongs, and the second of a SELECT list."""
+    joins = () if select.source is None else select.source.joins
+    clauses = [("WHERE", each) for each in some(select.where)]
+    clauses += [("ON", each) for join in joins for each in some(join.on)]
+    clauses += [("HAVING", each) for each in some(select.having)]
+    for clause, expr in clauses:
+        yield from ((call, f"in {clause}") for call in _generators(expr))
+    listed = [(call, o.value) for o in select.outputs for call in _generators(o.value)]
+    yield from ((call, "inside of an expression") for call, item in listed if call is not item)
+    alone = [call for call, item in listed if call is item]
+    yield from ((call, "beside another one in the same SELECT list") for call in alone[1:])
+
+
+def _generators(expr: Expr) -> Iterator[Call]:
+    for each in walk(expr):
+        if isinstance(each, Call) and each.name in GENERATORS:
+            yield each
 
 
 def _wrong_number(call: Expr) -> Iterator[tuple[str, TextPlace, str]]:

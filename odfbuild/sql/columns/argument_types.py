@@ -5,8 +5,8 @@ Only what is certain is said: a type that is not known, and NULL, are taken ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, permutations
 
 from odfbuild.odf.events import (
     DataType,
@@ -15,10 +15,11 @@ from odfbuild.odf.events import (
     DataTypeMap,
     DataTypeStruct,
 )
-from odfbuild.sql.argument_types import NAMES, accepted_types, first_misfit
-from odfbuild.sql.columns.constants import ConstantFailure
+from odfbuild.sql.argument_types import NAMES, accepted_types, first_misfit, taken
+from odfbuild.sql.columns.constants import BOOLEANS, ConstantFailure
 from odfbuild.sql.columns.types import Value
 from odfbuild.sql.text import types
+from odfbuild.sql.text.readings import is_no_date, is_no_double, is_no_timestamp
 from odfbuild.sql.text.shape import Column, Expr, Lambda, Literal, StarExpr, Unknown, walk
 
 _LETTERS = {
@@ -57,6 +58,11 @@ _PARTS = {
 """The kinds of values that have parts, by what takes them apart."""
 _LIKE = {"any_value": "min"}
 """Functions that are sent to the engine as others."""
+_TOGETHER = _ALIKE | {"ifnull", "nvl", "nullif", "equal_null"}
+"""Forms whose values become one type, whichever comes first."""
+_UNCONVERTED = frozenset(["format_number", "to_unix_timestamp", "unix_timestamp"])
+_UNCONVERTED |= {"=", "<", "<=>", "in"}
+"""Functions whose texts are also read by a format or are one, and comparisons, judged elsewhere."""
 _SENTENCES = {
     "field": "a part of a value, value.name",
     "case": "the values of a CASE",
@@ -81,7 +87,7 @@ def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> Const
     like = _LIKE.get(name, name)
     at = first_misfit(like, letters)
     if at is None:
-        return None
+        return _wrong_text(name, like, exprs, letters)
     given = " and ".join(NAMES[each] for each in letters if each is not None)
     fitting = " or ".join(accepted_types(like, letters, at))
     beside = f" beside {NAMES[before]}" if at and (before := letters[at - 1]) is not None else ""
@@ -90,6 +96,52 @@ def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> Const
         f"give it {fitting}{beside}, with CAST(... AS ...) if need be" if fitting else "cast it",
         typed=True,
     )
+
+
+def _wrong_text(
+    name: str, like: str, exprs: Sequence[Expr], letters: Sequence[str | None]
+) -> ConstantFailure | None:
+    """Return that a constant text is none of what the engine converts it to there."""
+    if like.startswith(("cast:", "try_")) or like in _UNCONVERTED:
+        return None
+    orders: Iterable[Sequence[int]] = [range(len(letters))]
+    if like in _TOGETHER:
+        orders = permutations(range(len(letters)), 2)
+    for order in orders if "q" in letters else ():
+        kinds = taken(like, [letters[at] for at in order])
+        for at, of in zip(order, kinds, strict=bool(kinds)):
+            found = _misread(exprs[at], of)
+            if found is not None:
+                what = f"{found} in {_sentence(name)}"
+                return ConstantFailure(what, "correct the text, or cast the other values to STRING")
+    return None
+
+
+def _misread(expr: Expr, kinds: frozenset[str]) -> str | None:
+    """Return that a constant text is none of the values that it stands among."""
+    wanted = kinds - {"t", "q"}
+    if not isinstance(expr, Literal) or expr.kind != "string" or "q" not in kinds or not wanted:
+        return None
+    for kind, of, is_none in _READ_AS:
+        if wanted <= of and is_none(expr.text):
+            return f"'{expr.text}' is no {kind}"
+    return None
+
+
+def _is_no_boolean(text: str) -> bool:
+    return text.strip().lower() not in BOOLEANS
+
+
+def _is_no_day(text: str) -> bool:
+    return is_no_date(text) and is_no_timestamp(text)
+
+
+_READ_AS: tuple[tuple[str, frozenset[str], Callable[[str], bool]], ...] = (
+    ("BOOLEAN", frozenset("b"), _is_no_boolean),
+    ("number", frozenset("ysilfdc"), is_no_double),
+    ("DATE", frozenset("DTN"), _is_no_day),
+)
+"""What a constant text is read as, beside which kinds of values, and whether it is none."""
 
 
 def _sentence(name: str) -> str:

@@ -7,9 +7,11 @@ engine says whether it is right.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from math import isinf
-from typing import Final
+from typing import Final, TypeAlias
 
 from odfbuild.odf.events import (
     DataType,
@@ -18,6 +20,8 @@ from odfbuild.odf.events import (
     DataTypeFloat64,
     DataTypeList,
 )
+from odfbuild.odf.schema.ddl import DdlError, parse_ddl
+from odfbuild.sql.columns.format_texts import wrong_format
 from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
 from odfbuild.sql.text.readings import (
@@ -28,6 +32,7 @@ from odfbuild.sql.text.readings import (
     is_no_timestamp,
 )
 from odfbuild.sql.text.shape import Cast, Column, Expr, Literal, Operation, walk
+from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 
@@ -53,7 +58,19 @@ _PARSING: Final = {
 }
 _TIMES: Final = {*_PARSING, "date_format", "from_unixtime"}
 _SCHEMAS: Final = {"schema_of_json", "schema_of_csv", "schema_of_xml"}
+_SCHEMA_AT: Final = {"from_json": 1, "from_csv": 1, "from_xml": 1}
+"""Which argument of a function names columns and their types."""
+_READ: Final[Mapping[str, DataType]] = {"to_date": types.DATE, "to_timestamp": types.TIMESTAMP}
+_UNITED: Final = {
+    *("timestampadd", "dateadd", "date_add", "timestampdiff", "datediff", "date_diff", "timediff")
+}
+_UNIT_NAMES: Final = """
+    year quarter month week day dayofyear hour minute second millisecond microsecond
+"""
+_UNITS: Final = frozenset(_UNIT_NAMES.split())
 _FROM_ONE: Final = {"element_at": 1, "slice": 1, "array_insert": 1, "split_part": 2}
+_BOUNDED: Final = {"slice": 2, "bit_get": 1, "getbit": 1, "elt": 0}
+"""Which argument of a function is a place or a length with bounds."""
 _FRACTIONS: Final = {
     *("percentile", "percentile_cont", "percentile_disc"),
     *("percentile_approx", "approx_percentile"),
@@ -83,12 +100,22 @@ _FRACTIONAL: Final = (DataTypeDecimal, DataTypeFloat32, DataTypeFloat64)
 _CEILINGS: Final = {"ceil", "ceiling", "floor"}
 _DIVIDING: Final = {"mod", "pmod", "/", "%", "div"}
 
+_MORE_OF_TYPES: Final = late_pattern(
+    r"(?i)[`'\"{]|<\s*>|\b(?:collate|interval|default|generated|char|varchar|time)\b"
+)
+"""What types may have beside what is read here."""
+_NESTED: Final = late_pattern(r"(?i)\s*(?:array|map|struct)\b")
+_OF_SPARK: Final = late_pattern(
+    r"(?i)\b(?:byte|short|tinyint|smallint|void|variant|real|timestamp_ltz|timestamp_ntz)\b"
+)
+_UNSIZED: Final = late_pattern(r"(?i)\b(?:decimal|dec|numeric)\b(?:\s*\(\s*\d+\s*\)|(?!\s*\())")
+
 _WEEKS: Final = frozenset("YWwuec")
 _NO_LETTERS: Final = frozenset("ABnNpbCfIijJloPrRTtU")
 _NOT_PARSED: Final = frozenset("EFqQ")
 _DIGITS: Final = 38
 COMPARED: Final = {"=", "<>", "<", "<=", ">", ">=", "<=>", "between", "in"}
-_BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
+BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 _NAMES: Final[Mapping[DataType, str]] = {
     types.BYTE: "TINYINT",
     types.SHORT: "SMALLINT",
@@ -100,7 +127,7 @@ _NAMES: Final[Mapping[DataType, str]] = {
     types.DATE: "DATE",
     types.TIMESTAMP: "TIMESTAMP",
 }
-_BITS: Final[Mapping[DataType, int]] = {
+_BITS: Final[Mapping[object, int]] = {
     types.BYTE: 8,
     types.SHORT: 16,
     types.INT: 32,
@@ -108,43 +135,82 @@ _BITS: Final[Mapping[DataType, int]] = {
 }
 
 
+_Check: TypeAlias = Callable[[str, Sequence[Expr], Sequence[Value]], ConstantFailure | None]
+
+
 def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
     """Return why a call fails for one of its constants; None if that is not certain.
 
     `values` are the types of its arguments.
     """
-    if name in _CONSTANTS and (found := _variable(name, args)) is not None:
-        return found
-    if name == "regexp_replace" and len(args) == 4 and (_number(args[3]) or 0) < 1:
-        return _first_letter(name, args[3])
-    if name in _PATTERNS and len(args) > 1:
-        return _pattern(name, args)
-    if name in _TIMES and len(args) > 1:
-        return _times(name, args, values)
-    if name in _SCHEMAS and args and not isinstance(args[0], Literal):
-        what = f"{name}() takes a constant, and tells the columns of that one text"
-        return ConstantFailure(
-            what, "write an example of the text, or name the columns in from_json()"
-        )
-    if name in _FROM_ONE:
-        return _first(name, args, values)
-    if name in _CEILINGS and len(args) == 2 and is_no_int(args[1]):
-        what = f"the second argument of {name}() is no INT"
-        return ConstantFailure(what, "write how many digits: 1, not 1L")
-    if name in _DIVIDING and len(args) == 2 and _is_zero(args[1]):
-        return _by_zero(f"{name}()")
-    if name in _FRACTIONS and len(args) > 1:
-        return _fraction(name, args[1])
-    if name in {"date_part", "datepart", "extract"} and len(args) == 2:
-        return _field(name, args[0])
-    if name == "approx_count_distinct" and len(args) == 2:
-        return _deviation(args[1])
-    if name == "sequence" and len(args) == 3 and _is_zero(args[2]):
-        return ConstantFailure("sequence() has a step of 0", "give it another step")
-    return None
+    found = (check(name, args, values) for check in _checks().get(name, ()))
+    return next((each for each in (*found, _wrong_format(name, args, values)) if each), None)
 
 
-def _variable(name: str, args: Sequence[Expr]) -> ConstantFailure | None:
+@cache
+def _checks() -> Mapping[str, Sequence[_Check]]:
+    """Return what is asked of the constants of a function, by its name."""
+    of: Sequence[tuple[Iterable[str], _Check]] = (
+        (_CONSTANTS, _variable),
+        (["regexp_replace"], _first_letter),
+        (_SCHEMA_AT, _columns),
+        (_READ, _text_read),
+        (_UNITED, _unit),
+        (_PATTERNS, _pattern),
+        (_TIMES, _times),
+        (_SCHEMAS, _example),
+        (_FROM_ONE, _first),
+        (_BOUNDED, _out_of_bounds),
+        (_CEILINGS, _digits),
+        (_DIVIDING, _division),
+        (_FRACTIONS, _fraction),
+        (["date_part", "datepart", "extract"], _field),
+        (["approx_count_distinct"], _deviation),
+        (["sequence"], _no_step),
+    )
+    found: dict[str, list[_Check]] = {}
+    for names, check in of:
+        for name in names:
+            found.setdefault(name, []).append(check)
+    return found
+
+
+def _wrong_format(
+    name: str, args: Sequence[Expr], values: Sequence[Value]
+) -> ConstantFailure | None:
+    wrong = wrong_format(name, [*map(_text, args)], values)
+    return None if wrong is None else ConstantFailure(f"{name}(): {wrong[0]}", wrong[1])
+
+
+def _text_read(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    return cast_failure(args[0], _READ[name]) if len(args) == 1 else None
+
+
+def _example(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    if not args or isinstance(args[0], Literal):
+        return None
+    what = f"{name}() takes a constant, and tells the columns of that one text"
+    return ConstantFailure(what, "write an example of the text, or name the columns in from_json()")
+
+
+def _digits(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    if len(args) != 2 or not is_no_int(args[1]):
+        return None
+    what = f"the second argument of {name}() is no INT"
+    return ConstantFailure(what, "write how many digits: 1, not 1L")
+
+
+def _division(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    return _by_zero(f"{name}()") if len(args) == 2 and _is_zero(args[1]) else None
+
+
+def _no_step(_: str, args: Sequence[Expr], __: Sequence[Value]) -> ConstantFailure | None:
+    if len(args) != 3 or not _is_zero(args[2]):
+        return None
+    return ConstantFailure("sequence() has a step of 0", "give it another step")
+
+
+def _variable(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
     """Return that an argument is of columns that has to be the same for all rows."""
     for at in _CONSTANTS[name]:
         if at < len(args) and any(isinstance(each, Column) for each in walk(args[at])):
@@ -156,16 +222,16 @@ def _variable(name: str, args: Sequence[Expr]) -> ConstantFailure | None:
     return None
 
 
-def _first_letter(name: str, expr: Expr) -> ConstantFailure | None:
-    number = _number(expr)
-    if number is None:
+def _first_letter(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    number = _number(args[3]) if len(args) == 4 else None
+    if number is None or number >= 1:
         return None
     what = f"{name}() counts from 1, and is asked for {number}"
     return ConstantFailure(what, "write 1 for the first letter")
 
 
-def _fraction(name: str, expr: Expr) -> ConstantFailure | None:
-    number = _decimal(expr)
+def _fraction(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    number = _decimal(args[1]) if len(args) > 1 else None
     if number is None or 0 <= number <= 1:
         return None
     return ConstantFailure(
@@ -173,23 +239,60 @@ def _fraction(name: str, expr: Expr) -> ConstantFailure | None:
     )
 
 
-def _deviation(expr: Expr) -> ConstantFailure | None:
-    number = _decimal(expr)
-    if number is None or (_LEAST_DEVIATION <= number <= _MOST_DEVIATION and _number(expr) is None):
+def _deviation(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    number = _decimal(args[1]) if len(args) == 2 else None
+    whole = number is not None and _number(args[1]) is not None
+    if number is None or (_LEAST_DEVIATION <= number <= _MOST_DEVIATION and not whole):
         return None
     return ConstantFailure(
-        f"approx_count_distinct() cannot have the deviation {number}",
+        f"{name}() cannot have the deviation {number}",
         f"write a number from {_LEAST_DEVIATION} to {_MOST_DEVIATION}, or leave it out",
     )
 
 
-def _field(name: str, expr: Expr) -> ConstantFailure | None:
-    field = _text(expr)
+def _field(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    field = _text(args[0]) if len(args) == 2 else None
     if field is None or field.upper() in _FIELDS or "_" in field:
         return None
     return ConstantFailure(
         f"{name}() of '{field}', which no time has",
         "write one of: " + ", ".join(sorted(each.lower() for each in _FIELDS if len(each) > 3)),
+    )
+
+
+def _columns(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    """Return that a text names no columns, such as 'a INT, b ARRAY<STRING>', and no type."""
+    at = _SCHEMA_AT[name]
+    text = _text(args[at]) if at < len(args) else None
+    if text is None or _is_of_types(text):
+        return None
+    return ConstantFailure(
+        f"the columns '{text}' in {name}() cannot be read",
+        "write names and types, such as 'a INT, b ARRAY<STRING>', or one type",
+    )
+
+
+def _is_of_types(text: str) -> bool:
+    """Tell whether a text may be columns or a type in Spark's form."""
+    if _MORE_OF_TYPES.search(text):
+        return True
+    plain = _UNSIZED.sub("DECIMAL(10,0)", _OF_SPARK.sub("INT", text)).replace(":", " ")
+    for columns in (plain, f"a {plain}" if _NESTED.match(plain) else ""):
+        with suppress(DdlError):
+            parse_ddl(columns)
+            return True
+    return False
+
+
+def _unit(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    """Return that a word is no unit of time."""
+    unit = args[0] if len(args) == 3 else None
+    word = unit.text if isinstance(unit, Literal) and unit.kind == "word" else None
+    if word is None or word.lower() in _UNITS:
+        return None
+    return ConstantFailure(
+        f"{name}() of '{word}', which is no unit of time",
+        "write one of: " + ", ".join(sorted(_UNITS)),
     )
 
 
@@ -244,6 +347,24 @@ def _first(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constant
     return ConstantFailure(f"{name}() counts from 1, and is asked for 0", "write 1 for the first")
 
 
+def _out_of_bounds(
+    name: str, args: Sequence[Expr], values: Sequence[Value]
+) -> ConstantFailure | None:
+    """Return that a place or a length is one that there cannot be."""
+    at = _BOUNDED[name]
+    number = _number(args[at]) if at < len(args) else None
+    if name == "elt":
+        least, most = 1, len(args) - 1
+    elif (kind := values[0].kind) is not None and name != "slice" and kind in _BITS:
+        least, most = 0, _BITS[kind] - 1
+    else:
+        least, most = 0, MOST
+    if number is None or least <= number <= most:
+        return None
+    bounds = f"{least} to {most}" if most < MOST else f"{least} or more"
+    return ConstantFailure(f"{name}() is asked for {number}", f"write a number from {bounds}")
+
+
 def type_failure(to: DataType | None) -> ConstantFailure | None:
     """Return why nothing can be cast to a type; None if that is not certain."""
     if not isinstance(to, DataTypeDecimal):
@@ -288,7 +409,7 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     elif to in {types.FLOAT, types.DOUBLE}:
         fails = is_no_double(text)
     elif to == types.BOOLEAN:
-        fails = text.strip().lower() not in _BOOLEANS
+        fails = text.strip().lower() not in BOOLEANS
     elif to == types.DATE:
         fails = is_no_date(text)
     elif to in {types.TIMESTAMP, types.LOCAL_TIME}:
@@ -341,7 +462,7 @@ def _like_failure(pattern: Expr, escape: str = "\\") -> ConstantFailure | None:
 
 
 def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
-    text = _text(args[1])
+    text = _text(args[1]) if len(args) > 1 else None
     if text is None or (name in _PARSING and values[0].kind != types.STRING):
         return None
     plain = re.sub(r"'[^']*'", "", text)
@@ -361,8 +482,8 @@ def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constant
 # Regular expressions
 
 
-def _pattern(name: str, args: Sequence[Expr]) -> ConstantFailure | None:
-    text = _text(args[1])
+def _pattern(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    text = _text(args[1]) if len(args) > 1 else None
     if text is None:
         return None
     found = groups_of(text)
@@ -455,7 +576,7 @@ def operator_failure(
 ) -> ConstantFailure | None:
     """Return why an operator fails for a constant; None if that is not certain."""
     if op == "rlike":
-        return _pattern(op, args)
+        return _pattern(op, args, values)
     if op in {"like", "ilike"}:
         return _like_failure(args[1])
     if op == "escape" and isinstance(args[0], Operation):

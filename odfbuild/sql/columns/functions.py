@@ -490,6 +490,7 @@ _NESTED: dict[str, Rule] = {
     "array_position": gives(types.BIGINT),
     "array_repeat": repeated,
     "flatten": flatten,
+    **dict.fromkeys(("assert_true", "raise_error"), gives(types.NULL)),
     "sequence": range_,
     "map_keys": part_of_map("key"),
     "map_values": part_of_map("value"),
@@ -498,13 +499,13 @@ _NESTED: dict[str, Rule] = {
     "map_from_arrays": from_arrays,
 }
 _OTHERS = """
-    aes_decrypt aggregate array_insert arrays_zip assert_true bit_get bitmap_bit_position
+    aes_decrypt aggregate array_insert arrays_zip bit_get bitmap_bit_position
     bitmap_bucket_number bitmap_count bround collate collation convert_timezone
     from_base32 from_csv from_json from_xml getbit hll_sketch_estimate hll_union hmac ilike
     is_valid_utf8 is_valid_variant is_variant_null jaro_winkler_similarity json_object_keys
     like luhn_check make_interval make_time make_timestamp_ltz
     make_timestamp_ntz make_valid_utf8 map_concat map_from_entries
-    map_zip_with nanvl parse_json parse_url quote raise_error reduce regexp_instr rlike
+    map_zip_with nanvl parse_json parse_url quote reduce regexp_instr rlike
     schema_of_csv schema_of_json schema_of_variant schema_of_xml sentences
     shiftrightunsigned st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid
     substring_index theta_difference theta_intersection theta_sketch_estimate theta_union time

@@ -11,7 +11,7 @@ from odfbuild.sql.columns.expressions import Calls, output_name
 from odfbuild.sql.columns.functions import AGGREGATES
 from odfbuild.sql.columns.output import Attribute, OpenPart, RelationColumns, unknown_rows
 from odfbuild.sql.columns.scope import NameScope, Resolution
-from odfbuild.sql.columns.structs import GENERATORS, generated
+from odfbuild.sql.columns.structs import GENERATORS, generated, wrong_names
 from odfbuild.sql.columns.types import TIMES, UNKNOWN, Value, are_unlike, cast, wider
 from odfbuild.sql.text.shape import (
     Call,
@@ -151,6 +151,10 @@ class Relations(Calls):
         before, self.into = self.into, set()
         args = self.values(call.args, scope)
         self.note_types(call.name, call.args, args, call.place)
+        if (wrong := wrong_names(call, args, names)) is not None:
+            fix = "give it as many names as columns, or none"
+            failure = ConstantFailure(wrong, fix, typed=True)
+            self.note_failure(failure, call.place)
         sources, self.into = frozenset(self.into), before
         self.shaping |= sources
         columns = generated(call, args, names, outer=outer)

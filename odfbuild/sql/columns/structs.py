@@ -94,6 +94,14 @@ def generated(
     return [(name, value) for name, (_, value) in zip(names, given, strict=True)]
 
 
+def wrong_names(call: Call, args: Sequence[Value], names: Sequence[str]) -> str | None:
+    """Return that a generator gives another number of columns than are named."""
+    given = len(_given(call.name.removesuffix("_outer"), call.args, args))
+    if not given or not names or len(names) == given:
+        return None
+    return f"{call.name}() gives {given} column{'s' * (given != 1)}, and has {len(names)} names"
+
+
 def _given(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
     match name:
         case "explode" if args:

@@ -207,6 +207,10 @@ class _StatementReader:
         ):
             message = "a query starts with SELECT or WITH, and this one has no SELECT at all"
             raise SqlTextError("not-a-select", message, self._at(first))
+        for before, token in zip(self.tokens, self.tokens[1:], strict=False):
+            if before.token_type.name == "ALIAS" and token.token_type.name == "STRING":
+                message = f"{token.text!r} is a text where a name belongs; names have backticks"
+                raise SqlTextError("syntax-error", message, self._at(token))
 
     def _check_behind_comma(self, comma: Any, token: Any) -> None:
         """The parser would pass over a comma that nothing follows."""

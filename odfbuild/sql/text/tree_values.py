@@ -40,7 +40,11 @@ from odfbuild.sql.text.shape import (
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.tokens import place_of
 from odfbuild.sql.text.tree_types import data_type
+from odfbuild.texts.patterns import late_pattern
 
+_FRACTION = late_pattern(r"[+-]?\d*\.\d+")
+_UNIT_NAMES = "year quarter month week day hour minute second millisecond microsecond nanosecond"
+_UNITS = frozenset(_UNIT_NAMES.split())
 OPERATORS: dict[type, str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -301,9 +305,16 @@ class TreeWalk(ABC):
 
     def interval(self, node: Any) -> Expr:
         unit = node.args.get("unit")
-        words = () if unit is None else (each.name.lower() for each in unit.find_all(exp.Var))
+        words = [] if unit is None else [each.name.lower() for each in unit.find_all(exp.Var)]
         text = " to ".join(words)
         if isinstance(node.this, exp.Literal):
+            unknown = next((word for word in words if word.removesuffix("s") not in _UNITS), None)
+            if unknown is not None:
+                what = f"{unknown} is no unit of an interval; a day and a month are"
+                raise SqlTextError("syntax-error", what, _first_place(node))
+            if text and not text.startswith("second") and _FRACTION.fullmatch(node.this.name):
+                what = f"an interval of {node.this.name} {text}: only seconds have a fraction"
+                raise SqlTextError("syntax-error", what, _first_place(node))
             return Literal("interval", text)
         value = () if node.this is None else (self.expression(node.this),)
         return Unknown("an interval of an expression", value)
@@ -415,6 +426,11 @@ def _path(node: Any) -> tuple[str, ...]:
     if isinstance(node, exp.Dot):
         return (*_path(node.this), *_path(node.expression))
     return tuple(part.name.lower() for part in getattr(node, "parts", [node]))
+
+
+def _first_place(node: Any) -> TextPlace:
+    """Return the first place that the parser kept inside of a part of a query, or of its start."""
+    return next(filter(None, map(_place, node.walk())), TextPlace(0, 1, 1, 1))
 
 
 def _place(node: Any) -> TextPlace | None:

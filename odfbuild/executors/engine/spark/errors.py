@@ -178,8 +178,11 @@ def _first_known(error: Any) -> Any | None:
 
 
 def _one_line(error: Any) -> str:
-    """Return Spark's message without its class, its SQL excerpt and our own columns."""
-    text = str(error.getMessage() or error)
+    return one_line(str(error.getMessage() or error))
+
+
+def one_line(text: str) -> str:
+    """Return a message of Spark's without its class, its SQL excerpt and our own columns."""
     text = re.split(r"\n\n?== |\n\nJVM stacktrace|;\n['+:]", text, maxsplit=1)[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
     text = re.sub(r" ?SQLSTATE: \w+", "", text)

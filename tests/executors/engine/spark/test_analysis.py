@@ -132,6 +132,42 @@ def test_what_the_analyser_refuses_under_any_name_is_the_query(
     assert "_LEGACY" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("expr", "place"),
+    [
+        ("make_date(2024, 13, 1)", 19),
+        ("nullif(v, 2147483647 + 1)", 29),
+        ("sequence(1, 5, -1)", 19),
+        ("upper(url_decode('%zz'))", 25),
+        ("v + array(1, 2)[5]", 23),
+    ],
+)
+def test_a_constant_that_every_row_needs_is_worked_out(
+    engine: SparkEngine, expr: str, place: int
+) -> None:
+    with pytest.raises(PlacedQueryError) as caught:
+        engine.analyse(question(f"select event_time, {expr} as x from `my.in`"))
+    assert caught.value.at is not None
+    assert caught.value.at.start == place
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "if(v > 1, make_date(2024, 13, 1), null)",
+        "coalesce(v, 2147483647 + 1)",
+        "v > 1 or 2147483647 + 1 > v",
+        "try_divide(v, 0)",
+        "transform(array(v), x -> 2147483647 + 1)",
+        "case when false then array(1)[5] end",
+        "try_url_decode('%zz')",
+        "v + array(1, 2)[1] + exp(1000)",
+    ],
+)
+def test_a_constant_that_no_row_may_need_is_not(engine: SparkEngine, expr: str) -> None:
+    assert columns(engine, f"select event_time, {expr} as x from `my.in`")
+
+
 def test_a_query_that_may_give_other_rows_each_time_is_refused(engine: SparkEngine) -> None:
     with pytest.raises(RefusedQueryError):
         engine.analyse(question("select event_time, rand() as r from `my.in`"))

@@ -164,7 +164,7 @@ JSON_LINES = [
     Bad(ND, '{"id":1}\n\n[1]\n', "in:3: an array is not an object"),
     Bad(ND, '{"id":1}\nnull\n', "in:2: null is not an object"),
     Bad(ND, b'{"id":1}\n{"name":"\xff"}\n', "in:2: byte 10 is not UTF-8"),
-    Bad(ND, "[" * 9000 + "\n", "in:1: not JSON: nested too deeply"),
+    Bad(ND, "[" * 90_000 + "\n", "in:1: not JSON: nested too deeply"),
     Bad(ReadStepNdJson(), '{"a":1}\n{"a":"x"}\n', "in:1: column a: the number 1 is not text"),
     Bad(
         ReadStepNdJson(ddl_schema=("id INT NOT NULL",)),
@@ -181,7 +181,7 @@ DOCUMENTS = [
     Bad(DOC, '[{"id":1}\n{"id":2}]', "in:2: not JSON at character 1"),
     Bad(DOC, "[] x", "in:1: not JSON at character 4"),
     Bad(DOC, b"[\n\xff]", "in:2: bytes that are not UTF-8"),
-    Bad(DOC, "[" * 9000, "in:1: not JSON at character 1"),
+    Bad(DOC, "[" * 90_000, "in:1: not JSON at character 1"),
     Bad(ReadStepJson(ddl_schema=D, sub_path="a.b"), '{"a":null}', "in:1: a is not an object"),
     Bad(ReadStepJson(ddl_schema=D, sub_path="a.b"), '{"a":{}}', "in:1: a.b does not exist"),
     Bad(ReadStepJson(ddl_schema=D, sub_path="a"), '{"a":{}}', "in:1: a is not an array"),

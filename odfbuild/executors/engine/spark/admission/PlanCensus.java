@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import org.apache.spark.SparkThrowable;
 import org.apache.spark.sql.catalyst.InternalRow$;
 import org.apache.spark.sql.catalyst.analysis.Star;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.ConditionalExpression;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.CsvToStructs;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
@@ -560,6 +562,86 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         } catch (Throwable failed) {
             add("clock", "CONSTANT", cast.dataType().sql(), cast);
         }
+    }
+
+    /**
+     * Work out the constants that every row needs, and return those that fail.
+     *
+     * What Spark tells the place of is thrown as it is. Branches of conditions are left alone, as is what
+     * is tried, and functions of items, since no row may come to them.
+     */
+    public String failures() throws Throwable {
+        found = new TreeMap();
+        ArrayDeque plans = new ArrayDeque(Collections.singleton(frame.queryExecution().analyzed()));
+        while (!plans.isEmpty()) {
+            LogicalPlan plan = (LogicalPlan) plans.poll();
+            if (!isJudged(plan)) {
+                for (Iterator each = list(plan.expressions()).iterator(); each.hasNext();) {
+                    evaluate((Expression) each.next(), plan, plans);
+                }
+                plans.addAll(list(plan.children()));
+            }
+        }
+        return text();
+    }
+
+    /** Work out an expression, and if it fails note where it stands, or what it stands for. */
+    private void evaluate(Expression node, TreeNode of, ArrayDeque plans) throws Throwable {
+        TreeNode written = place(node).startsWith("-1") ? of : node;
+        if (node instanceof LambdaFunction || node.getClass().getSimpleName().startsWith("Try")) {
+            return;
+        }
+        if (node instanceof PlanExpression) {
+            plans.add(((PlanExpression) node).plan());
+        }
+        if (isReplaced(node)) {
+            evaluate(((RuntimeReplaceable) node).replacement(), written, plans);
+        } else if (node.foldable() && !(node instanceof Literal) && !isConditional(node)) {
+            try {
+                evaluable(node).eval(InternalRow$.MODULE$.empty());
+            } catch (Throwable failed) {
+                boolean isNamed = failed instanceof SparkThrowable && isNamed((SparkThrowable) failed);
+                if (isNamed && ((SparkThrowable) failed).getQueryContext().length > 0) {
+                    throw failed;
+                }
+                if (isNamed || failed instanceof IllegalArgumentException) {
+                    String name = written instanceof Expression
+                            ? ((Expression) written).prettyName()
+                            : node.prettyName();
+                    add("failure", name, String.valueOf(failed.getMessage()), written);
+                }
+            }
+        } else {
+            for (Iterator each = needed(node).iterator(); each.hasNext();) {
+                evaluate((Expression) each.next(), written, plans);
+            }
+        }
+    }
+
+    /** Return the parts of an expression that are worked out for every row. */
+    private static List needed(Expression node) {
+        if (node instanceof ConditionalExpression) {
+            return list(((ConditionalExpression) node).alwaysEvaluatedInputs());
+        }
+        return node instanceof And || node instanceof Or
+                ? Collections.singletonList(node.children().head())
+                : list(node.children());
+    }
+
+    /** Tell whether something has a part that no row may come to. */
+    private static boolean isConditional(Expression node) {
+        boolean found = node instanceof ConditionalExpression
+                || node instanceof And
+                || node instanceof Or
+                || isReplaced(node) && isConditional(((RuntimeReplaceable) node).replacement());
+        for (Iterator each = list(node.children()).iterator(); each.hasNext() && !found;) {
+            found = isConditional((Expression) each.next());
+        }
+        return found;
+    }
+
+    private static boolean isNamed(SparkThrowable failed) {
+        return failed.getCondition() != null && !failed.getCondition().startsWith("INTERNAL_ERROR");
     }
 
     private static Expression evaluable(Expression node) {

@@ -15,10 +15,10 @@ from importlib.resources import files
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from odfbuild.executors.engine.analysis import PlacedQueryError
+from odfbuild.executors.engine.analysis import PlacedQueryError, QueryPlace
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED
 from odfbuild.executors.engine.spark.cluster.driver import gateway_of, session_in_java
-from odfbuild.executors.engine.spark.errors import SentQuery, place_of
+from odfbuild.executors.engine.spark.errors import SentQuery, one_line, place_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.spark_functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
 from odfbuild.texts.redaction import excerpt
@@ -61,11 +61,14 @@ class ClockError(RefusedPlanError):
     code = "not-deterministic"
 
 
-def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) -> "DataFrame":
+def admitted(
+    session: "SparkSession", text: str, sent: SentQuery | None = None, *, evaluated: bool = False
+) -> "DataFrame":
     """Return the rows of a query that a user wrote, if it may run; nothing has run yet.
 
-    `sent` says how the text came from the user's.  Raises RefusedPlanError, and what Spark says of
-    a text that it cannot read (PySparkException).
+    `sent` says how the text came from the user's.  With `evaluated`, constants that every row needs
+    are worked out.  Raises RefusedPlanError, and what Spark says of a text that it cannot read, or
+    of a constant that fails (PySparkException).
     """
     from pyspark.sql import DataFrame
 
@@ -74,6 +77,8 @@ def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) 
     _judge(read.constants(), sent)
     read.analyse()
     _judge(read.parts(), sent)
+    if evaluated:
+        _check_constants(read.failures(), sent)
     return DataFrame(read.guarded(), session)
 
 
@@ -102,14 +107,31 @@ def _parts(census: str) -> Iterator[_PlanPart]:
         yield _PlanPart(kind, name, detail, int(start), int(stop))
 
 
+def _check_constants(census: str, sent: SentQuery | None) -> None:
+    for part in _parts(census):
+        at, where = _place(part, sent)
+        message = f"{part.name}() fails: {excerpt(one_line(part.detail), 300)}"
+        raise PlacedQueryError(
+            what=f"{message}{where}",
+            why="its arguments are the same for every row, so a step would fail over the first",
+            fix="correct the arguments",
+            message=message,
+            at=at,
+        )
+
+
+def _place(part: _PlanPart, sent: SentQuery | None) -> tuple[QueryPlace | None, str]:
+    if sent is None or part.start < 0:
+        return None, ""
+    return place_of(sent, part.start, part.stop + 1)
+
+
 def _judge(census: str, sent: SentQuery | None) -> None:
     for part in _parts(census):
         found = _refusal(part)
         if found is not None:
             what, fix, why = found
-            at, where = (None, "")
-            if sent is not None and part.start >= 0:
-                at, where = place_of(sent, part.start, part.stop + 1)
+            at, where = _place(part, sent)
             refused = ClockError if part.kind == "clock" else RefusedPlanError
             raise refused(
                 what=f"{what} is not allowed in a query{where}",

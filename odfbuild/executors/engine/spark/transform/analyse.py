@@ -64,7 +64,7 @@ def _last(
             _add_versions(session, views, question, table)
         try:
             with spark_errors("read the query", (sent,), log):
-                frame = admitted(session, sent.carried.text, sent)
+                frame = admitted(session, sent.carried.text, sent, evaluated=True)
         except SparkQueryError as error:
             raise with_hint(error, unseen) from None
         if step.alias is not None:
