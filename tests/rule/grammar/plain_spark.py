@@ -50,6 +50,7 @@ def plain(value: Any) -> Any:
 
 def answers(session: "SparkSession", lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     """Yield the answer to each request."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     for line in lines:
@@ -57,6 +58,8 @@ def answers(session: "SparkSession", lines: Iterator[str]) -> Iterator[dict[str,
             yield {"rows": _rows(session, json.loads(line)["states"])}
         except PySparkException as error:
             yield {"error": f"{error.getCondition()}: {str(error)[:500]}"}
+        except Py4JJavaError as error:  # of a job that failed as PySpark knows no class for
+            yield {"error": f"None: {str(error.java_exception)[:500]}"}
 
 
 def _rows(session: "SparkSession", states: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
