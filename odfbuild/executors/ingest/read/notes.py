@@ -10,7 +10,7 @@ import base64
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -158,10 +158,10 @@ class ReadNotes:
 
 
 class DriftCollector:
-    """Collects from records what the schema has no place for, but for the names to leave."""
+    """Collects from records what the schema has no place for."""
 
-    def __init__(self, schema: pa.Schema, leave: Collection[str] = ()) -> None:
-        self._known = frozenset(schema.names) | frozenset(leave)
+    def __init__(self, schema: pa.Schema) -> None:
+        self._known = frozenset(schema.names)
         self._nested = [each for each in schema if pa.types.is_nested(each.type)]
         self._values: dict[str, list[Any]] = {}
         self._seen = 0
@@ -198,9 +198,7 @@ def drift_of(records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> SchemaD
     return drifting.drift
 
 
-def columns_drift(
-    found: pa.Schema, declared: pa.Schema, leave: Collection[str] = ()
-) -> SchemaDrift:
+def columns_drift(found: pa.Schema, declared: pa.Schema) -> SchemaDrift:
     """Return how the columns of a file with types differ from those declared."""
     added = [each for each in found if each.name not in declared.names]
     both = [(each, found.field(each.name).type) for each in declared
@@ -209,7 +207,7 @@ def columns_drift(
     return SchemaDrift(
         added=tuple(each.with_nullable(True) for each in added),
         grown=tuple(new for (old, _), new in zip(both, grown, strict=True) if new.type != old.type),
-        missing=tuple(n for n in declared.names if n not in found.names and n not in leave),
+        missing=tuple(n for n in declared.names if n not in found.names),
     )
 
 

@@ -1,6 +1,7 @@
 """Where a file is not as its schema says, without being wrong: columns that came or went."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,13 +55,17 @@ def test_members_of_records_that_the_schema_lacks_are_noticed_at_any_depth(
     assert not found.missing
 
 
-def test_properties_of_features_are_noticed_and_a_geometry_may_be_left_out() -> None:
-    whole = f'{{"type":"FeatureCollection","features":[{FEATURE}]}}'
-    for step, data in (
-        (ReadStepGeoJson(ddl_schema=("a INT",)), whole),
-        (ReadStepNdGeoJson(ddl_schema=("a INT",)), FEATURE),
-    ):
-        assert shown(drift_of(step, data).added) == ["b double"]
+def test_properties_and_geometries_of_features_are_noticed() -> None:
+    placed = FEATURE.replace("null", '{"type":"Point","coordinates":[1,2]}')
+    for feature, geometry in ((FEATURE, []), (placed, ["geometry string"])):
+        whole = f'{{"type":"FeatureCollection","features":[{feature}]}}'
+        for step, data in (
+            (ReadStepGeoJson(ddl_schema=("a INT",)), whole),
+            (ReadStepNdGeoJson(ddl_schema=("a INT",)), feature),
+        ):
+            assert shown(drift_of(step, data).added) == ["b double", *geometry]
+            declared = replace(step, ddl_schema=("a INT", "b DOUBLE", "geometry STRING"))
+            assert not drift_of(declared, data)
 
 
 def test_columns_of_parquet_and_shapefiles_are_noticed_with_their_types(tmp_path: Path) -> None:
@@ -72,7 +77,7 @@ def test_columns_of_parquet_and_shapefiles_are_noticed_with_their_types(tmp_path
     columns = {"name": pa.array(["x"]), "size": pa.array([1.5])}
     archive = pack(parts(tmp_path / "made", columns, (None,)))
     shapes = drift_of(ReadStepEsriShapefile(ddl_schema=("name STRING", "no INT")), archive)
-    assert (shown(shapes.added), shapes.missing) == (["size double"], ("no",))
+    assert (shown(shapes.added), shapes.missing) == (["size double", "geometry string"], ("no",))
 
 
 @pytest.mark.parametrize(

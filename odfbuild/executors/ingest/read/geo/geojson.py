@@ -80,7 +80,7 @@ class _GeoJsonReader:
         schema = self._inferred() if declared is None else declared
         if not len(schema):
             return None
-        drifting = DriftCollector(schema, leave=(GEOMETRY_COLUMN,))
+        drifting = DriftCollector(schema)
         frame = self._frame(schema, drifting, path, staging)
         if declared is not None:
             self._besides.drift = drifting.drift
@@ -102,7 +102,7 @@ class _GeoJsonReader:
     def _tables(self, schema: pa.Schema, drifting: DriftCollector) -> Iterator[pa.Table]:
         aside = self._besides.aside
         for piece in _pieces(self._features()):
-            drifting.see([each.record for each in piece])
+            drifting.see([*map(_named, piece)])
             if aside is None:
                 yield self._table(piece, schema)
             else:
@@ -167,6 +167,13 @@ def _as_text(schema: pa.Schema) -> pa.Schema:
 def _in_binary(table: pa.Table, schema: pa.Schema) -> pa.Table:
     at = schema.get_field_index(GEOMETRY_COLUMN)
     return table.set_column(at, schema.field(at), wkb_column(table.column(at)))
+
+
+def _named(feature: FeatureRecord) -> Mapping[str, object]:
+    """Return a record whose geometry is an empty text, or is not there if it has none."""
+    rest = {name: value for name, value in feature.record.items() if name != GEOMETRY_COLUMN}
+    has_none = feature.record.get(GEOMETRY_COLUMN) is None
+    return rest if has_none else {**rest, GEOMETRY_COLUMN: ""}
 
 
 def _pieces(features: Iterator[FeatureRecord]) -> Iterator[list[FeatureRecord]]:

@@ -302,8 +302,7 @@ def read_shapefile(
         parts = take_parts(path, step.sub_path, Path(folder), name)
         source = _OpenShapefile(parts, _encoding(parts, name), name)
         if declared is not None:
-            found = [each for each in source.schema() if each.name != GEOMETRY_COLUMN]
-            notes.drift = columns_drift(pa.schema(found), declared, leave=(GEOMETRY_COLUMN,))
+            notes.drift = columns_drift(source.schema(), declared)
         return _frame(source, declared, staging)
 
 
