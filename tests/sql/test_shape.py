@@ -1,6 +1,8 @@
 """The shape of a statement: it says what is meant, and can be sent to another process."""
 
 import pickle
+import re
+from contextlib import suppress
 
 import pytest
 import sqlglot
@@ -201,3 +203,29 @@ def test_a_written_name_is_a_column_whatever_it_is() -> None:
         assert found.source is not None
         assert isinstance(found.source.source, NamedTable)
         assert found.source.source.name == name
+
+
+FORMS = (
+    "with w as (select t, k from a) select w.* except (k), s.x from w "
+    "left join p for system_time as of w.t as q on q.k = w.k and q.v > 0",
+    "select t, e, f from a lateral view outer explode(l) y as e "
+    "cross join lateral (select count(*) as f from u where u.k = a.k) as z where e in (1, 2)",
+    "select t, name, v from (select t, g, id from a) unpivot include nulls (v for name in (g, id))",
+    "select * from a pivot (sum(v) as s for k in ('x' as x, 'y' as y))",
+    "select distinct t, row_number() over w as n, lag(v, 1) over (partition by k order by t desc "
+    "nulls last rows between 1 preceding and current row) from a window w as (order by t) "
+    "qualify n <= 2 order by t limit 3 offset 1",
+    "select max(t) as t, k, sum(v) filter (where v > 1) as s, listagg(k, ',') within group "
+    "(order by k) from a group by grouping sets ((k), ()) having count(*) > 1 union all by name "
+    "select window(t, '1 day').start, case when v is null then cast(v as decimal(12, 2)) else "
+    "interval 1 day end, transform(l, (e, i) -> e + i), map('a', 1)['a'] from a except select 1",
+)
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_a_text_that_is_cut_at_any_word_is_read_or_refused(text: str) -> None:
+    ends = [each.end() for each in re.finditer(r"'[^']*'|\w+|[^\w\s]", text)]
+    for end in ends:
+        with suppress(SqlTextError):
+            read(text[:end])
+    assert read(text).shape

@@ -220,8 +220,9 @@ def _refused(
 
     found: dict[DatasetAlias, list[Diagnostic]] = {}
     planned = [each for each in declared if each.alias in plan.datasets]
+    wanted = [alias for alias in changed if alias not in plan.refused]
     problems = column_findings(
-        planned, current, read_lock(root), changed, settled=settled, asker=asker
+        planned, current, read_lock(root), wanted, settled=settled, asker=asker
     )
     for alias, problem in problems:
         refused = _is_refused(plan.datasets[alias].assessment)

@@ -35,6 +35,7 @@ from odfbuild.sql.text.shape import (
     Unknown,
     walk,
 )
+from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.tokens import place_of
 from odfbuild.sql.text.tree_values import TreeWalk
 from odfbuild.values import dataclass
@@ -308,9 +309,16 @@ class _Shaper(TreeWalk):
             self.tables.append(Name(name, place, node.db or None))
         self.relations.add(node.alias_or_name)
         version = node.args.get("version")
-        time = None if version is None else self.expression(version.expression)
+        time = None if version is None else self._time_of(version, place)
         versioned = version is not None
         return NamedTable(name, node.alias or None, self._list(node), place, versioned, time)
+
+    def _time_of(self, version: Any, place: TextPlace) -> Expr:
+        """Read what a table is read as of, which the parser lets be left out."""
+        if version.expression is None:
+            what = "FOR SYSTEM_TIME AS OF is followed by no time"
+            raise SqlTextError("syntax-error", what, place)
+        return self.expression(version.expression)
 
     def _derived(self, node: Any) -> Source:
         self.relations.add(node.alias_or_name)

@@ -184,6 +184,52 @@ def test_what_no_step_can_carry_out_is_left_out(
     assert heads(run.folder) == {"good"}
 
 
+WORDS = (
+    "sum(v)",
+    "avg(v)",
+    "mean(v)",
+    "system_time",
+    "count_if(v > 1)",
+    "parse_json(k)",
+    "array()",
+    "variant_get(k, '$.a')",
+    "t is not null",
+    "k rlike '('",
+    "cast('x' as int)",
+    "first(v)",
+    "op",
+    "k:b",
+    "interval 1 k",
+    "row_number() over (order by t)",
+    "max_by(v, t) filter (where v > 1)",
+    "window(t, '1 day')",
+)
+UNREADABLE = (
+    "select t, {} as x, from src",
+    "select t, {} as x from from src",
+    "select t, {} as x from src )",
+    "select t, {} as x from src; select",
+    "with w as (select t, {} as x, -- x) select * from w",
+    "select t, {} as x from (src group by t",
+    "select t, {} as x from src for system_time as of",
+)
+
+
+def test_a_text_that_is_no_query_is_left_out_whatever_words_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [text.format(word) for text in UNREADABLE for word in WORDS]
+    files = {"datasets/good.yaml": root("good"), "odfbuild.yaml": "odfbuild: 1\nname: p\n"}
+    for number, query in enumerate(texts):
+        files[f"datasets/q{number}.yaml"] = derivative(f"q{number}", "good", f'"{query}"')
+    run = Within(lay_out(tmp_path / "p", {**files, "data/1.csv": GOOD}), capsys, monkeypatch)
+    said = {line for line in run("plan").out.splitlines() if "error[" in line}
+    told = {line.split("error[syntax-error]: ")[-1].partition(":")[0] for line in said}
+    assert told == {f"q{number}" for number in range(len(texts))}
+    assert run("apply", "--yes").code == 4
+    assert heads(run.folder) == {"good"}
+
+
 def test_a_query_by_a_hidden_key_is_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
