@@ -14,6 +14,7 @@ from odfbuild.executors.data.checks.verified_files import data_files
 from odfbuild.executors.data.rows import DifferingRow, first_difference
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import Engine, TransformWork, engine_version
+from odfbuild.executors.transform.checkpoint import checkpoint_of_step
 from odfbuild.executors.transform.step import (
     FilesOf,
     StepSource,
@@ -220,7 +221,7 @@ def _compared(
             return (*findings, damaged), None
         sealed = execute(engine, step.before, work, step.system_time)
         findings += schema_findings(schema_in_force(step.after), sealed.schema)
-        findings += _checkpoint_findings(step, work)
+    findings += _checkpoint_findings(step, work)
     found = list(row_findings(step.event.new_data, None if sealed is None else sealed.slice))
     row = _first_row(step, sealed, past) if found else None
     if findings or found:
@@ -370,15 +371,25 @@ def _watermark_findings(step: RecordedStep, inputs: Sequence[InputThen]) -> Iter
         yield f"the watermark is {recorded or 'none'}, and {expected or 'none'} by its inputs"
 
 
-def _checkpoint_findings(step: RecordedStep, work: TransformWork) -> Iterator[str]:
-    """Say that the groups came out otherwise which the step counted; bytes may differ."""
+def _checkpoint_findings(step: RecordedStep, work: TransformWork | None) -> Iterator[str]:
+    """Say that the groups came out otherwise which the step counted; bytes may differ.
+
+    A step without an engine names the checkpoint of the step before once more.  One that names none
+    lets the next step count everything.
+    """
     from odfbuild.executors.data.checkpoints import same_groups
     from odfbuild.odf.hashing import physical_hash
 
-    recorded, made = step.event.new_checkpoint, work.new_checkpoint
-    if recorded is None or made is None or not made.is_file():
+    recorded, left = step.event.new_checkpoint, checkpoint_of_step(step.before, work)
+    if recorded is None or recorded == left:
         return
-    if physical_hash(made) == recorded.physical_hash:
+    made = None if work is None else work.new_checkpoint
+    if left is None or made is None:
+        if work is None or not _is_of_other_version(step):
+            kept = "none" if left is None else str(left.physical_hash)
+            yield f"the checkpoint is {recorded.physical_hash}, and the step leaves {kept}"
+        return
+    if left.physical_hash == recorded.physical_hash:  # its size is for `verify` to compare
         return
     path = step.dataset.checkpoint_path(recorded.physical_hash)
     if not path.is_file() or physical_hash(path) != recorded.physical_hash:
@@ -404,9 +415,15 @@ def _first_row(
     )
 
 
+def _is_of_other_version(step: RecordedStep) -> bool:
+    made = step.before.transform
+    assert made is not None  # noqa: S101 - else it is not tried
+    return is_other_version(made.transform, engine_version(made.transform.engine) or "")
+
+
 def _version_notes(step: RecordedStep) -> Iterator[str]:
     made = step.before.transform
     assert made is not None  # noqa: S101 - else it is not tried
     installed = engine_version(made.transform.engine) or ""
-    if is_other_version(made.transform, installed):
+    if _is_of_other_version(step):
         yield f"it was made by version {made.transform.version}, and run again by {installed}"

@@ -164,27 +164,64 @@ def test_a_step_that_shows_no_row_records_what_it_counted(
     assert works.replayed() == [()] * len(counted)
 
 
-def test_what_another_counted_is_found(tmp_path: Path, spark: SparkEngine) -> None:
-    """The bytes are those that the block names, but not the groups that its step counts."""
-    works = Grouped(tmp_path, spark)
-    works.day("2024-01-01,a,x,1", "2024-01-01,b,y,2")
+def false_counts(works: Grouped, folder: Path) -> Checkpoint:
+    """Put a checkpoint beside the one in force that counts other rows of the same groups."""
+    table = pq.read_table(works.checkpoint())
+    at = table.schema.get_field_index("__odf_n")
+    counts = pa.array([9] * table.num_rows, pa.int64())
+    forged = folder / "forged.parquet"
+    pq.write_table(table.set_column(at, table.schema.field(at), counts), forged)
+    hash = physical_hash(forged)
+    works.out.checkpoint_path(hash).write_bytes(forged.read_bytes())
+    return Checkpoint(hash, forged.stat().st_size)
+
+
+def lied(works: Grouped, kept: Checkpoint) -> tuple[str, ...]:
+    """Return what a replay finds of the last step, if its block named this checkpoint."""
     past = RecordedHistories(works.workspace)
     history = past.history(works.out.id)
     assert history is not None
-    (step,) = recorded_steps(history)
-    table = pq.read_table(works.checkpoint())
-    at = table.schema.get_field_index("__odf_n")
-    forged = tmp_path / "forged.parquet"
-    pq.write_table(
-        table.set_column(at, table.schema.field(at), pa.array([9, 9], pa.int64())), forged
-    )
-    hash = physical_hash(forged)
-    works.out.checkpoint_path(hash).write_bytes(forged.read_bytes())
+    step = recorded_steps(history)[-1]
     event = step.event
     lying = ExecuteTransform(
         query_inputs=event.query_inputs, prev_checkpoint=event.prev_checkpoint,
         prev_offset=event.prev_offset, new_data=event.new_data,
-        new_checkpoint=Checkpoint(hash, forged.stat().st_size), new_watermark=event.new_watermark,
+        new_checkpoint=kept, new_watermark=event.new_watermark,
     )  # fmt: skip
-    found = replay(replace(step, event=lying), past, spark, works.workspace)
-    assert [each for each in found.findings if "came out otherwise" in each]
+    return replay(replace(step, event=lying), past, works.spark, works.workspace).findings
+
+
+def test_what_another_counted_is_found(tmp_path: Path, spark: SparkEngine) -> None:
+    """The bytes are those that the block names, but not the groups that its step counts."""
+    works = Grouped(tmp_path, spark)
+    works.day("2024-01-01,a,x,1", "2024-01-01,b,y,2")
+    kept = false_counts(works, tmp_path)
+    assert [each for each in lied(works, kept) if "came out otherwise" in each]
+
+    # a step that counts nothing names the checkpoint before it, and no other one
+    src = works.dataset("src")
+    move_watermark(src, Timestamp.parse("2025-01-01T00:00:00Z"), now=works.now, source="default")
+    works.step()
+    last = works.steps()[-1].new_checkpoint
+    assert last is not None and lied(works, last) == ()
+    (found,) = lied(works, kept)
+    assert (
+        found == f"the checkpoint is {kept.physical_hash}, and the step leaves {last.physical_hash}"
+    )
+
+
+def test_a_checkpoint_of_a_step_that_leaves_none_is_found(
+    tmp_path: Path, spark: SparkEngine
+) -> None:
+    folders = tmp_path / "one", tmp_path / "other"
+    for each in folders:
+        each.mkdir()
+    works = Grouped(folders[0], spark)
+    works.day("2024-01-01,a,x,1")
+    kept = false_counts(works, tmp_path)
+    other = Grouped(folders[1], spark, "select t, g, v from src")
+    other.day("2024-01-01,a,x,1")
+    assert other.steps()[-1].new_checkpoint is None
+    assert lied(other, kept) == (
+        f"the checkpoint is {kept.physical_hash}, and the step leaves none",
+    )
