@@ -133,6 +133,7 @@ SLICES = {
     "state/remote/workspace.py": {"hashlib.sha256(url.encode()).hexdigest()[:32]": DIGEST},
     "state/memory/plans.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
     "state/files/checksum.py": {"body[at:at + length]": DATA},
+    "sql/columns/format_texts.py": {"day[:length]": OWN},
     "texts/redaction.py": {"text[:most - 3]": REDACTED, "form[:_SHORTEST_PART]": DATA},
     "state/chain/index.py": {"sums[at:at + _SUM_BYTES]": DATA},
 }

@@ -107,12 +107,14 @@ def was_merged(row: Mapping[str, Any] | None, written: WrittenBlock, state: Chai
 def _row(dataset: Dataset, written: WrittenBlock, offset: int) -> Mapping[str, Any] | None:
     from odfbuild.executors.data.checks.verified_files import data_file
     from odfbuild.executors.data.frames import Frame
+    from odfbuild.executors.data.views import faults_named
 
     if not dataset.stores.data.has(written.slice.physical_hash):
         return None
     path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
     one = Frame.at(path).slice(offset - written.offsets.start, 1)
-    return next((dict(row) for batch in one.batches() for row in batch.to_pylist()), None)
+    with faults_named():
+        return next((dict(row) for batch in one.batches() for row in batch.to_pylist()), None)
 
 
 def _none(project: Opened, name: str, dataset: Dataset, offset: int) -> NoRecordError:
@@ -366,8 +368,11 @@ class _Steps:
         return self._engine
 
     def _row(self, key: RowKey, written: WrittenBlock) -> Mapping[str, Any] | None:
+        from odfbuild.executors.data.views import faults_named
+
         record = self._record(key, written)
-        return None if record is None else dict(record.to_pylist()[0])
+        with faults_named():
+            return None if record is None else dict(record.to_pylist()[0])
 
     def _record(self, key: RowKey, written: WrittenBlock) -> Any:
         """Return a record as a table of one row, None if its file is not there."""

@@ -271,13 +271,6 @@ class RowGroup:
     def rows(self) -> int:
         return int(self.footer.num_rows)
 
-    def flat_values(self) -> Iterator[tuple[str, int]]:
-        """Return how many values the footer counts, nulls among them, of each flat column."""
-        schema = footer(self.path).schema
-        for at in range(self.footer.num_columns):
-            if schema.column(at).max_repetition_level == 0:
-                yield schema.column(at).path, int(self.footer.column(at).num_values)
-
     def _statistics(self, name: str) -> pq.Statistics | None:
         at = _flat_columns(self.path).get(name)
         return None if at is None else self.footer.column(at).statistics
@@ -361,77 +354,6 @@ def _fitted(table: pa.Table, fields: Sequence[tuple[str, pa.DataType]], rows: in
 
 def _one_chunk(column: pa.ChunkedArray) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-@dataclass(slots=True)
-class _KnownColumn:
-    """What is known of one column in one row group: from the footer, and from rows so far."""
-
-    span: tuple[Any, Any] | None
-    nulls: int | None
-    found: int = 0
-    is_true: bool = True
-
-    def update(self, rows: pa.Array) -> None:
-        self.found += rows.null_count
-        if self.span is None or not self.is_true:
-            return
-        seen = pc.min_max(as_stored(rows)).as_py()
-        self.is_true = seen["min"] is None or (
-            self.span[0] <= seen["min"] and seen["max"] <= self.span[1]
-        )
-
-
-class FooterCheck:
-    """Compares the rows of a file with what its footer says, as they are read.
-
-    A footer that tells less than it could is none the worse.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._groups = tuple(groups_of(path))
-        self._count = int(footer(path).num_rows)
-        self._rows = [0] * len(self._groups)
-        self._columns: dict[tuple[int, str], _KnownColumn] = {}
-
-    def update(self, number: int, batch: pa.RecordBatch) -> None:
-        """Take the next rows of a row group."""
-        group = self._groups[number]
-        self._rows[number] += batch.num_rows
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            column_facts = self._columns.get((number, name))
-            if column_facts is None:
-                column_facts = _KnownColumn(group.span(name, column.type), group.nulls(name))
-                self._columns[number, name] = column_facts
-            column_facts.update(column)
-
-    @property
-    def rows(self) -> int:
-        """Count the rows so far."""
-        return sum(self._rows)
-
-    def miscounts(self) -> Iterator[str]:
-        """Yield where the footer counts other rows than there are, in a row group or in all."""
-        for number, (group, rows) in enumerate(zip(self._groups, self._rows, strict=True)):
-            if group.rows != rows:
-                yield f"its footer counts {group.rows} rows in row group {number}, which has {rows}"
-            for name, values in group.flat_values():
-                if values != rows:
-                    yield (
-                        f"its footer counts {values} values of {name} in row group {number}, "
-                        f"which has {rows} rows"
-                    )
-        if self._count != self.rows:
-            yield f"its footer counts {self._count} rows, and {self.rows} are there"
-
-    def untrue(self) -> Iterator[str]:
-        """Yield each column of which the footer says in some row group what is not so."""
-        found = {
-            name: None
-            for (number, name), column_facts in self._columns.items()
-            if not column_facts.is_true or column_facts.nulls not in (None, column_facts.found)
-        }
-        yield from found
 
 
 MOST_ROWS: Final = 2_000_000  # new rows whose values are looked for

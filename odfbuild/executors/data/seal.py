@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.data.changelog import against_rules
+from odfbuild.executors.data.checks.leaves import first_without_utf8
 from odfbuild.executors.data.checks.rows import (
     CORRECT_FROM,
     CORRECT_TO,
@@ -64,6 +65,22 @@ class NullValuesError(EngineError):
         )
         self.column = column
         self.count = count
+
+
+class TextNotUtf8Error(EngineError):
+    """A column of texts came with bytes that are none."""
+
+    code = "text-not-utf8"
+
+    def __init__(self, column: str, row: int) -> None:
+        super().__init__(
+            what=f"row {row:,} has a text in the column {column} that is not UTF-8",
+            why="a text is UTF-8, in Parquet files as in Arrow: others could not read the row",
+            fix="correct what the rows come from, declare the column BINARY, or decode the bytes "
+            "in the query, such as by decode(cast(column as binary), 'ISO-8859-1')",
+        )
+        self.column = column
+        self.row = row
 
 
 class SliceNotSeenError(EngineError):
@@ -181,8 +198,8 @@ def seal(
     to milliseconds: `Sealed.cut`.  Memory is bounded when the frame is in files.  With
     `slice_rows`, every so many rows become a slice of their own, in a file beside `into`; `spread`
     writes slices of a frame in files, several at a time, perhaps in other processes.  Raises
-    BadInputSchemaError, SchemaEvolutionError, NullValuesError, UnhashableTypeError, and
-    InvalidChangelogError for rows that break the rules of `checks.rows`.
+    BadInputSchemaError, SchemaEvolutionError, NullValuesError, TextNotUtf8Error,
+    UnhashableTypeError, and InvalidChangelogError for rows that break the rules of `checks.rows`.
     """
     schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)
@@ -338,6 +355,8 @@ def _sealed_batches(frame: Frame, columns: _SliceColumns, start: int) -> Iterato
         for field, array in zip(made.schema, made.columns, strict=True):
             for place, count in unexpected_nulls(array, field):
                 raise NullValuesError(place, count)
+            if (row := first_without_utf8(array)) is not None:
+                raise TextNotUtf8Error(field.name, rows + row + 1)
         rows += made.num_rows
         yield made
     if rows != frame.rows:

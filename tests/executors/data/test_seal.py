@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.executors.data import parquet as slice_files
+from odfbuild.executors.data.checks.rows import RowRules, SliceTerms
 from odfbuild.executors.data.frames import FilePart, Frame
 from odfbuild.executors.data.parquet import read_slices, scan_slices
-from odfbuild.executors.data.seal import NullValuesError, Sealed, seal
+from odfbuild.executors.data.seal import NullValuesError, Sealed, TextNotUtf8Error, seal
 from odfbuild.executors.data.slice_schema import BadInputSchemaError
 from odfbuild.odf.events import (
     DataField,
@@ -220,6 +221,19 @@ def test_a_column_that_cannot_be_hashed_is_refused_before_the_first_row(tmp_path
     nested = pa.array([], pa.list_(pa.struct([("a", pa.int8())])))
     with pytest.raises(UnhashableTypeError):
         _seal(_with(a=nested), tmp_path)
+
+
+def test_bytes_that_are_no_text_are_in_no_slice_and_break_the_rules_of_one(tmp_path: Path) -> None:
+    plain = pa.array([b"ok", b"ok", b"\xff"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 3, plain.buffers())
+    for column in texts, pa.StructArray.from_arrays([texts], ["x"]):
+        rows = pa.table({"a": column})
+        with pytest.raises(TextNotUtf8Error, match="row 3 has a text in the column a"):
+            _seal(rows, tmp_path)
+        terms = SliceTerms(vocab=VOCAB, start=5, latest=0)
+        rules = RowRules(terms, rows.schema)
+        rules.update(rows.to_batches()[0])
+        assert "the record at offset 7 has a text in 'a' that is not UTF-8" in rules.problems
 
 
 def test_nulls_in_a_required_column_are_counted(tmp_path: Path) -> None:

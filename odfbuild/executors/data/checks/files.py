@@ -92,7 +92,7 @@ def _row_problems(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from odfbuild.executors.data.lookup import FooterCheck
+    from odfbuild.executors.data.checks.footer_check import FooterCheck
     from odfbuild.odf.hashing import LogicalHasher
 
     interval = expected.offset_interval

@@ -1,4 +1,4 @@
-"""The rules that the rows of a slice keep: types, offsets, operations, system times, nulls.
+"""The rules that the rows of a slice keep: types, offsets, operations, system times, nulls, texts.
 
 Offsets go on without gaps from the start of the slice's interval; an operation is one of +A, -R,
 -C, +C, and every +C directly follows its -C (ODF 0.34.1, "Representation of Retractions and
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import OdfBuildError
+from odfbuild.executors.data.checks.leaves import first_without_utf8
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.hashing import storage, storage_type
 from odfbuild.odf.timestamp import Timestamp
@@ -173,6 +174,7 @@ class RowRules:
             return
         vocab = self._terms.vocab
         self._nulls(batch)
+        self._texts(batch)
         self._offsets(self._column(batch, vocab.offset_column, pa.int64()))
         ops = self._column(batch, vocab.operation_type_column, pa.int64())
         times = self._column(batch, vocab.system_time_column, pa.timestamp("ms", "UTC"))
@@ -206,6 +208,12 @@ class RowRules:
             if at >= 0 and name not in system and batch.column(at).null_count:
                 row = pc.index(batch.column(at).is_null(), True).as_py()
                 self._say("null " + name, row, f"has no {name!r}, which SetDataSchema requires")
+
+    def _texts(self, batch: pa.RecordBatch) -> None:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            row = first_without_utf8(column)
+            if row is not None:
+                self._say("text " + name, row, f"has a text in {name!r} that is not UTF-8")
 
     def _offsets(self, found: pa.Array | None) -> None:
         if found is None:

@@ -42,9 +42,12 @@ GUARDED: Mapping[str, str] = MappingProxyType(
         "spark.sql.variable.substitute": "false",  # of ${env:NAME} and the like in texts
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false",  # before they are judged
+        # No row is passed over by what a file says of its pages, which nothing compares with them.
+        "spark.sql.parquet.filterPushdown": "false",
     }
 )
-"""What keeps queries from settings, variables and files; read back from every session."""
+"""What keeps queries from settings, variables, files and what these say of their rows; read back
+from every session."""
 
 _QUIET: Mapping[str, str] = MappingProxyType(
     {

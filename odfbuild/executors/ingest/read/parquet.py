@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from odfbuild.executors.data.checks.leaves import first_without_utf8
 from odfbuild.executors.data.fine_times import note_cut, noting_column, passed
 from odfbuild.executors.data.frames import Frame, opened_file
 from odfbuild.executors.ingest.read.notes import ReadNotes, columns_drift
@@ -64,7 +65,6 @@ class ColumnCast:
         try:
             made = _as(column, field.type)
             made.validate()  # some casts of Arrow give what is no array, as of views of nulls
-            return made
         except Misfit:
             row, text = failing(column.cast(pa.string()), field.type, Formats(), 1)[0]
             wanted = expected(field.type, Formats())
@@ -74,6 +74,22 @@ class ColumnCast:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             text = f"column {field.name}: {column.type} does not go into {field.type}: {error}"
             raise self._misfit(None, text) from None
+        self._check_texts(made, field.name)
+        return made
+
+    def _check_texts(self, made: Column, name: str) -> None:
+        first = 0
+        for chunk in made.chunks if isinstance(made, pa.ChunkedArray) else (made,):
+            if (row := first_without_utf8(chunk)) is not None:
+                raise InvalidSourceError(
+                    what=f"{self._name}: row {self._row + first + row}: column {name}: a text that "
+                    "is not UTF-8",
+                    why="a text is UTF-8, in Parquet files as in Arrow: others could not read the "
+                    "row",
+                    fix="correct the file, or declare the column BINARY in `read.schema` and "
+                    "decode it in `preprocess`",
+                )
+            first += len(chunk)
 
     def _misfit(self, row: int | None, text: str) -> InvalidSourceError:
         place = "" if row is None else f" row {self._row + row}:"

@@ -94,6 +94,42 @@ def test_what_does_not_fit_is_refused(
     assert caught.value.what.startswith(what)
 
 
+def not_utf8(*places: int) -> pa.Array:
+    """Return texts, of which some have bytes that are none."""
+    plain = pa.array([b"\xff" if row in places else b"ok" for row in range(5)], pa.binary())
+    return pa.Array.from_buffers(pa.string(), 5, plain.buffers())
+
+
+@pytest.mark.parametrize("ddl", [(), ("v STRING",)])
+@pytest.mark.parametrize("places", [(0,), (4,), (2, 3)])
+def test_bytes_that_are_no_text_are_refused(
+    tmp_path: Path, places: tuple[int, ...], ddl: tuple[str, ...]
+) -> None:
+    with pytest.raises(InvalidSourceError) as caught:
+        frame(pa.table({"v": not_utf8(*places)}), tmp_path, *ddl)
+    row = places[0] + 1
+    assert caught.value.what == f"in.parquet: row {row}: column v: a text that is not UTF-8"
+    assert "BINARY" in caught.value.fix
+    found = rows(pa.table({"v": not_utf8(*places)}), tmp_path, "v BINARY")
+    assert found[places[0]] == (b"\xff",)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.StructArray.from_arrays([not_utf8(3)], ["x"]),
+        pa.ListArray.from_arrays([0, 1, 2, 3, 4, 5], not_utf8(3)),
+        pa.MapArray.from_arrays([0, 1, 2, 3, 4, 5], not_utf8(3), not_utf8()),
+    ],
+    ids=["struct", "list", "map"],
+)
+def test_bytes_that_are_no_text_are_found_wherever_they_are(
+    tmp_path: Path, column: pa.Array
+) -> None:
+    with pytest.raises(InvalidSourceError, match="row 4: column v: a text that is not UTF-8"):
+        frame(pa.table({"v": column}), tmp_path)
+
+
 def test_without_a_schema_times_are_milliseconds_in_utc_and_the_rest_as_it_is(
     tmp_path: Path,
 ) -> None:
