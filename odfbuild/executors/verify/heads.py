@@ -24,21 +24,36 @@ def head_findings(
     if pinned is not None and pinned != head.head:
         what = f"the head is {head.head} (block {head.sequence}), not {pinned} as asked for"
         yield Fault(head.head, what)
+    dataset = project.workspace.dataset(head.dataset)
     try:
-        known = None if accept else project.workspace.seen.read(head.dataset)
+        known = None if accept else _left_behind(project, dataset, head.head)
     except DamagedSeenHeadError as error:
         project.workspace.seen.damage = None
         yield Fault(head.head, f"{error.what} (damaged-seen-head); {error.fix}")
         return
-    if known is None or head.head in (known.head, known.next):
-        return
-    dataset = project.workspace.dataset(head.dataset)
-    if not _descends(dataset, head.head, known):
+    if known is not None:
         yield Fault(head.head, _finding(dataset, head, known, _name(project, head.dataset)))
 
 
+def _left_behind(project: Opened, dataset: Dataset, head: Multihash) -> "SeenHead | None":
+    """Return the head that was seen last, if the chain does not go on from it; None if it does.
+
+    Others may commit while a chain is verified: they move its head first, and what was seen then.
+    Then it is the head of now that goes on from it.  Raises DamagedSeenHeadError.
+    """
+    known = project.workspace.seen.read(dataset.id)
+    while known is not None and not _descends(dataset, head, known):
+        now = dataset.head()
+        if now not in (None, head) and _descends(dataset, now, known):
+            return None
+        before, known = known, project.workspace.seen.read(dataset.id)
+        if known == before:
+            return known
+    return None
+
+
 def _descends(dataset: Dataset, head: Multihash, known: "SeenHead") -> bool:
-    return any(
+    return head in (known.head, known.next) or any(
         _is_before(dataset, each, head) for each in (known.head, known.next) if each is not None
     )
 

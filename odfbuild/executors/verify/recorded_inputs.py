@@ -61,7 +61,7 @@ class RecordedInputs:
             return
         there: list[tuple[DatasetId, Timestamp | None]] = []
         for each in event.query_inputs:
-            chain, last = self._chain(each.dataset_id), last_block_of(each)
+            chain, last = self._chain(each.dataset_id, each), last_block_of(each)
             if chain is None or isinstance(chain, str) or (last and last not in chain):
                 return
             there.append((each.dataset_id, None if last is None else chain[last].watermark))
@@ -86,7 +86,7 @@ class RecordedInputs:
         return None
 
     def _problems(self, read: ExecuteTransformInput) -> Iterator[str]:
-        chain = self._chain(read.dataset_id)
+        chain = self._chain(read.dataset_id, read)
         if chain is None:
             if self._every:
                 yield "is not in the workspace, so what was read of it cannot be looked up"
@@ -121,15 +121,32 @@ class RecordedInputs:
             )
         return f"has no block {hash}, which is recorded as {name}"
 
-    def _chain(self, id: DatasetId) -> Mapping[Multihash, _BlockPosition] | str | None:
-        """Return the blocks of a chain; what is wrong with it; None if there is none."""
+    def _chain(
+        self, id: DatasetId, read: ExecuteTransformInput | None = None
+    ) -> Mapping[Multihash, _BlockPosition] | str | None:
+        """Return the blocks of a chain; what is wrong with it; None if there is none.
+
+        Others may commit to an input, and to what reads it, while datasets are verified: a chain
+        that lacks blocks which a step has read is read once more if its head has moved.
+        """
         with self._lock:
-            if id not in self._chains:
+            if id not in self._chains or self._grew(id, read):
                 try:
                     self._chains[id] = self._read(id)
                 except OdfBuildError as error:
                     self._chains[id] = error.what
             return self._chains[id]
+
+    def _grew(self, id: DatasetId, read: ExecuteTransformInput | None) -> bool:
+        """Tell whether a chain lacks blocks that a step has read, and has another head by now."""
+        chain = self._chains[id]
+        if read is None or isinstance(chain, str):
+            return False
+        named = {each for each in (read.prev_block_hash, read.new_block_hash) if each is not None}
+        there: Mapping[Multihash, _BlockPosition] = chain or {}
+        if named <= there.keys():
+            return False
+        return self._workspace.dataset(id).head() != next(reversed(tuple(there)), None)
 
     def _read(self, id: DatasetId) -> Mapping[Multihash, _BlockPosition] | None:
         dataset = self._workspace.dataset(id)

@@ -174,8 +174,10 @@ def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
             known = seen.read(checked.dataset)
         except DamagedSeenHeadError:  # it was accepted, else it were a finding
             known = seen.damage = None
-        if known is None or known.head != head.head:
+        if known is None or asked.accept_head:
             seen.put(checked.dataset, head.head, head.sequence)
+        elif known.head != head.head == project.workspace.dataset(checked.dataset).head():
+            seen.advance(checked.dataset, known.head, head.head, head.sequence)
     return checked
 
 

@@ -3,10 +3,15 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odfbuild.executors.verify import heads
+from odfbuild.executors.verify.recorded_inputs import RecordedInputs
+from odfbuild.odf.events import ExecuteTransform
 from odfbuild.state.files.checksum import with_check_sum
+from odfbuild.state.workspace import Workspace
 from tests.cli.commands.check.test_verify import dataset
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside
@@ -58,6 +63,66 @@ def test_a_rewrite_of_ones_own_is_no_surprise(ask: Inside, project: Path) -> Non
     assert ask("reset", "src", block, "--yes").code == 0
     done = ask("verify", "src")
     assert done.code == 0, done.out
+
+
+MEANWHILE = {
+    "apply": (("verify", "src", "out"), ("apply", "--yes")),
+    "compact": (("verify", "src"), ("compact", "src", "--hard", "--yes")),
+    "rebuild": (("verify", "src", "out"), ("rebuild", "out", "--yes")),
+    "reset": (("verify", "out"), ("reset", "out", "4", "--yes")),
+}
+
+
+@pytest.mark.parametrize("command", MEANWHILE)
+@pytest.mark.parametrize("place", ["inputs", "heads"])
+def test_what_is_done_while_a_chain_is_verified_is_no_surprise(
+    place: str, command: str, ask: Inside, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another command moves a head after its blocks were read, or those of an input of it."""
+    (project / "data" / "2.csv").write_text("t,k,v\n2024-01-03,c,3\n", "utf-8")
+    assert ask("apply", "--yes").code == 0
+    (project / "data" / "3.csv").write_text("t,k,v\n2024-01-04,d,4\n", "utf-8")
+    asked, other = MEANWHILE[command]
+    done: list[int] = []
+
+    def meanwhile(of: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **more: Any) -> Any:
+            if place == "inputs":  # its chain is read, and then others go on
+                of(*given, **more)
+            if not done:
+                done.append(1)
+                assert ask(*other).code == 0
+            return of(*given, **more)
+
+        return called
+
+    if place == "heads":
+        monkeypatch.setattr(heads, "head_findings", meanwhile(heads.head_findings))
+    else:
+        monkeypatch.setattr(RecordedInputs, "problems", meanwhile(RecordedInputs.problems))
+    found = ask(*asked)
+    assert found.code == 0, found.out
+    assert done or asked == ("verify", "src")
+    monkeypatch.undo()
+    assert ask(*asked).code == 0
+    set_back(project, asked[-1])
+    assert ask(*asked).code == 7
+
+
+def test_inputs_that_grew_while_datasets_are_verified_are_read_again(
+    ask: Inside, project: Path
+) -> None:
+    workspace = Workspace(project / ".odfbuild")
+    inputs = RecordedInputs(workspace, every=True)
+    for number in 2, 3, 4:
+        (project / "data" / f"{number}.csv").write_text(f"t,k,v\n2024-01-0{number},c{number},3\n")
+        assert ask("apply", "--yes").code == 0
+        events = [block.event for _, block in dataset(project, "out").blocks()]
+        steps = [each for each in events if isinstance(each, ExecuteTransform)]
+        assert [inputs.problems(each) for each in steps] == [()] * len(steps)
+    set_back(project, "src")
+    (lost,) = RecordedInputs(workspace, every=True).problems(steps[-1])
+    assert "is not on its chain any more" in lost
 
 
 def test_another_copy_does_not_hide_that_a_chain_was_set_back(ask: Inside, project: Path) -> None:
