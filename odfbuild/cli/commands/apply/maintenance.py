@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import time_ns
@@ -240,7 +240,9 @@ def housekeep_selected(
             wishes = {alias: each for alias, each in wishes.items() if alias not in mine.busy}
         if mine.waited or mine.busy:
             prepared = prepare_all(project, wishes, downstream=settings.downstream)
-            prepared = PreparedAll(_without(prepared.steps, mine.busy), prepared.idle)
+            left = _without(prepared.steps, mine.busy, downstream=settings.downstream)
+            _say_left_out(prepared.steps, left, mine.busy)
+            prepared = PreparedAll(left, prepared.idle)
         return _all_prepared(project, prepared, unfit, wish, settings)
 
 
@@ -299,18 +301,36 @@ def _names(
 
 
 def _without(
-    steps: Sequence[PreparedRewrite], busy: Sequence[DatasetAlias] | frozenset[DatasetAlias]
+    steps: Sequence[PreparedRewrite], busy: Collection[DatasetAlias], *, downstream: bool
 ) -> tuple[PreparedRewrite, ...]:
-    """Leave out the steps of some datasets, and those that rebuild what is made of these."""
-    gone, left = set(busy), list[PreparedRewrite]()
-    for step in steps:
-        if step.housekeeping.alias in gone or any(
-            DatasetAlias.parse(n) in gone for n in step.housekeeping.reads
-        ):
-            gone.add(step.housekeeping.alias)
-        else:
-            left.append(step)
-    return tuple(left)
+    """Leave out the steps of some datasets, and those that rebuild what is made of these.
+
+    With `downstream` also those after which one of them could not go on: nobody would rebuild it.
+    """
+    gone, left = set(busy), tuple(steps)
+    while True:
+        kept = tuple(
+            step
+            for step in left
+            if step.housekeeping.alias not in gone
+            and gone.isdisjoint(map(DatasetAlias.parse, step.housekeeping.reads))
+            and not (downstream and any(e.dataset in gone for e in step.housekeeping.stranded))
+        )
+        if kept == left:
+            return left
+        gone |= {step.housekeeping.alias for step in left if step not in kept}
+        left = kept
+
+
+def _say_left_out(
+    steps: Sequence[PreparedRewrite],
+    left: Sequence[PreparedRewrite],
+    busy: Collection[DatasetAlias],
+) -> None:
+    names = [step.housekeeping.alias for step in steps if step not in left]
+    if others := [each for each in names if each not in busy]:
+        why = "they are rebuilt with what is busy, or of it"
+        sys.stderr.write(f"Left out: {_listed(others)}: {why}.\n")
 
 
 def _all_prepared(

@@ -97,6 +97,44 @@ def test_what_follows_from_a_busy_dataset_is_left_out_too(run: Inside) -> None:
     assert all(after[each] != before[each] for each in before)
 
 
+BOTH = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: both
+  kind: Derivative
+  metadata:
+    - kind: SetTransform
+      inputs: [{datasetRef: out, alias: out}, {datasetRef: beside, alias: beside}]
+      transform: {kind: Sql, engine: spark, query: select t from out union all select t from beside}
+    - {kind: SetVocab, eventTimeColumn: t}
+"""
+
+
+@pytest.mark.parametrize("busy", ["out", "both", "beside"])
+@pytest.mark.parametrize(
+    "arguments", [each for each in COMMANDS if each[0] in {"reset", "compact"}]
+)
+def test_nothing_is_rewritten_whose_readers_are_busy_and_were_to_be_rebuilt(
+    run: Inside, arguments: tuple[str, ...], busy: str
+) -> None:
+    """Nor where a reader is to be rebuilt of something else that is busy."""
+    (run.project / "datasets" / "both.yaml").write_text(BOTH, "utf-8")
+    assert run("apply", "--yes").code == 0
+    before = heads(run.project)
+    with held(run.project, busy):
+        done = run(*arguments, "--downstream", "--on-busy", "skip")
+    assert done.code == 0
+    assert f"{busy} is busy: {WHO}; skipped" in done.err
+    assert "Left out: src" in done.err
+    assert heads(run.project) == before
+    assert run("verify").code == 0
+
+    assert run(*arguments, "--downstream", "--on-busy", "skip").code == 0
+    after = heads(run.project)
+    assert sum(before[each] != after[each] for each in before) == len(("src", "out", "both"))
+
+
 def once_told(word: str, do: Callable[[], None]) -> None:
     """Do something once a word was written to the standard error that a test captures."""
     captured: Any = sys.stderr
