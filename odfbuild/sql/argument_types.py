@@ -210,7 +210,7 @@ def first_misfit(name: str, letters: Sequence[str | None]) -> int | None:
     return None
 
 
-def taken(name: str, letters: Sequence[str | None]) -> Sequence[frozenset[str]]:
+def fitting_letters(name: str, letters: Sequence[str | None]) -> Sequence[frozenset[str]]:
     """Return which letters each argument may have beside all others; none if nothing is known."""
     fitting = [
         group
@@ -224,10 +224,6 @@ def taken(name: str, letters: Sequence[str | None]) -> Sequence[frozenset[str]]:
 
 def accepted_types(name: str, letters: Sequence[str | None], at: int) -> Sequence[str]:
     """Return the names of the types that an argument may have beside those before it."""
-    fitting = (
-        group
-        for group in ACCEPTED.get((name, len(letters)), ())
-        if all(a is None or a in b for a, b in zip(letters[:at], group, strict=False))
-    )
-    found = frozenset[str]().union(*(group[at] for group in fitting))
+    before = [*letters[:at], *[None] * (len(letters) - at)]
+    found = frozenset[str]().union(*fitting_letters(name, before)[at : at + 1])
     return tuple(dict.fromkeys(text for letter, text in NAMES.items() if letter in found))

@@ -15,7 +15,7 @@ from odfbuild.odf.events import (
     DataTypeMap,
     DataTypeStruct,
 )
-from odfbuild.sql.argument_types import NAMES, accepted_types, first_misfit, taken
+from odfbuild.sql.argument_types import NAMES, accepted_types, first_misfit, fitting_letters
 from odfbuild.sql.columns.constants import BOOLEANS, ConstantFailure
 from odfbuild.sql.columns.types import Value
 from odfbuild.sql.text import types
@@ -108,12 +108,12 @@ def _wrong_text(
     if like in _TOGETHER:
         orders = permutations(range(len(letters)), 2)
     for order in orders if "q" in letters else ():
-        kinds = taken(like, [letters[at] for at in order])
+        kinds = fitting_letters(like, [letters[at] for at in order])
         for at, of in zip(order, kinds, strict=bool(kinds)):
             found = _misread(exprs[at], of)
             if found is not None:
-                what = f"{found} in {_sentence(name)}"
-                return ConstantFailure(what, "correct the text, or cast the other values to STRING")
+                others = ", or cast the other values to STRING" if like in _TOGETHER else ""
+                return ConstantFailure(f"{found} in {_sentence(name)}", f"correct the text{others}")
     return None
 
 

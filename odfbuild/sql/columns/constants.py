@@ -21,7 +21,7 @@ from odfbuild.odf.events import (
     DataTypeList,
 )
 from odfbuild.odf.schema.ddl import DdlError, parse_ddl
-from odfbuild.sql.columns.format_texts import wrong_format
+from odfbuild.sql.columns.format_texts import FORMATTED, wrong_format
 from odfbuild.sql.columns.types import TIMES, Value
 from odfbuild.sql.text import types
 from odfbuild.sql.text.readings import (
@@ -60,8 +60,8 @@ _TIMES: Final = {*_PARSING, "date_format", "from_unixtime"}
 _SCHEMAS: Final = {"schema_of_json", "schema_of_csv", "schema_of_xml"}
 _SCHEMA_AT: Final = {"from_json": 1, "from_csv": 1, "from_xml": 1}
 """Which argument of a function names columns and their types."""
-_READ: Final[Mapping[str, DataType]] = {"to_date": types.DATE, "to_timestamp": types.TIMESTAMP}
-_UNITED: Final = {
+_CASTS: Final[Mapping[str, DataType]] = {"to_date": types.DATE, "to_timestamp": types.TIMESTAMP}
+_OF_UNITS: Final = {
     *("timestampadd", "dateadd", "date_add", "timestampdiff", "datediff", "date_diff", "timediff")
 }
 _UNIT_NAMES: Final = """
@@ -144,7 +144,7 @@ def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constan
     `values` are the types of its arguments.
     """
     found = (check(name, args, values) for check in _checks().get(name, ()))
-    return next((each for each in (*found, _wrong_format(name, args, values)) if each), None)
+    return next((each for each in found if each is not None), None)
 
 
 @cache
@@ -154,8 +154,8 @@ def _checks() -> Mapping[str, Sequence[_Check]]:
         (_CONSTANTS, _variable),
         (["regexp_replace"], _first_letter),
         (_SCHEMA_AT, _columns),
-        (_READ, _text_read),
-        (_UNITED, _unit),
+        (_CASTS, _cast_text),
+        (_OF_UNITS, _unit),
         (_PATTERNS, _pattern),
         (_TIMES, _times),
         (_SCHEMAS, _example),
@@ -167,6 +167,7 @@ def _checks() -> Mapping[str, Sequence[_Check]]:
         (["date_part", "datepart", "extract"], _field),
         (["approx_count_distinct"], _deviation),
         (["sequence"], _no_step),
+        (FORMATTED, _wrong_format),
     )
     found: dict[str, list[_Check]] = {}
     for names, check in of:
@@ -182,8 +183,8 @@ def _wrong_format(
     return None if wrong is None else ConstantFailure(f"{name}(): {wrong[0]}", wrong[1])
 
 
-def _text_read(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
-    return cast_failure(args[0], _READ[name]) if len(args) == 1 else None
+def _cast_text(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
+    return cast_failure(args[0], _CASTS[name]) if len(args) == 1 else None
 
 
 def _example(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:

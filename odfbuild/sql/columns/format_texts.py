@@ -34,6 +34,7 @@ _NAMED_IN_JAVA: Final = frozenset(_NAMES_IN_JAVA.split())
 _NUMBER: Final = late_pattern(
     r"(?:MI|S)?\$?(?P<whole>[09G,]*)(?:[.D](?P<part>[09]*))?\$?(?:PR|MI|S)?"
 )
+_MOST_DIGITS: Final = 38
 _CONVERSION: Final = late_pattern(
     r"%(\d+\$|<)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z%]?)(?=(.?))", re.DOTALL
 )
@@ -86,9 +87,8 @@ def number_format(text: str) -> _Words:
     if whole is None or not digits or whole.startswith(",") or whole.endswith(",") or ",," in whole:
         fix = "write digits 9 or 0, one . or D, and , or G between digits, such as '99,999.00'"
         return "is no format of numbers", fix
-    most = 38
-    if digits > most:
-        return f"has {digits} digits", f"a decimal has {most} at most"
+    if digits > _MOST_DIGITS:
+        return f"has {digits} digits", f"a decimal has {_MOST_DIGITS} at most"
     return None
 
 
@@ -116,6 +116,8 @@ _FORMATS: Final[Mapping[str, tuple[_Format, ...]]] = {
     "mask": (_Format(one_letter, (1, 2, 3, 4)),),
     "next_day": (_Format(day_of_week, (1,)),),
 }
+FORMATTED: Final = frozenset({*_FORMATS, "format_string", "printf", "to_char", "to_varchar"})
+"""Functions that a text among their arguments tells how to work."""
 
 
 def wrong_format(

@@ -310,7 +310,7 @@ class TreeWalk(ABC):
         if isinstance(node.this, exp.Literal):
             unknown = next((word for word in words if word.removesuffix("s") not in _UNITS), None)
             if unknown is not None:
-                what = f"{unknown} is no unit of an interval; a day and a month are"
+                what = f"'{unknown}' is no unit of an interval: write one such as day or month"
                 raise SqlTextError("syntax-error", what, _first_place(node))
             if text and not text.startswith("second") and _FRACTION.fullmatch(node.this.name):
                 what = f"an interval of {node.this.name} {text}: only seconds have a fraction"

@@ -224,8 +224,8 @@ def test_a_text_that_is_no_query_is_left_out_whatever_words_it_has(
         files[f"datasets/q{number}.yaml"] = derivative(f"q{number}", "good", f'"{query}"')
     run = Within(lay_out(tmp_path / "p", {**files, "data/1.csv": GOOD}), capsys, monkeypatch)
     said = {line for line in run("plan").out.splitlines() if "error[" in line}
-    told = {line.split("error[syntax-error]: ")[-1].partition(":")[0] for line in said}
-    assert told == {f"q{number}" for number in range(len(texts))}
+    refused = {line.split("error[syntax-error]: ")[-1].partition(":")[0] for line in said}
+    assert refused == {f"q{number}" for number in range(len(texts))}
     assert run("apply", "--yes").code == 4
     assert heads(run.folder) == {"good"}
 

@@ -89,11 +89,11 @@ def test_a_value_beyond_the_bounds_is_found(
     path = tmp_path / "slice.parquet"
     leaves = {"v", "s.x.y", "l.list.element", "f.list.element", "o.list.element.y.list.element"}
     leaves |= {"m.key_value.value"}
-    for told in low, high:
-        said = table(kind, told, told, None)
+    for bound in low, high:
+        said = table(kind, bound, bound, None)
         pq.write_table(said, path, store_schema=stored, store_decimal_as_integer=stored)
         assert untrue(path, said) == []
-        there = table(kind, told, high if told == low else low, None)
+        there = table(kind, bound, high if bound == low else low, None)
         assert set(untrue(path, there)) == leaves
         path.unlink()
 

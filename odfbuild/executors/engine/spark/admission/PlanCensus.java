@@ -567,8 +567,8 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
     /**
      * Work out the constants that every row needs, and return those that fail.
      *
-     * What Spark tells the place of is thrown as it is. Branches of conditions are left alone, as is what
-     * is tried, and functions of items, since no row may come to them.
+     * A failure whose place Spark reports is thrown unchanged. Branches of conditions, try functions and
+     * the bodies of lambda functions are not evaluated: no row may need them.
      */
     public String failures() throws Throwable {
         found = new TreeMap();
