@@ -15,28 +15,30 @@ from tests.support.projects.texts import GOOD, derivative, root
 
 pytestmark = pytest.mark.spark
 
-WRONG = "to_binary(k, 'nope')"
+WRONG = "collate(k, 'nope')"
 QUERY = f"select t, k, {WRONG} as v from src"
-ALIKE = "select t, k, to_binary(k, 'hex') as v from src"
+ALIKE = "select t, k, collate(k, 'UTF8_BINARY') as v from src"
 STEPS = f"""queries:
           - {{alias: first, query: "select t, k from src"}}
           - query: "select t, {WRONG} as v from first"
 """
 REFUSED = {
-    "datasets/pre.yaml": root("pre", query="select t, k, to_binary(k, 'nope') as v from input"),
+    "datasets/pre.yaml": root("pre", query="select t, k, collate(k, 'nope') as v from input"),
     "datasets/one.yaml": derivative("one", "src", QUERY),
     "datasets/steps.yaml": derivative("steps", "src", "Q").replace("query: Q\n", STEPS),
     "datasets/filled.yaml.j2": "{% set form = 'nope' %}\n"
-    + derivative("filled", "src", "select t, to_binary(k, '{{ form }}') as v from src"),
+    + derivative("filled", "src", "select t, collate(k, '{{ form }}') as v from src"),
     "datasets/made.yaml.j2": derivative(
-        "made.{{ each.key }}", "src", "select t, k, to_binary(k, '{{ each.value }}') as v from src"
+        "made.{{ each.key }}",
+        "src",
+        "select t, k, collate(k, '{{ each.value }}') as v from src",
     ),
 }
 GENERATED = """
 generate:
   made:
     template: datasets/made.yaml.j2
-    for_each: {a: hex, b: nope}
+    for_each: {a: UTF8_BINARY, b: nope}
     name: "made.{{ each.key }}"
 """
 PLACES = {
@@ -72,7 +74,7 @@ def blocks(run: Inside) -> Mapping[str, int]:
 
 
 def refused_lines(said: str) -> Mapping[str, str]:
-    lines = [line.strip() for line in said.splitlines() if "error[" in line and "'nope'" in line]
+    lines = [line.strip() for line in said.splitlines() if "error[" in line and "nope" in line]
     return {
         name: line for name, place in PLACES.items() for line in lines if line.startswith(place)
     }
