@@ -5,12 +5,13 @@ all columns are taken as they are, timestamps as milliseconds in UTC.
 """
 
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odfbuild.executors.data.checks.leaves import first_without_utf8
+from odfbuild.executors.data.checks.leaves import first_without_utf8, leaf_types
 from odfbuild.executors.data.fine_times import note_cut, noting_column, passed
 from odfbuild.executors.data.frames import Frame, opened_file
 from odfbuild.executors.ingest.read.notes import ReadNotes, columns_drift
@@ -27,6 +28,7 @@ from odfbuild.executors.ingest.read.values import (
     typed,
 )
 from odfbuild.odf.events import DataType, ReadStepParquet
+from odfbuild.odf.hashing import storage_type
 from odfbuild.odf.schema.arrow import (
     UnknownArrowTypeError,
     declared_schema,
@@ -35,6 +37,8 @@ from odfbuild.odf.schema.arrow import (
     to_arrow,
 )
 from odfbuild.odf.schema.types import MOST_DIGITS, repeated, too_wide, type_name
+
+_TEXTS: Final = "a text is UTF-8, in Parquet files as in Arrow: others could not read the row"
 
 
 class ColumnCast:
@@ -62,6 +66,8 @@ class ColumnCast:
             return pa.nulls(cells.num_rows, field.type)
         column = cells.column(field.name)
         noting_column(field.name, cells.num_rows)
+        if _is_text(storage_type(column.type)) and field.type != pa.binary():
+            self._check_texts(column, field.name)
         try:
             made = _as(column, field.type)
             made.validate()  # some casts of Arrow give what is no array, as of views of nulls
@@ -84,8 +90,7 @@ class ColumnCast:
                 raise InvalidSourceError(
                     what=f"{self._name}: row {self._row + first + row}: column {name}: a text that "
                     "is not UTF-8",
-                    why="a text is UTF-8, in Parquet files as in Arrow: others could not read the "
-                    "row",
+                    why=_TEXTS,
                     fix="correct the file, or declare the column BINARY in `read.schema` and "
                     "decode it in `preprocess`",
                 )
@@ -203,6 +208,32 @@ def _frame(
         return _cells(file, schema, wanted, staging, name)
     except pa.ArrowNotImplementedError as error:
         raise _undecoded(file, wanted, name, error) from None
+    except pa.ArrowInvalid as error:
+        raise _not_utf8(file, wanted, name) or error from None
+
+
+def _not_utf8(file: pq.ParquetFile, wanted: list[str], name: str) -> InvalidSourceError | None:
+    """Return the error of a dictionary of texts that Arrow does not read as there are other bytes.
+
+    It casts a dictionary to the type of its indices, which checks the texts, and gives no row.
+    """
+    for column in wanted:
+        of = file.schema_arrow.field(column).type
+        if not any(_is_text(leaf) for leaf in leaf_types(of)):
+            continue
+        try:
+            for _ in file.iter_batches(columns=[column]):
+                pass
+        except pa.ArrowInvalid as error:
+            if "UTF8" not in str(error):
+                return None
+            return InvalidSourceError(
+                what=f"{name}: column {column}: a text that is not UTF-8",
+                why=_TEXTS,
+                fix="correct the file, or write it with the column as plain bytes, not as a "
+                "dictionary of texts",
+            )
+    return None
 
 
 def _cells(

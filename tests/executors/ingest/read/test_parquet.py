@@ -130,6 +130,33 @@ def test_bytes_that_are_no_text_are_found_wherever_they_are(
         frame(pa.table({"v": column}), tmp_path)
 
 
+ENCODED = {
+    "plain": lambda texts: texts,
+    "large": lambda texts: pa.Array.from_buffers(
+        pa.large_string(), 5, texts.cast(pa.binary()).cast(pa.large_binary()).buffers()
+    ),
+    "dictionary": lambda texts: pa.DictionaryArray.from_arrays(range(5), texts),
+} | {
+    f"dictionary by {of}": lambda texts, of=of: pa.DictionaryArray.from_arrays(
+        pa.array(range(5), of), texts
+    )
+    for of in (pa.int8(), pa.int64(), pa.uint16())
+}
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("encoded", ENCODED.values(), ids=ENCODED)
+@pytest.mark.parametrize("ddl", ["STRING", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "BOOLEAN",
+                                 "DECIMAL(10,2)", "UUID", "TIME"])  # fmt: skip
+def test_bytes_that_are_no_text_are_found_in_every_encoding_and_for_every_type(
+    ddl: str, encoded: Any, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(parquet, "LARGE", -1)
+    with pytest.raises(InvalidSourceError, match="column v: a text that is not UTF-8"):
+        frame(pa.table({"v": encoded(not_utf8(3))}), tmp_path, f"v {ddl}")
+
+
 def test_without_a_schema_times_are_milliseconds_in_utc_and_the_rest_as_it_is(
     tmp_path: Path,
 ) -> None:
