@@ -3,6 +3,8 @@
 The profiles agree but for the places that say `profile`.
 """
 
+from dataclasses import fields
+
 from odfbuild.odf.chain.errors import (
     ChainProfile,
     InvalidEventError,
@@ -11,7 +13,7 @@ from odfbuild.odf.chain.errors import (
     invalid,
     no_op,
 )
-from odfbuild.odf.chain.schema import check_schema
+from odfbuild.odf.chain.schema import check_forms, check_schema
 from odfbuild.odf.chain.state import (
     ChainState,
     checkpoint_of,
@@ -110,7 +112,7 @@ def _brings_nothing_new(
     )
 
 
-def check_add_data(state: ChainState, event: AddData) -> None:
+def check_add_data(state: ChainState, event: AddData, profile: ChainProfile) -> None:
     new = (event.new_data, event.new_checkpoint, event.new_watermark, event.new_source_state)
     if new == (None, None, None, None):
         raise no_op(event, "is empty")
@@ -120,6 +122,30 @@ def check_add_data(state: ChainState, event: AddData) -> None:
     last_source_state = None if last is None else last.new_source_state
     if _brings_nothing_new(event, last) and event.new_source_state == last_source_state:
         raise no_op(event, "moves neither data, checkpoint, watermark nor source state")
+    if profile is ChainProfile.SPEC:
+        _check_source(state, event)
+
+
+def _check_source(state: ChainState, event: AddData) -> None:
+    """Refuse the state of a source that was never declared, in a dataset that is pushed to.
+
+    Polling sources have no names, so their state may have any (`default` is usual, RFC-009 has
+    `odf/polling`), and the references write states without sources.  Of a source that has ended,
+    the state may be carried.
+    """
+    new, last = event.new_source_state, state.last_add_data
+    carried = None if last is None else last.new_source_state
+    known = {*state.push, *state.source_state}
+    if carried is not None:
+        known.add(carried.source_name)
+    if new is None or not state.push or new.source_name in known:
+        return
+    raise invalid(
+        event,
+        f"it has the state of a source {new.source_name!r}, which was never declared",
+        'a state belongs to a source of the dataset (ODF 0.34.1, "SourceState")',
+        f"give the state of one that is declared: {', '.join(sorted(state.push))}",
+    )
 
 
 def check_execute_transform(
@@ -249,13 +275,30 @@ def check_push_source(state: ChainState, event: AddPushSource, profile: ChainPro
 
 
 def check_set_vocab(state: ChainState, event: SetVocab) -> None:
-    """Refuse other names of system columns once there are columns ("SetVocab")."""
+    """Refuse a name of two system columns, and other names once there are columns ("SetVocab")."""
+    _check_names(event)
     if state.schema is not None and vocabulary(event) != state.vocab:
         raise invalid(
             event,
             "the dataset has a schema, whose system columns have other names",
             "every slice has to be read with one vocabulary",
             "set the vocabulary before the first data, or start a new dataset",
+        )
+
+
+def _check_names(event: SetVocab) -> None:
+    vocab = vocabulary(event)
+    names = [getattr(vocab, each.name) for each in fields(vocab)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    empty = any(getattr(event, each.name) == "" for each in fields(event))
+    if twice is not None or empty:
+        raise invalid(
+            event,
+            "a system column has an empty name"
+            if twice is None
+            else f"{twice!r} is the name of two system columns",
+            'a record has all four of them (ODF 0.34.1, "DatasetVocabulary")',
+            "give each its own name",
         )
 
 
@@ -357,6 +400,8 @@ def _check_normal_form(event: MetadataEvent, transform: Transform) -> None:
 def check_set_data_schema(state: ChainState, event: SetDataSchema, profile: ChainProfile) -> None:
     if event.raw_arrow_schema is None and event.schema is None:
         raise invalid(event, "has no schema", "it sets one", "give a schema")
+    if profile is ChainProfile.SPEC:
+        check_forms(event)
     if profile is ChainProfile.REFERENCE_2024 or state.schema is None:
         return
     if event.schema is None and profile is ChainProfile.REFERENCE_HEAD:
@@ -372,7 +417,7 @@ def check_event(state: ChainState | None, event: MetadataEvent, profile: ChainPr
         _check_kind(state, event)
     match event:
         case AddData():
-            check_add_data(state, event)
+            check_add_data(state, event, profile)
         case ExecuteTransform():
             check_execute_transform(state, event, profile)
         case SetPollingSource():

@@ -212,13 +212,13 @@ def test_without_its_data_a_chain_keeps_all_other_events(
 
 
 def test_watermarks_and_states_after_the_last_slice_are_kept(tmp_path: Path) -> None:
-    state = SourceState(source_name="default", kind="odf/etag", value="x")
+    state = SourceState(source_name="devices", kind="odf/etag", value="x")
     history = History(tmp_path, Added(2), Added(2, state=state), Added(0, hours=3))
     assert compact(history)
     (merged,) = history.added()
     assert merged.new_data is not None
     assert merged.new_watermark == history.state.watermark is not None
-    assert history.state.source_state == {"default": state}
+    assert history.state.source_state == {"devices": state}
 
 
 def test_one_slice_with_later_watermarks_is_nothing_to_merge(tmp_path: Path) -> None:

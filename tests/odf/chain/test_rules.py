@@ -41,6 +41,7 @@ from odfbuild.odf.events import (
     SetInfo,
     SetTransform,
     SetVocab,
+    SourceState,
     SqlQueryStep,
     TimeUnit,
     TransformInput,
@@ -81,6 +82,29 @@ def refused(
 ) -> None:
     with pytest.raises(InvalidEventError, match=message):
         check(state, event, profile)
+
+
+def state_of(name: str) -> AddData:
+    return AddData(new_source_state=SourceState(name, "odf/etag", "1"))
+
+
+def test_the_state_of_a_source_is_that_of_one_that_was_declared() -> None:
+    """Polling sources have no names; the references write states without any source."""
+    check(grown(ROOT), state_of("default"))
+    for name in ("default", "odf/polling", "x"):
+        check(grown(ROOT, POLLING), state_of(name))
+    pushed = grown(ROOT, PUSH)
+    check(pushed, state_of("devices"))
+    for name in ("default", "device", "x"):
+        refused(pushed, state_of(name), f"the state of a source '{name}', which was never declared")
+        check(pushed, state_of(name), HEAD)
+
+
+def test_the_state_of_a_source_that_has_ended_may_be_carried() -> None:
+    other = replace(PUSH, source_name="other")
+    ended = grown(ROOT, PUSH, other, state_of("other"), DisablePushSource("other"))
+    check(ended, replace(state_of("other"), new_watermark=NOON))
+    refused(ended, state_of("another"), "'another', which was never declared")
 
 
 # the place of a block

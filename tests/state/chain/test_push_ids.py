@@ -20,7 +20,10 @@ from odfbuild.state.chain.index import Index, KnownPush, PushId
 from tests.support.data.chains import OUR_ID, ROOT
 from tests.support.data.disks import dataset_in
 
-SOURCE = AddPushSource(source_name="a", read=ReadStepCsv(), merge=MergeStrategyAppend())
+SOURCES = tuple(
+    AddPushSource(source_name=name, read=ReadStepCsv(), merge=MergeStrategyAppend())
+    for name in "abc"
+)
 
 
 class Chain:
@@ -30,7 +33,7 @@ class Chain:
         self.dataset: Dataset = dataset_in(folder, index=index)
         self.index = index
         (folder / "refs").mkdir(parents=True)
-        self.dataset.commit(CommitRequest((ROOT, SOURCE), Timestamp(0)), on=None)
+        self.dataset.commit(CommitRequest((ROOT, *SOURCES), Timestamp(0)), on=None)
 
     def push(self, source: str, id: str) -> Multihash:
         state = self.dataset.state()

@@ -1,12 +1,12 @@
 """Chains for tests: short names for events, and chains that hypothesis grows by the rules."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from hypothesis import strategies as st
 
 from odfbuild.odf.chain import check_append
-from odfbuild.odf.chain.state import ChainState, fold
+from odfbuild.odf.chain.state import ChainState, fold, vocabulary
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -158,7 +158,15 @@ def read_of(
 _texts = st.text(min_size=1, max_size=8)
 _vocabularies = st.builds(
     SetVocab, offset_column=st.none() | _texts, event_time_column=st.none() | _texts
-)
+).filter(lambda named: len({*_names(named)}) == len(_names(named)))
+
+
+def _names(named: SetVocab) -> tuple[str, ...]:
+    """Return the names of all system columns that an event puts in force."""
+    vocab = vocabulary(named)
+    return tuple(getattr(vocab, each.name) for each in fields(vocab))
+
+
 _annotations = st.one_of(
     st.builds(SetInfo, description=st.none() | _texts, keywords=st.none() | st.just(("a", "b"))),
     st.builds(SetLicense, short_name=_texts, name=_texts, website_url=st.just("https://e.org/")),
@@ -226,10 +234,14 @@ def _add_data(draw: st.DrawFn, state: ChainState, n: int) -> MetadataEvent:
         new_data=slice_of(start, start + rows - 1) if rows else None,
         new_checkpoint=checkpoint_of(f"checkpoint {n}") if checkpoint else None,
         new_watermark=later(n),  # always new, so that no event is without effect
-        new_source_state=draw(
-            st.none() | st.builds(SourceState, source_name=_texts, kind=_texts, value=_texts)
-        ),
+        new_source_state=draw(st.none() | _source_states(state)),
     )
+
+
+def _source_states(state: ChainState) -> st.SearchStrategy[SourceState]:
+    """States of sources that are, or were, declared; only push sources have names of their own."""
+    names = st.sampled_from(sorted({*state.push, *state.source_state})) if state.push else _texts
+    return st.builds(SourceState, source_name=names, kind=_texts, value=_texts)
 
 
 def _of_derivative(state: ChainState, n: int) -> list[st.SearchStrategy[MetadataEvent]]:

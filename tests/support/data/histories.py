@@ -1,7 +1,7 @@
 """Root datasets with real slices, made from short scripts: what the tests of housekeeping share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -101,8 +101,10 @@ class History:
         return Timestamp(START.nanos + (self.state.sequence + 1) * 60 * 10**9)
 
     def add(self, each: Added | MetadataEvent) -> None:
-        """Append an event, or what rows bring."""
+        """Append an event, or what rows bring, after the declaration of their source."""
         if isinstance(each, Added):
+            if each.state is not None and each.state.source_name not in self.state.push:
+                self.add(replace(PUSH, source_name=each.state.source_name))
             self._add_rows(each)
         else:
             self.dataset.commit(CommitRequest((each,), self.now), on=self.state)
