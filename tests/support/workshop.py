@@ -61,7 +61,7 @@ class Workshop:
         self.engine = engine or FakeEngine()
         self.workspace = Workspace(folder / "workspace", disk=disk)
         self.watcher = Watcher()
-        self.now = Timestamp.parse("2030-01-01T00:00:00Z")
+        self.now = Timestamp.parse("2025-01-01T00:00:00Z")
         self.env: Mapping[str, str] = {}
 
     def file(self, name: str, *rows: str, header: str = "t,k,v") -> None:

@@ -13,7 +13,8 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.state.chain.dataset import Dataset
 
-_OURS = "+odfbuild."  # in the version of an engine of ours
+OURS = "+odfbuild."
+"""What the version of an engine of ours has in it."""
 
 
 def unbroken(work: TransformWork, output: Dataset, state: ChainState) -> bool:
@@ -55,4 +56,4 @@ def _plain(event: SetTransform | None) -> SetTransform | None:
 def _is_ours(event: SetTransform | None) -> bool:
     if event is None or is_opaque(event.transform):
         return False
-    return _OURS in (event.transform.version or "")
+    return OURS in (event.transform.version or "")

@@ -6,7 +6,7 @@ has the physical hash, size, rows and logical hash that its block records, the c
 in force, and rows that keep the rules (`data.checks.rows`); what they take back is there
 (`data.retractions`).
 `inputs`: the blocks and offsets that steps say they read are on the chains of the inputs
-(`recorded_inputs`).
+(`recorded_inputs`).  `clocks`: no block is of the future.
 
 Data that others can make again may be encoded in another way: in a derivative dataset a file with
 other bytes passes if its rows are the recorded ones (ODF 0.34.1, "Dataset Validation").  No footer
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.checks.files import cause_of, file_problems
+from odfbuild.executors.verify.clocks import current_time, is_ahead
 from odfbuild.odf.chain import check_append
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, fold
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 
 BlockFilter = Callable[[MetadataBlock], bool]
-Inputs = Callable[[ExecuteTransform, Timestamp | None], tuple[str, ...]]
-"""Say what does not hold of what a step recorded of its inputs, after the watermark before it."""
+Inputs = Callable[[ExecuteTransform, Timestamp, ChainState | None], tuple[str, ...]]
+"""Say what does not hold of what a step recorded of its inputs: at a system time, after a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,14 @@ def verify(
     *,
     wanted: BlockFilter | None = None,
     inputs: Inputs = lambda *_: (),
+    now: Callable[[], Timestamp] = current_time,
 ) -> Verified:
-    """Recheck one dataset whole; `looked` is called after each block.
+    """Recheck one dataset whole; `looked` is called after each block, `now` gives the time.
 
     Of blocks that are not `wanted`, the files and the inputs are left alone; without them, what
     others take back is not looked up.
     """
-    look = _ChainView(dataset, looked, wanted, inputs)
+    look = _ChainView(dataset, looked, wanted, inputs, now)
     for name in sorted(
         {HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name)
     ):
@@ -109,6 +111,7 @@ class _ChainView:
         looked: Callable[[], None],
         wanted: BlockFilter | None,
         inputs: Inputs,
+        now: Callable[[], Timestamp],
     ) -> None:
         self.seen: set[Multihash] = set()
         self.files = self.size = 0
@@ -119,6 +122,7 @@ class _ChainView:
         self._looked = looked
         self._wanted = wanted
         self._inputs = inputs
+        self._now = now
         self._rows: dict[Multihash, _Rows] = {}
 
     def chain(self, ref: str) -> None:
@@ -144,26 +148,41 @@ class _ChainView:
         state, course, before = None, _Course(), len(self.findings)
         for name, block in self._dataset.blocks(upto=target):
             check_append(state, block)
-            state = fold(state, block, name)
+            past, state = state, fold(state, block, name)
             if course.seed is None:
                 course.seed = block.system_time.millis
             course.last = name
             is_new = name not in self.seen
             self.seen.add(name)
+            if is_new:
+                self._time(name, block)
             if is_new and (self._wanted is None or self._wanted(block)):
                 self._block(name, block, state, course)
+                self._read(name, block, past)
             course.follow(name, block, self._rows.get(name))
-            course.watermark = state.watermark
             if is_new:
                 self._looked()
         if len(self.findings) == before:
             self._rows_back(state, course)
         return state
 
+    def _time(self, name: Multihash, block: MetadataBlock) -> None:
+        """Recheck that a block is not of the future."""
+        now = self._now()
+        if is_ahead(block.system_time, now):
+            what = f"its system time is {block.system_time}, and now is {now}"
+            self.findings.append(Fault(name, what))
+
+    def _read(self, name: Multihash, block: MetadataBlock, before: ChainState | None) -> None:
+        """Recheck what a step says of its inputs."""
+        if isinstance(block.event, ExecuteTransform):
+            found = self._inputs(block.event, block.system_time, before)
+            self.findings += [Fault(name, what) for what in found]
+
     def _block(
         self, name: Multihash, block: MetadataBlock, state: ChainState, course: "_Course"
     ) -> None:
-        """Recheck the files of a block, and what it says of inputs."""
+        """Recheck the files of a block."""
         for each in _objects(block.event):
             self.files += 1
             self.size += each.size
@@ -173,10 +192,6 @@ class _ChainView:
             self.findings += [Fault(name, what) for what in problems]
             if rules is not None and rules.first_op is not None:
                 self._rows[name] = _Rows(rules.tail, rules.takes_back)
-        if isinstance(block.event, ExecuteTransform):
-            self.findings += [
-                Fault(name, what) for what in self._inputs(block.event, course.watermark)
-            ]
 
     def _rules(
         self,
@@ -238,7 +253,6 @@ class _Course:
         self.tail = START
         self.takes_back = False
         self.slices: list[tuple[Multihash, DataSlice]] = []
-        self.watermark: Timestamp | None = None
         self._unknown = Tail()
 
     def follow(self, name: Multihash, block: MetadataBlock, rows: _Rows | None) -> None:

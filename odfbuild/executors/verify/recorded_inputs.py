@@ -3,15 +3,23 @@
 A step read the blocks (prevBlockHash, newBlockHash] of an input, up to the record newOffset (ODF
 0.34.1, "ExecuteTransformInput").  So both blocks are on the chain of that input, in this order, and
 newOffset is its last offset there.  A block that left the chain was reset, compacted or forked.
+
+No step is older than the blocks that it read, as far as clocks can say that.  The watermark of a
+step of our engines is the least of its inputs, or the one before it where that is later.  The
+specification leaves it to the engine: some of the reference hold it back, or leave inputs out that
+did not move, so with another engine it is only not beyond the least of those that did.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 
 from odfbuild.errors import OdfBuildError
+from odfbuild.executors.transform.continuity import OURS
+from odfbuild.executors.verify.clocks import is_ahead
 from odfbuild.odf.chain.state import ChainState, last_block_of, last_offset_read
 from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.state.workspace import Workspace
@@ -20,11 +28,25 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _BlockPosition:
-    """Where a block is in its chain, the last offset there (None: no record), the watermark."""
+    """Where a block is in its chain, its time, and up to it: the last offset, the watermark.
+
+    None for no record and no watermark.  `data` counts the blocks of data.
+    """
 
     sequence: int
+    time: Timestamp
     offset: int | None
     watermark: Timestamp | None
+    data: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPart:
+    """An input as a step read it: its watermark, and whether it brought blocks of data."""
+
+    dataset: DatasetId
+    watermark: Timestamp | None
+    moved: bool
 
 
 class RecordedInputs:
@@ -42,33 +64,79 @@ class RecordedInputs:
         self._made_of: dict[DatasetId, tuple[DatasetId, ...]] = {}
         self._lock = Lock()
 
-    def problems(self, event: ExecuteTransform, before: Timestamp | None = None) -> tuple[str, ...]:
-        """Return what does not hold of what a step recorded, after the watermark `before`."""
+    def problems(
+        self,
+        event: ExecuteTransform,
+        system_time: Timestamp | None = None,
+        before: ChainState | None = None,
+    ) -> tuple[str, ...]:
+        """Return what does not hold of what a step recorded.
+
+        `system_time` is that of its block, and `before` the state that it goes on from, if known.
+        """
         return (
             *(
-                f"its input {self._names.get(each.dataset_id, each.dataset_id)} {what}"
+                f"its input {self._name(each.dataset_id)} {what}"
                 for each in event.query_inputs
-                for what in self._problems(each)
+                for what in (*self._problems(each), *self._later(each, system_time))
             ),
             *_made_of_nothing(event),
-            *self._early(event, before),
+            *self._watermark(event, before),
         )
 
-    def _early(self, event: ExecuteTransform, before: Timestamp | None) -> Iterator[str]:
-        """Yield that the watermark is beyond the least of the inputs, where all are at hand."""
-        mark = event.new_watermark
-        if mark is None or (before is not None and mark <= before):
+    def _name(self, id: DatasetId) -> str:
+        return self._names.get(id, str(id))
+
+    def _later(self, read: ExecuteTransformInput, time: Timestamp | None) -> Iterator[str]:
+        """Yield that the step is older than the last block that it read of an input."""
+        chain = self._chain(read.dataset_id, read)
+        last = read.new_block_hash
+        if time is None or last is None or not isinstance(chain, Mapping) or last not in chain:
             return
-        there: list[tuple[DatasetId, Timestamp | None]] = []
+        if is_ahead(written := chain[last].time, time):
+            yield f"has a block of {written}, and the step read it at {time}, before it was there"
+
+    def _watermark(self, event: ExecuteTransform, before: ChainState | None) -> Iterator[str]:
+        """Yield that the watermark is none that the inputs give, where all are at hand."""
+        there: list[_ReadPart] = []
         for each in event.query_inputs:
-            chain, last = self._chain(each.dataset_id, each), last_block_of(each)
-            if chain is None or isinstance(chain, str) or (last and last not in chain):
+            part = self._part(each)
+            if part is None:
                 return
-            there.append((each.dataset_id, None if last is None else chain[last].watermark))
-        for id, least in there:
-            if least is None or mark > least:
-                name = self._names.get(id, id)
-                yield f"its watermark is {mark}, that of its input {name} is {least or 'none'}"
+            there.append(part)
+        old, mark = None if before is None else before.watermark, event.new_watermark
+        if before is not None and _is_ours(before):
+            yield from self._not_least(there, old, mark)
+        elif mark is not None and (old is None or mark > old):
+            yield from self._beyond([each for each in there if each.moved] or there, mark)
+
+    def _part(self, read: ExecuteTransformInput) -> "_ReadPart | None":
+        """Return how far an input was read, None if its chain is not at hand."""
+        chain, last = self._chain(read.dataset_id, read), last_block_of(read)
+        if not isinstance(chain, Mapping) or (last is not None and last not in chain):
+            return None
+        if last is None:
+            return _ReadPart(read.dataset_id, None, moved=False)
+        first = None if read.prev_block_hash is None else chain.get(read.prev_block_hash)
+        moved = chain[last].data > (0 if first is None else first.data)
+        return _ReadPart(read.dataset_id, chain[last].watermark, moved)
+
+    def _beyond(self, inputs: "Sequence[_ReadPart]", mark: Timestamp) -> Iterator[str]:
+        for each in inputs:
+            if each.watermark is None or mark > each.watermark:
+                of = f"that of its input {self._name(each.dataset)} is {each.watermark or 'none'}"
+                yield f"its watermark is {mark}, {of}"
+
+    def _not_least(
+        self, inputs: "Sequence[_ReadPart]", old: Timestamp | None, mark: Timestamp | None
+    ) -> Iterator[str]:
+        if mark is not None and (old is None or mark > old):
+            yield from self._beyond(inputs, mark)
+        marks = [each.watermark for each in inputs]
+        known = [each for each in marks if each is not None]
+        least = min(known) if known and len(known) == len(marks) else None
+        if least is not None and (mark is None or mark < least):
+            yield f"its watermark is {mark or 'none'}, and all its inputs were at {least} or later"
 
     def cycle(self, head: ChainState) -> str | None:
         """Return by which inputs in force a dataset is made of itself, none of them twice."""
@@ -155,6 +223,7 @@ class RecordedInputs:
         found: dict[Multihash, _BlockPosition] = {}
         offset: int | None = None
         watermark: Timestamp | None = None
+        data = 0
         for hash, block in dataset.blocks():
             event = block.event
             if isinstance(event, SetTransform):
@@ -163,9 +232,17 @@ class RecordedInputs:
             if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
                 offset = event.new_data.offset_interval.end
             if isinstance(event, AddData | ExecuteTransform):
-                watermark = event.new_watermark
-            found[hash] = _BlockPosition(block.sequence_number, offset, watermark)
+                watermark, data = event.new_watermark, data + 1
+            found[hash] = _BlockPosition(
+                block.sequence_number, block.system_time, offset, watermark, data
+            )
         return found
+
+
+def _is_ours(state: ChainState) -> bool:
+    """Tell whether the transform in force is for an engine of ours, by the version of it."""
+    transform = None if state.transform is None else state.transform.transform
+    return transform is not None and not is_opaque(transform) and OURS in (transform.version or "")
 
 
 def _made_of_nothing(event: ExecuteTransform) -> Iterator[str]:

@@ -4,7 +4,7 @@ What is left are statements that nothing in a dataset contradicts: they are list
 Whoever knows the hash of the head finds these as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from odfbuild.odf.events import (
     MergeStrategySnapshot,
     ReadStepCsv,
     SetPollingSource,
+    SetTransform,
     SetVocab,
 )
 from odfbuild.odf.timestamp import Timestamp
@@ -64,7 +65,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """Return a ledger, a snapshot with corrections and retractions, and a copy of each."""
     made = Workshop(tmp_path_factory.mktemp("forged"))
     for number, rows in enumerate(FILES, 1):
-        made.now = Timestamp.parse(f"2030-01-0{number}T00:00:00Z")
+        made.now = Timestamp.parse(f"2025-01-0{number}T00:00:00Z")
         made.file(f"{number}.csv", *rows)
         declared = [ledger(), prices(), copy("out", "src"), copy("costs", "prices")]
         assert not made.apply(declared).failures
@@ -78,7 +79,12 @@ def found(shop: Workshop, name: str) -> list[str]:
     return [each.what for each in verify(shop.dataset(name), inputs=inputs).findings]
 
 
-DAY: Final = "2030-01-0{}T00:00:00Z"
+def always(time: Timestamp) -> Callable[[], Timestamp]:
+    """Return a clock that stands still."""
+    return lambda: time
+
+
+DAY: Final = "2025-01-0{}T00:00:00Z"
 
 
 def is_free(kind: str, place: Place, forged: Any, number: int) -> bool:
@@ -215,6 +221,73 @@ def test_a_watermark_beyond_those_of_the_inputs_is_found(shop: Workshop, tmp_pat
     forger.restore()
     assert tried > 4
     assert found(shop, "costs") == []
+
+
+def test_a_watermark_short_of_those_of_the_inputs_is_found(shop: Workshop, tmp_path: Path) -> None:
+    """In every step of an engine of ours: a millisecond earlier, and none."""
+    forger, tried = Forger(shop.dataset("costs"), tmp_path), 0
+    for number, block in enumerate(forger.blocks):
+        mark = getattr(block.event, "new_watermark", None)
+        for other in () if mark is None else (Timestamp(mark.nanos - 10**6), None):
+            forger.forge(number, put(block, ("event", "new_watermark"), other))
+            tried += 1
+            assert any("watermark" in each for each in found(shop, "costs")), (number, other)
+    forger.restore()
+    assert tried > 4
+
+
+def test_other_engines_may_hold_their_watermarks_back(shop: Workshop, tmp_path: Path) -> None:
+    """They go by their own rules, but not beyond what they read."""
+    forger = Forger(shop.dataset("costs"), tmp_path)
+    at = next(n for n, each in enumerate(forger.blocks) if isinstance(each.event, SetTransform))
+    for version in (None, "0.23.1"):
+        forger.forge(at, put(forger.blocks[at], ("event", "transform", "version"), version))
+        other = Forger(shop.dataset("costs"), tmp_path)
+        last = len(other.blocks) - 1
+        step = other.blocks[last].event
+        assert isinstance(step, ExecuteTransform)
+        mark = step.new_watermark
+        assert mark is not None
+        for by, passes in ((-(10**6), True), (10**6, False)):
+            made = put(other.blocks[last], ("event", "new_watermark"), Timestamp(mark.nanos + by))
+            other.forge(last, made)
+            assert (found(shop, "costs") == []) == passes
+        other.restore()
+        forger.restore()
+
+
+def test_a_step_that_is_older_than_what_it_read_is_found(shop: Workshop, tmp_path: Path) -> None:
+    """By more than a day, as clocks of machines differ."""
+    forger = Forger(shop.dataset("prices"), tmp_path)
+    reading = Forger(shop.dataset("costs"), tmp_path)
+    last = len(forger.blocks) - 1
+    day = 86_400 * 10**9
+    for by, passes in ((day, True), (day + 10**6, False), (300 * day, False)):
+        block = forger.blocks[last]
+        later = put(block, ("system_time",), Timestamp(block.system_time.nanos + by))
+        head = forger.forge(last, later)
+        step = reading.blocks[-1]
+        reading.forge(
+            len(reading.blocks) - 1, put(step, ("event", "query_inputs", 0, "new_block_hash"), head)
+        )
+        whats = [each for each in found(shop, "costs") if "before it was there" in each]
+        assert (whats == []) == passes
+    forger.restore()
+    reading.restore()
+    assert found(shop, "costs") == []
+
+
+@pytest.mark.parametrize("name", ["prices", "costs"])
+def test_a_block_of_the_future_is_found(shop: Workshop, name: str) -> None:
+    """By more than a day, as clocks of machines differ."""
+    times = [block.system_time for _, block in shop.dataset(name).blocks()]
+    day = 86_400 * 10**9
+    for seconds, ahead in ((0, 0), (-86_400, 0), (-86_401, 1)):
+        now = Timestamp(times[-1].nanos + seconds * 10**9)
+        whats = [each.what for each in verify(shop.dataset(name), now=always(now)).findings]
+        late = [time for time in times if time.nanos > now.nanos + day]
+        assert len(whats) == len(late) >= ahead
+        assert all("its system time is" in each and f"now is {now}" in each for each in whats)
 
 
 def test_an_unexpected_failure_is_a_finding_of_the_dataset(shop: Workshop) -> None:

@@ -44,7 +44,7 @@ def shop(tmp_path: Path) -> Workshop:
     """Return a root of three slices, and a derivative whose query changed before the last."""
     made = Workshop(tmp_path, FakeEngine(queries=QUERIES))
     for day in (1, 2, 3):
-        made.now = Timestamp.parse(f"2030-01-0{day}T00:00:00Z")
+        made.now = Timestamp.parse(f"2025-01-0{day}T00:00:00Z")
         made.file(f"{day}.csv", *(f"2024-01-0{day},k{day}{n},{n}" for n in range(4)))
         query = EVEN if day < 3 else ODD
         assert not made.apply([ledger(), copy("out", "src", query=query)]).failures

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from time import time
 
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import MetadataEvent
@@ -36,6 +37,7 @@ FILES = {
     "side/1.csv": GOOD,
 }
 LATER = Timestamp.parse("2040-01-01T00:00:00Z")
+SOON = Timestamp.from_millis((int(time()) + 3600) * 1000)  # as by another clock, which may be
 
 _HASH = re.compile(r"\b(?:f1620[0-9a-f]{64}|[0-9a-f]{8})\b")
 
@@ -55,7 +57,7 @@ def dataset(project: Path, name: str) -> Dataset:
     return found
 
 
-def append(project: Path, name: str, *events: MetadataEvent) -> None:
+def append(project: Path, name: str, *events: MetadataEvent, at: Timestamp = SOON) -> None:
     """Append to a chain as somebody else would."""
     found = dataset(project, name)
-    found.commit(CommitRequest(events, LATER, ()), on=found.state())
+    found.commit(CommitRequest(events, at, ()), on=found.state())

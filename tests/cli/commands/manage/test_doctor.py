@@ -139,7 +139,7 @@ def test_what_an_earlier_version_may_have_spoilt_is_told(ask: Inside, market: Pa
 
 
 def test_a_clock_that_is_behind_is_bad(ask: Inside, market: Path) -> None:
-    append(market, "src", SetInfo(description="written in 2040"))
+    append(market, "src", SetInfo(description="written in 2040"), at=LATER)
     each = only(told(ask, code=1), "clock", "bad")
     assert "the newest block is of 2040-01-01T00:00:00Z" in each["what"]
 

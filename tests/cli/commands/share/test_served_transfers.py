@@ -15,7 +15,7 @@ from tests.support.data.disks import verified
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
 from tests.support.projects import Done
-from tests.support.projects.market import LATER, append, dataset
+from tests.support.projects.market import SOON, append, dataset
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 ACCOUNTS = {"one-tenant": None, "several-tenants": "team"}
@@ -206,7 +206,7 @@ def test_an_owner_without_a_token_pushes_by_signature_what_nobody_may_read(
         owner.refused("A token is needed", "push", "out")
         there = hub.dataset("src")
         theirs = SetInfo(description="theirs")
-        there.commit(CommitRequest((theirs,), LATER, ()), on=there.state())
+        there.commit(CommitRequest((theirs,), SOON, ()), on=there.state())
         append(owner.project, "src", SetInfo(description="ours"))
         for force in ((), ("--force", "--yes")):
             owner.refused("use a token with the scope read", "push", "src", *force)
