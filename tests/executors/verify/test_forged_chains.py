@@ -7,6 +7,7 @@ Whoever knows the hash of the head finds these as well.
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import time
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,15 +21,29 @@ from odfbuild.executors.verify.chain import verify
 from odfbuild.executors.verify.history import RecordedHistories
 from odfbuild.executors.verify.recorded_inputs import RecordedInputs
 from odfbuild.executors.verify.run import inputs_first
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import DEFAULT_VOCABULARY
 from odfbuild.odf.events import (
+    AttachmentEmbedded,
+    AttachmentsEmbedded,
+    DataField,
+    DataSchema,
     DatasetKind,
+    DataTypeInt64,
+    DataTypeOption,
+    DisablePushSource,
     ExecuteTransform,
     FetchStepFilesGlob,
     MergeStrategySnapshot,
     ReadStepCsv,
+    SetAttachments,
+    SetDataSchema,
+    SetInfo,
+    SetLicense,
     SetPollingSource,
     SetTransform,
     SetVocab,
+    SourceState,
 )
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
@@ -36,6 +51,7 @@ from odfbuild.state.chain.stores import InconsistentSliceError, check_present
 from tests.executors.runs.test_scheduler import copy
 from tests.planner.builders import declare
 from tests.support.data.forger import Forger, Place, false_cells, false_columns, false_fields, put
+from tests.support.data.histories import Added, History
 from tests.support.effort import examples
 from tests.support.engines import FakeEngine, Rows
 from tests.support.workshop import Workshop, ledger
@@ -87,6 +103,19 @@ def always(time: Timestamp) -> Callable[[], Timestamp]:
 DAY: Final = "2025-01-0{}T00:00:00Z"
 
 
+def is_between(forged: Timestamp, number: int) -> bool:
+    """Tell whether a time is after a block that brought rows, and not of the future."""
+    return Timestamp.parse(DAY.format(number - 3)) < forged < Timestamp.from_millis(TOMORROW)
+
+
+TOMORROW: Final = (int(time()) + 2 * 86_400) * 1000
+
+
+def is_default(path: str, name: object) -> bool:
+    """Tell whether a system column is said to have the name that it has if none is given."""
+    return bool(name == getattr(DEFAULT_VOCABULARY, path.removeprefix("event."), None))
+
+
 def is_free(kind: str, place: Place, forged: Any, number: int) -> bool:
     """Tell whether a false value is a statement that nothing in the dataset contradicts."""
     path = ".".join(each for each in place if isinstance(each, str))
@@ -95,6 +124,8 @@ def is_free(kind: str, place: Place, forged: Any, number: int) -> bool:
             return path.startswith("event.")  # what was declared; later rows follow, none proves it
         case "SetTransform", _:
             return path.startswith(("event.transform", "event.inputs.alias"))  # --replay runs it
+        case "SetVocab", _:
+            return is_default(path, forged)
         case "SetDataSchema", "event.raw_arrow_schema":
             return True  # the last byte is padding; types are judged by the columns of slices
         case "Seed", "system_time":
@@ -102,7 +133,7 @@ def is_free(kind: str, place: Place, forged: Any, number: int) -> bool:
                 forged < Timestamp.parse(DAY.format(1))
             )  # only what comes before it is bounded
         case "AddData", "system_time":
-            return bool(forged > Timestamp.parse(DAY.format(number - 3)))  # as after a compaction
+            return is_between(forged, number)  # as after a compaction
         case _, "event.new_data":
             return number == 6  # the newest rows left out: --replay of a derivative finds it
     return "new_source_state" in place or path == "event.new_watermark"
@@ -122,6 +153,62 @@ def test_a_false_field_of_a_block_is_found(shop: Workshop, name: str, tmp_path: 
     forger.restore()
     assert [each for each in missed if not is_free(*each)] == []
     assert tried > 150
+
+
+ANNOTATIONS: Final = (
+    SetInfo(description="d", keywords=("a", "b")),
+    SetLicense(short_name="s", name="n", website_url="https://example.org/"),
+    SetAttachments(attachments=AttachmentsEmbedded(items=(AttachmentEmbedded("p", "c"),))),
+)
+
+
+def may_say(kind: str, place: Place, forged: Any, times: tuple[Timestamp, ...]) -> bool:
+    """Tell whether nothing contradicts a false value in a chain that is pushed to."""
+    path = ".".join(each for each in place if isinstance(each, str))
+    if path == "system_time":  # between the blocks around it
+        return bool(times[0] <= forged <= times[1])
+    match kind:
+        case "SetVocab":
+            return is_default(path, forged)
+        case "AddPushSource":
+            return path.startswith(("event.read", "event.merge"))
+        case "SetInfo" | "SetLicense" | "SetAttachments":
+            return True
+        case "SetDataSchema":
+            padding = path == "event.raw_arrow_schema"
+            new = place[:3] == ("event", "schema", "fields") and place[-1] in ("name", "fields")
+            return padding or new or forged is None  # in front of any rows; defaults spelled out
+        case "AddData" if path.startswith("event.new_source_state"):
+            return path != "event.new_source_state.source_name" or forged in ("devices", "other")
+    return path in ("event.new_watermark", "event.new_data")
+
+
+def test_a_false_field_of_a_chain_that_is_pushed_to_is_found(tmp_path: Path) -> None:
+    """With two sources, one of which ends, annotations, and schemas of both forms."""
+    states = [SourceState(name, "odf/etag", "1") for name in ("devices", "other")]
+    made = History(
+        tmp_path, *ANNOTATIONS, *(Added(2, state=each) for each in states), Added(1, 2),
+        Added(0, hours=2), DisablePushSource("other"), Added(2, 2),
+    )  # fmt: skip
+    schema = schema_in_force(made.state)
+    assert schema is not None
+    wider = (*schema.fields, DataField("z", DataTypeOption(DataTypeInt64())))
+    made.add(SetDataSchema(schema=DataSchema(wider)))
+    forger, missed, tried = Forger(made.dataset, tmp_path), [], 0
+    times = [block.system_time for block in forger.blocks]
+    ends = (Timestamp.from_millis(0), *times, Timestamp.from_millis(TOMORROW))
+    for number, block in enumerate(forger.blocks):
+        for place, value in false_fields(block):
+            with suppress(OdfBuildError, TypeError, ValueError, AttributeError):
+                forger.forge(number, put(block, place, value))
+                tried += 1
+                around = ends[number], ends[number + 2]
+                kind = type(block.event).__name__
+                if not verify(made.dataset).findings and not may_say(kind, place, value, around):
+                    missed.append((kind, place, value, number))
+    forger.restore()
+    assert missed == []
+    assert tried > 500
 
 
 def may_be(kind: str, op: int, column: str, false: object) -> bool:

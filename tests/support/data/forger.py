@@ -18,7 +18,12 @@ import pyarrow.parquet as pq
 
 from odfbuild.odf.events import (
     AddData,
+    DataField,
+    DataSchema,
     DataSlice,
+    DataTypeInt8,
+    DataTypeInt64,
+    DataTypeOption,
     ExecuteTransform,
     ExecuteTransformInput,
     MetadataBlock,
@@ -27,6 +32,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.hashing import logical_hash, physical_hash
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes, from_arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.state.chain.dataset import Dataset
@@ -206,8 +212,16 @@ def false_fields(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
             yield from false_fields(item, (*place, number))
 
 
+_DAY = 86_400 * 10**9
+_NAMES = ("op", "system_time", "")
+
+
 def _false(value: Any, kind: str) -> Iterator[Any]:
     """Yield other values for one; `kind` is what its field may hold."""
+    yield from (each for each in _candidates(value, kind) if each != value)
+
+
+def _candidates(value: Any, kind: str) -> Iterator[Any]:
     if value is not None and "None" in kind:
         yield None
     match value:
@@ -220,6 +234,7 @@ def _false(value: Any, kind: str) -> Iterator[Any]:
         case Timestamp():
             yield from (_ZERO, _FAR)
             yield Timestamp(value.nanos + 10**6)
+            yield from (Timestamp(value.nanos + days * _DAY) for days in (-400, -2, 2, 400))
         case Multihash():
             yield Multihash(value.code, bytes(len(value.digest)))
         case DatasetId():
@@ -228,8 +243,10 @@ def _false(value: Any, kind: str) -> Iterator[Any]:
             yield from (each for each in type(value) if each is not value)
         case bytes():
             yield value[:-1] + bytes([value[-1] ^ 1])
+            yield from map(arrow_bytes, _other_schemas(from_arrow_bytes(value)))
         case str():
             yield value + "x"
+            yield from _NAMES
         case tuple() if value:
             yield ()
             yield (*value, value[0])
@@ -246,6 +263,20 @@ def _instead_of_none(kind: str) -> Iterator[Any]:
         yield from (0, 99)
     elif "str" in kind.split(" | "):
         yield "x"
+        yield from _NAMES
+
+
+def _other_schemas(schema: DataSchema) -> Iterator[DataSchema]:
+    """Yield schemas with one column less, more, elsewhere, called otherwise, or of another type."""
+    fields = schema.fields
+    yield DataSchema(fields[::-1])
+    for of in (DataTypeInt64(), DataTypeOption(DataTypeInt64())):
+        yield DataSchema((*fields, DataField("more", of)))
+    for at, field in enumerate(fields):
+        before, after = fields[:at], fields[at + 1 :]
+        yield DataSchema((*before, *after))
+        yield DataSchema((*before, dataclasses.replace(field, name=f"{field.name}x"), *after))
+        yield DataSchema((*before, DataField(field.name, DataTypeOption(DataTypeInt8())), *after))
 
 
 def false_cells(rows: pa.Table, name: str) -> Iterator[tuple[int, object, pa.Table]]:
