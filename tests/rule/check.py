@@ -86,7 +86,7 @@ def check(
     if not steps:
         return
     for (number, left), expected in zip(steps, batch.rows(columns), strict=True):
-        assert left == expected, f"{shape.name}, step {number}"
+        assert left == expected, f"{shape.name}, step {number}: {left - expected} {expected - left}"
 
 
 def _check_pairs(operations: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pyarrow as pa
 
-from tests.rule.inputs import HOUR, Row, drawn_schema, row
+from tests.rule.inputs import HOUR, Row, drawn_schema, in_another_form, row
 from tests.support.effort import examples
 
 __all__ = ["History", "Portion", "begun", "history", "stretched"]
@@ -70,13 +70,15 @@ def _records(
     for _ in range(size):
         chance = draw.random()
         if standing and chance < 0.2:
-            found.append({"op": 1, **standing.pop(draw.randrange(len(standing)))})
+            old = standing.pop(draw.randrange(len(standing)))
+            found.append({"op": 1, **in_another_form(old, lambda: draw.random() < 0.5)})
         elif standing and chance < 0.4:
             old = standing.pop(draw.randrange(len(standing)))
             fresh = row(draw, name, schema)
             changed = draw.choice(sorted(fresh))
             new = {**old, changed: fresh[changed]}
             standing.append(new)
+            old = in_another_form(old, lambda: draw.random() < 0.5)
             found += [{"op": 2, **old}, {"op": 3, **new}]
         else:
             again = standing and chance < 0.5

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["HOUR", "SYSTEM", "Row", "drawn_schema", "row"]
+__all__ = ["HOUR", "SYSTEM", "Row", "drawn_schema", "in_another_form", "row"]
 
 Row = dict[str, Any]
 
@@ -27,6 +27,7 @@ _FIRST = [
     pa.field("event_time", _MILLIS),
 ]
 _NAN = float("nan")
+_NANS = (_NAN, -_NAN)
 _MOST = Decimal("9999999999999999999999999999.9999999999")
 
 _Column = tuple[pa.DataType, Sequence[Any]]
@@ -35,7 +36,7 @@ _PLAIN: Mapping[str, Mapping[str, _Column]] = {
         "k": (pa.string(), ["p", "q", "r", None]),
         "n": (pa.int64(), [0, 1, 2, 3, None]),
         "m": (pa.int64(), [0, 1, 2]),
-        "x": (pa.float64(), [0.5, 1.5, -0.0, _NAN, None]),
+        "x": (pa.float64(), [0.5, 1.5, 0.0, -0.0, _NAN, None]),
     },
     "b": {"k": (pa.string(), ["p", "q", "r", None]), "w": (pa.int64(), [0, 1, 2, 3, None])},
 }
@@ -81,3 +82,18 @@ def row(draw: Random, name: str, schema: pa.Schema) -> Row:
 
 def _columns(name: str) -> Mapping[str, _Column]:
     return _PLAIN.get(name, _TYPED)
+
+
+def in_another_form(row: Row, flips: Callable[[], bool]) -> Row:
+    """Return an equal row, of which zeros and NaNs may have the other sign."""
+    return {name: _other_form(value, flips) for name, value in row.items()}
+
+
+def _other_form(value: Any, flips: Callable[[], bool]) -> Any:
+    if isinstance(value, dict):
+        return in_another_form(value, flips)
+    if isinstance(value, list):
+        return [_other_form(each, flips) for each in value]
+    if not isinstance(value, float) or not (value == 0 or math.isnan(value)) or not flips():
+        return value
+    return -value if value == 0 else _NANS[value is _NANS[0]]

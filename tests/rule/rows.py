@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def standing(records: Iterable[Row], columns: Sequence[str]) -> list[Row]:
-    """Return these columns of the rows that nothing took back, -0.0 written as 0.0."""
+    """Return these columns of the rows that nothing took back, with one zero and one NaN."""
     left: Counter[Any] = Counter()
     seen: dict[Any, Row] = {}
     for each in records:
@@ -34,7 +34,9 @@ def counted(rows: Iterable[Row], columns: Sequence[str]) -> Counter[Any]:
 
 def _one_zero(value: Any) -> Any:
     if isinstance(value, float):
-        return value + 0.0
+        return math.nan if math.isnan(value) else value + 0.0
+    if isinstance(value, dict):
+        return {name: _one_zero(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_one_zero(each) for each in value]
     return value

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odfbuild.executors.data.rows import row_keys
+from odfbuild.executors.data.rows import row_keys, with_one_zero
 from odfbuild.host.json_text import parse_json
 from odfbuild.values import dataclass
 
@@ -38,7 +38,7 @@ def write_groups(path: Path, groups: KnownGroups, keys: Sequence[str], made_for:
     """
     table = pa.table({"__odf_n": pa.array([], pa.int64())})
     if groups.table is not None:
-        table = _sorted(_one_zero(groups.table), keys)
+        table = _sorted(with_one_zero(groups.table), keys)
     mark = {
         "format": _FORMAT,
         "keys": list(keys),
@@ -172,12 +172,3 @@ def _sorted(table: pa.Table, keys: Sequence[str]) -> pa.Table:
 def _ascends(column: Any) -> bool:
     """Tell whether values without null or NaN ascend; that costs less than to sort them."""
     return bool(pc.all(pc.less(column[:-1], column[1:]), skip_nulls=False, min_count=0).as_py())
-
-
-def _one_zero(table: pa.Table) -> pa.Table:
-    """Return the numbers with one zero and one NaN."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_floating(field.type):
-            plain = row_keys(table.select([field.name])).column(0)
-            table = table.set_column(at, field, plain)
-    return table

@@ -42,18 +42,12 @@ def _keys(column: Any) -> Iterator[pa.Array]:
             yield from _keys(member)
     elif pa.types.is_nested(column.type):
         yield pa.array([_text(each, column.type) for each in column.to_pylist()], pa.string())
+    elif pa.types.is_float16(column.type):
+        yield one_zero(column.cast(pa.float32()))
     elif pa.types.is_floating(column.type):
-        yield _number(column)
+        yield one_zero(column)
     else:
         yield column
-
-
-def _number(column: Any) -> pa.Array:
-    """Return floats with one zero and one NaN."""
-    if pa.types.is_float16(column.type):
-        column = column.cast(pa.float32())
-    whole = pc.add(column, pa.scalar(0.0, column.type))
-    return pc.if_else(pc.is_nan(whole), pa.scalar(math.nan, column.type), whole)
 
 
 def _text(value: Any, kind: Any) -> str | None:
@@ -92,13 +86,44 @@ def is_orderly(schema: pa.Schema) -> bool:
 
 
 def with_one_zero(rows: pa.Table) -> pa.Table:
-    """Return the rows with one zero and one NaN in columns of floating-point numbers."""
+    """Return the rows with one zero and one NaN among the floating-point numbers of each column.
+
+    So do queries read rows: two that are equal, of which one may take back the other, then look the
+    same to every function (`1 / f`, a number as text).
+    """
     for at, field in enumerate(rows.schema):
-        if pa.types.is_floating(field.type):
-            column = pc.add(rows.column(at), pa.scalar(0.0, field.type))
-            nan = pa.scalar(math.nan, field.type)
-            rows = rows.set_column(at, field, pc.if_else(pc.is_nan(column), nan, column))
+        if _has_floats(field.type):
+            chunks = [one_zero(each) for each in rows.column(at).chunks]
+            rows = rows.set_column(at, field, pa.chunked_array(chunks, field.type))
     return rows
+
+
+def one_zero(array: Any) -> Any:
+    """Return an array with one zero and one NaN, also inside of structs and lists."""
+    kind = array.type
+    if pa.types.is_float16(kind):
+        return one_zero(array.cast(pa.float32())).cast(kind)
+    if pa.types.is_floating(kind):
+        whole = pc.add(array, pa.scalar(0.0, kind))
+        return pc.if_else(pc.is_nan(whole), pa.scalar(math.nan, kind), whole)
+    if pa.types.is_struct(kind):
+        members = [one_zero(array.field(at)) for at in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
+    if pa.types.is_list(kind):
+        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        items = one_zero(array.values.slice(first, last - first))
+        starts = pc.subtract(array.offsets, array.offsets[0])
+        return pa.ListArray.from_arrays(starts, items, type=kind, mask=array.is_null())
+    return array
+
+
+def _has_floats(kind: Any) -> bool:
+    """Tell whether values of a type hold floating-point numbers; maps, never stored, aside."""
+    if pa.types.is_struct(kind):
+        return any(_has_floats(each.type) for each in kind)
+    if pa.types.is_list(kind):
+        return _has_floats(kind.value_type)
+    return bool(pa.types.is_floating(kind))
 
 
 def net(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Array]:
@@ -117,7 +142,8 @@ def net(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Array]:
 def difference(before: pa.Table, after: pa.Table, *, op: str, key: Sequence[str] = ()) -> pa.Table:
     """Return the changes from the rows of one table to those of another, `op` first.
 
-    Both have the same columns, which must be orderly.
+    Both have the same columns.  Rows are in an order that their values alone decide: that of SQL
+    where the columns are orderly.
     """
     rows, weights = net(with_one_zero(before), with_one_zero(after))
     rows, weights = _sorted(rows, weights)
@@ -132,7 +158,9 @@ def _sorted(rows: pa.Table, weights: pa.Array) -> tuple[pa.Table, pa.Array]:
     for column in rows.columns:
         if column.null_count:
             columns.append(column.is_valid())  # nulls come first
-        if pa.types.is_floating(column.type):  # NaN is greater than any number
+        if pa.types.is_nested(column.type):
+            columns += row_keys(pa.table([column], names=["nested"])).columns
+        elif pa.types.is_floating(column.type):  # NaN is greater than any number
             nan = pc.is_nan(column)
             columns += [nan, pc.if_else(nan, pa.scalar(0.0, column.type), column)]
         else:

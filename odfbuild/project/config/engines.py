@@ -28,8 +28,8 @@ MERGERS: Final = (DEFAULT_ENGINE, "arrow", "auto")
 """What a project may say of merges; `auto` is `arrow`, unless a query of the run needs Spark."""
 
 ENGINES: Final[Mapping[str, RegisteredEngine]] = {
-    "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=3),
+    "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=4),
     "datafusion": RegisteredEngine(
-        "datafusion.engine", distribution="datafusion", revision=2, starts_at_once=True
+        "datafusion.engine", distribution="datafusion", revision=3, starts_at_once=True
     ),
 }

@@ -16,13 +16,13 @@ WRONG = {
     "a position of a group": "select max(t) as t, k from src group by 9",
     "a condition": "select t, k, v from src where v",
     "a column": "select t, kk from src",
-    "lists of groups": "select max(t) as t, k, array_agg(v) as l from src group by k",
     "a constant": "select t, cast('x' as int) as i from src",
     "the column of a query that is read": "select t, missing from up",
 }
 RIGHT = {
     "of rows": "select t, upper(k) as k from src",
     "of groups": "select max(t) as t, k, sum(v) as v from src group by k",
+    "lists of groups": "select max(t) as t, k, array_agg(v) as l from src group by k",
     "of a query": "select t, k2 from up",
 }
 SETTINGS = "odfbuild: 1\nname: quick\nengine: {ingest: arrow}\n"

@@ -180,7 +180,7 @@ def test_what_has_no_query_or_one_of_a_newer_format_has_nothing_to_upgrade() -> 
     [
         ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.1", "EXTREMES"),
         ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.1.restate", "EXTREMES"),
-        ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.2", None),
+        ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.3", None),
         ("select max(x) over () from a", "datafusion", "55.0.0+odfbuild.1", None),
         ("select sum(x) from a group by k", "datafusion", "55.0.0+odfbuild.1", None),
         ("select max(x) from a group by k", "spark", "4.3.0+odfbuild.1", "COLUMNS"),

@@ -38,9 +38,11 @@ _SETTINGS = {
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: a time as milliseconds, a struct as pairs."""
+    """Return a value as JSON has it: a time as milliseconds, a struct as pairs, one zero."""
     if isinstance(value, datetime):
         return (value - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, float):
+        return value + 0.0
     if isinstance(value, dict):
         return [[name, plain(each)] for name, each in value.items()]
     if isinstance(value, list):

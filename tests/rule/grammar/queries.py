@@ -10,6 +10,7 @@ from tests.rule.grammar.relations import (
     ARRAY,
     BIGINT,
     BOOLEAN,
+    DOUBLE,
     STRING,
     TIME,
     Column,
@@ -307,7 +308,7 @@ class _Grammar:
                 text, column = self._window(values)
             else:
                 kind = draw.weighted(
-                    [(4, STRING), (4, BIGINT), (2, TIME), (1, BOOLEAN), (1, ARRAY)]
+                    [(4, STRING), (4, BIGINT), (2, TIME), (1, BOOLEAN), (1, ARRAY), (1, DOUBLE)]
                 )
                 text, column = values.any(kind)
             name = self._name(scope, column, [each.name for each in columns])
@@ -475,6 +476,9 @@ class _Grammar:
         number, text = values.any(BIGINT, 1)[0], values.any(STRING, 1)[0]
         if draw.chance(12):
             return self._statistic(values, number)
+        if draw.chance(8):
+            double = values.any(DOUBLE, 1)[0]
+            return f"{draw.one(('max', 'min', 'any_value'))}({double})", Column("d", DOUBLE)
         made = draw.one(
             ("count(*)", f"count({text})", f"sum({number})", f"max({number})",
              f"count(distinct {number})", f"count(distinct {text})", f"min({text})",

@@ -7,6 +7,7 @@ __all__ = [
     "ARRAY",
     "BIGINT",
     "BOOLEAN",
+    "DOUBLE",
     "STRING",
     "TIME",
     "Column",
@@ -17,7 +18,7 @@ __all__ = [
 
 Kind = str
 STRING, BIGINT, BOOLEAN, TIME = "string", "bigint", "boolean", "timestamp"
-ARRAY = "array<bigint>"
+ARRAY, DOUBLE = "array<bigint>", "double"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The inputs of composed queries: columns that share names, rows that meet, and their history."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from tests.rule.grammar.choices import Choices
-from tests.rule.grammar.relations import ARRAY, BIGINT, BOOLEAN, STRING, TIME, Column
+from tests.rule.grammar.relations import ARRAY, BIGINT, BOOLEAN, DOUBLE, STRING, TIME, Column
 from tests.rule.histories import History, Portion
-from tests.rule.inputs import HOUR, Row
+from tests.rule.inputs import HOUR, Row, in_another_form
 
 __all__ = ["Table", "drawn_history", "drawn_tables", "literal", "table"]
 
@@ -25,10 +26,12 @@ _ARROW = {
     BOOLEAN: pa.bool_(),
     TIME: _MILLIS,
     ARRAY: pa.list_(pa.int64()),
+    DOUBLE: pa.float64(),
 }
 _T = Column("event_time", TIME, nullable=False)
 _K = Column("k", STRING)
 _Z = Column("z", "struct<k:string,n:bigint>", fields=(Column("k", STRING), Column("n", BIGINT)))
+_Y = Column("y", "struct<dbl:double,k:string>", fields=(Column("dbl", DOUBLE), Column("k", STRING)))
 _POOL = (
     Column("n", BIGINT),
     Column("m", BIGINT),
@@ -37,6 +40,8 @@ _POOL = (
     _Z,
     Column("l", ARRAY),
     Column("h", BOOLEAN),
+    Column("dbl", DOUBLE),
+    _Y,
     Column("K", STRING),
     Column("rows", BIGINT),
     Column("range", STRING),
@@ -47,6 +52,8 @@ _VALUES: Mapping[str, Sequence[Any]] = {
     BIGINT: [1, 2, 3, 0, None],
     BOOLEAN: [True, False, None],
     ARRAY: [[1], [1, 2], [], [3, None], None],
+    DOUBLE: [1.5, 0.0, -0.0, math.nan, -1.5, math.inf, None],
+    _Y.kind: [{"dbl": 0.0, "k": "p"}, {"dbl": -0.0, "k": "p"}, {"dbl": math.nan, "k": None}, None],
     _Z.kind: [
         {"k": "p", "n": 1},
         {"k": "P", "n": 2},
@@ -112,12 +119,13 @@ def drawn_history(draw: Choices, tables: Sequence[Table]) -> History:
 def _change(draw: Choices, table: Table, left: list[Row], changing: bool) -> list[Row]:
     if changing and left and draw.chance(45):
         old = left.pop(draw.below(len(left)))
+        taken = in_another_form(old, lambda: draw.chance(50))
         if draw.chance(40):
-            return [{"op": 1, **old}]
+            return [{"op": 1, **taken}]
         column = draw.one(table.columns)
         new = {**old, column.name: _value(draw, column)}
         left.append(new)
-        return [{"op": 2, **old}, {"op": 3, **new}]
+        return [{"op": 2, **taken}, {"op": 3, **new}]
     again = left and draw.chance(15)
     new = dict(draw.one(left)) if again else {c.name: _value(draw, c) for c in table.columns}
     left.append(new)
@@ -150,6 +158,8 @@ def literal(column: Column, value: Any) -> str:
             return f"'{value}'"
         case "bigint":
             return f"{value}L"
+        case "double":
+            return f"double('{value}')"
         case "boolean":
             return str(value).lower()
         case "timestamp":

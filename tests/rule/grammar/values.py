@@ -7,6 +7,7 @@ from tests.rule.grammar.relations import (
     ARRAY,
     BIGINT,
     BOOLEAN,
+    DOUBLE,
     STRING,
     TIME,
     Column,
@@ -24,6 +25,7 @@ _CONSTANTS = {
     BIGINT: ("1L", "2L", "cast(null as bigint)"),
     BOOLEAN: ("true", "false"),
     TIME: (LATEST, "timestamp'1970-01-01 01:00:00'"),
+    DOUBLE: ("-0D", "1.5D", "cast(null as double)"),
     ARRAY: ("array(1L, 2L)", "cast(array() as array<bigint>)"),
 }
 
@@ -48,7 +50,9 @@ class Values:
 
     def key(self) -> tuple[str, Column]:
         """Return what rows are grouped by: mostly a name, at times what is made of one."""
-        kind = self._draw.weighted([(6, STRING), (3, BIGINT), (1, BOOLEAN), (1, TIME)])
+        kind = self._draw.weighted(
+            [(12, STRING), (6, BIGINT), (2, BOOLEAN), (2, TIME), (1, DOUBLE)]
+        )
         if self._draw.chance(20):
             return self.any(kind)
         usual = [each for each in self.known if each[0].rpartition(".")[2] == "k"]
@@ -81,20 +85,29 @@ class Values:
                 form = draw.one(
                     ("upper({s})", "lower({s})", "coalesce({s}, 'p')", "concat({s}, 'x')",
                      "cast({n} as string)", "case when {b} then {s} else 'q' end",
-                     "if({b}, {s}, {s2})", "nullif({s}, 'q')", "substr({s}, 1, 1)")
+                     "if({b}, {s}, {s2})", "nullif({s}, 'q')", "substr({s}, 1, 1)",
+                     "cast({d} as string)")
                 )  # fmt: skip
             case "bigint":
                 form = draw.one(
                     ("{n} + 1", "coalesce({n}, 0L)", "cast(length({s}) as bigint)", "{n} % 2",
                      "case when {b} then {n} end", "-{n}", "cast(size({l}) as bigint)",
-                     "greatest({n}, {n2})", "{n} * {n2}", "unix_seconds({t})")
+                     "greatest({n}, {n2})", "{n} * {n2}", "unix_seconds({t})",
+                     "if(isnan({d}), 1L, 2L)")
                 )  # fmt: skip
             case "boolean":
                 form = draw.one(
                     ("{n} > 1", "{s} = 'p'", "{n} is null", "{s} is not null", "{n} in (1, 2)",
                      "{s} < {s2}", "{n} <=> {n2}", "({b} and {b2})", "({b} or {b2})", "not {b}",
                      "{n} between 0 and 2", "{s} like 'p%'", "{s} in ('p', 'P')",
-                     "{t} < timestamp'1970-01-01 04:00:00'")
+                     "{t} < timestamp'1970-01-01 04:00:00'", "{d} > 0", "{d} = {d2}",
+                     "{d} <=> {d2}")
+                )  # fmt: skip
+            case "double":
+                form = draw.one(
+                    ("-{d}", "{d} * 2", "abs({d})", "atan2({d}, -1D)", "coalesce({d}, -0D)",
+                     "cast({n} as double)", "nanvl({d}, 0D)", "case when {b} then {d} end",
+                     "greatest({d}, {d2})", "{d} + {d2}", "least({d}, 0D)")
                 )  # fmt: skip
             case "timestamp":
                 text, column = self.any(TIME, depth)
@@ -110,10 +123,12 @@ class Values:
                 form = draw.one(("array({n}, {n2})", "array_distinct({l})", "array({n})"))
         parts = {
             "s": STRING, "s2": STRING, "n": BIGINT, "n2": BIGINT, "b": BOOLEAN, "b2": BOOLEAN,
-            "t": TIME, "l": ARRAY,
+            "t": TIME, "l": ARRAY, "d": DOUBLE, "d2": DOUBLE,
         }  # fmt: skip
         used = {name: self.any(of, depth)[0] for name, of in parts.items() if f"{{{name}}}" in form}
-        if kind == BIGINT and "{n" in form:  # numbers stay small however deep they stand
+        if (
+            kind == BIGINT and "{n" in form
+        ) or kind == DOUBLE:  # numbers stay small however deep they stand
             used = {name: f"({text})" for name, text in used.items()}
         return form.format(**used), True
 

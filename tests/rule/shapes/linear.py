@@ -16,6 +16,15 @@ LINEAR: tuple[Shape, ...] = (
     by_row("union all", f"select {T}, k from a union all select {T}, k from b where w > 0"),
     by_row("union with itself", f"select {T}, n from a union all select {T}, m from a"),
     by_row(
+        "the sign of zero",
+        f"select {T}, k, cast(x as string) as s, atan2(x, -1D) as a, -x as y from a",
+    ),
+    by_row(
+        "the sign of zero inside of a list",
+        f"select {T}, k, cast(v as string) as s, transform(v, e -> atan2(e, -1D)) as a, f, "
+        "named_struct('v', v) as w from c",
+    ),
+    by_row(
         "case and cast",
         f"select {T}, case when n > 1 then 'x' end as c, cast(n as string) s from a",
     ),

@@ -153,8 +153,9 @@ ORDER: tuple[Shape, ...] = (
         f"select max({T}) as {T}, k, m, row_number() over (order by count(*)) as r, "
         "max_by(n, x, 2) as l from a group by rollup(k, m)",
         f"select {T}, k, m, row_number() over (order by c, k, m, g) as r, l from "
-        f"(select max({T}) as {T}, k, m, count(*) as c, grouping_id() as g, slice(reverse("
-        "array_sort(collect_list(if(x is null, null, struct(x, n))))), 1, 2).n as l "
+        f"(select max({T}) as {T}, k, m, count(*) as c, grouping_id() as g, "
+        "if(count(x) = 0, null, slice(reverse(array_sort(collect_list(if(x is null, null, "
+        "struct(x, n))))), 1, 2).n) as l "
         "from a group by rollup(k, m))",
     ),
 )

@@ -37,7 +37,9 @@ def weighted(work: TransformWork, *, most: int) -> TouchedStates | None:
     more than fits into so many bytes.
     """
     sources = {each.alias: each for each in work.inputs if each.alias in work.query.facts.inputs}
-    if not work.unbroken or work.in_full or not any(each.past for each in sources.values()):
+    if most < 0 or not work.unbroken or work.in_full:
+        return None
+    if not any(each.past for each in sources.values()):
         return None
     found = work.query.products
     if found is None:

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError
+from odfbuild.errors import EngineFailedError
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.fine_times import FineTimes, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
-from odfbuild.executors.data.rows import difference, is_orderly, row_keys
+from odfbuild.executors.data.rows import difference, row_keys
 from odfbuild.executors.engine.arrow.keyed import touched_states
 from odfbuild.executors.engine.arrow.requirements import check_event_time
 from odfbuild.executors.engine.inputs import Inputs
@@ -43,23 +43,12 @@ def full_changes(work: TransformWork, result: Callable[[Inputs], pa.Table], *, m
     noted = FineTimes()
     with noting(noted):
         (after,) = map(result, found.after)
-    check_comparable(after.schema)
     held = after.schema.empty_table() if found.held is None else _as(found.held, after.schema)
     changes = difference(held, after, op=work.vocab.operation_type_column)
     for batch in changes.to_batches():
         check_event_time(batch, work.vocab)
     cut = tuple(noted.first.values())
     return replace(Frame.of(changes), read=found.read, cut=cut)
-
-
-def check_comparable(result: pa.Schema) -> None:
-    """Refuse a result whose rows have no order.  Raises InvalidQueryError."""
-    if not is_orderly(result):
-        raise InvalidQueryError(
-            what="the query gives lists or structs of more than one row",
-            why="such results are compared with what the dataset holds, by columns of one value",
-            fix="select their parts, or a text of them: array_to_string(...)",
-        )
 
 
 def by_value(rows: pa.Table) -> pa.Table:

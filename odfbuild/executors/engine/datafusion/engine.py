@@ -14,7 +14,6 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
-from odfbuild.executors.engine.arrow.whole import check_comparable
 from odfbuild.executors.engine.datafusion import query, transform
 from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
@@ -131,10 +130,7 @@ class DataFusionEngine:
             if each.alias in facts.inputs
         }
         with self._running():
-            result = transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
-        if not facts.is_linear:
-            check_comparable(result)
-        return result
+            return transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
 
     def query(self, request: "QueryRequest") -> Frame:
         """Answer a question; see `Querier`."""

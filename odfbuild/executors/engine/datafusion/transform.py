@@ -20,7 +20,7 @@ from odfbuild.executors.data.fine_times import FineTimes, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import scan_slices
-from odfbuild.executors.data.rows import row_keys
+from odfbuild.executors.data.rows import row_keys, with_one_zero
 from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from odfbuild.executors.engine.arrow.requirements import (
     check_event_time,
@@ -154,10 +154,10 @@ def _pieces(source: TransformInputFrame, number: int, *, raw: bool) -> Iterator[
         ]
         held.append(pa.RecordBatch.from_arrays(found, schema=seen).filter(within))
         if sum(each.num_rows for each in held) >= _PIECE:
-            yield pa.Table.from_batches(held)
+            yield with_one_zero(pa.Table.from_batches(held))
             held = []
     if held:
-        yield pa.Table.from_batches(held)
+        yield with_one_zero(pa.Table.from_batches(held))
 
 
 def _hidden(*, raw: bool) -> tuple[str, ...]:

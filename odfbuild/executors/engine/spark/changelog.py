@@ -17,7 +17,12 @@ import pyarrow as pa
 from odfbuild.executors.data.changelog import only_appends, taken_back_in_vain
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.errors import SparkQueryError
-from odfbuild.executors.engine.spark.frames import from_files, from_table, slice_table
+from odfbuild.executors.engine.spark.frames import (
+    from_files,
+    from_table,
+    slice_table,
+    with_one_zero,
+)
 from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -44,10 +49,10 @@ class ChangelogReplay:
     def rows(self, paths: Sequence[Path], schema: pa.Schema) -> "DataFrame":
         """Return columns of slices as they are stored; what a slice lacks is null."""
         if self.size is StepSize.BIG and paths:
-            return _plain(normal(from_files(self.session, paths, schema)))
+            return normal(with_one_zero(from_files(self.session, paths, schema)))
         nullable = pa.schema([field.with_nullable(True) for field in schema])
         tables = [slice_table(path, schema) for path in paths] or [nullable.empty_table()]
-        return _plain(normal(from_table(self.session, pa.concat_tables(tables))))
+        return normal(with_one_zero(from_table(self.session, pa.concat_tables(tables))))
 
     def current_rows(
         self,
@@ -70,24 +75,6 @@ class ChangelogReplay:
             return rows
         self.views.add(view, rows)
         return built(self.session, current_rows_text(quoted(view), columns, op=op, offset=offset))
-
-
-def _plain(rows: "DataFrame") -> "DataFrame":
-    """Return rows whose numbers have one zero; inside of nested columns they keep what they have.
-
-    Rewriting those as well fails in Spark where they hold nulls.
-    """
-    kinds = {each.name: each.dataType.typeName() for each in rows.schema.fields}
-    if not {"float", "double"} & set(kinds.values()):
-        return rows
-    return rows.selectExpr(
-        *(
-            f"{quoted(name)} + CAST(0 AS {kind}) AS {quoted(name)}"
-            if kind in {"float", "double"}
-            else quoted(name)
-            for name, kind in kinds.items()
-        )
-    )
 
 
 @contextmanager

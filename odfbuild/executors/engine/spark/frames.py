@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import FilePart, Frame, opened_file
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
@@ -34,7 +35,7 @@ from odfbuild.executors.engine.spark.cluster.driver import local_batches
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.session import in_all_digits
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.executors.engine.spark.sql_text import quoted, to_read, to_write
+from odfbuild.executors.engine.spark.sql_text import one_zero, quoted, to_read, to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,19 +179,33 @@ def from_files(
     return frame if position is None else frame.selectExpr("*", f"{position} AS `{POSITION}`")
 
 
+def with_one_zero(rows: "DataFrame") -> "DataFrame":
+    """Return rows with one zero in columns of floating-point numbers, as queries read them."""
+    texts = [
+        f"{one_zero(quoted(each.name), each.dataType)} AS {quoted(each.name)}"
+        for each in rows.schema.fields
+    ]
+    plain = [f"{quoted(name)} AS {quoted(name)}" for name in rows.columns]
+    return rows if texts == plain else rows.selectExpr(*texts)
+
+
 def slice_table(path: Path, schema: pa.Schema) -> pa.Table:
     """Return the columns of `schema` of one slice; columns that it lacks are null."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         there = set(file.schema_arrow.names)
         found = file.read(columns=[name for name in schema.names if name in there])
     columns = [
-        found.column(field.name).cast(field.type)
+        _conformed(found.column(field.name), field.type)
         if field.name in there
         else pa.nulls(found.num_rows, field.type)
         for field in schema
     ]
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     return pa.Table.from_arrays(columns, schema=nullable)
+
+
+def _conformed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([conform(each, kind) for each in column.chunks], kind)
 
 
 def gather(

@@ -46,6 +46,14 @@ def in_utc(expression: str, kind: "DataType") -> str:
     return _rewritten(expression, kind, _utc_leaf, maps=False)
 
 
+def one_zero(expression: str, kind: "DataType") -> str:
+    """Return the value with one zero among its floating-point numbers, also in structs and lists.
+
+    One NaN is like another in Spark.
+    """
+    return _rewritten(expression, kind, _zero_leaf, maps=False)
+
+
 def comparable(expression: str, kind: "DataType") -> str:
     """Return a value that can be compared and sorted: maps become sorted arrays of entries."""
     return _rewritten(expression, kind, lambda text, _: text, maps=True)
@@ -64,6 +72,11 @@ def _stored_leaf(expression: str, kind: "DataType") -> str:
 
 def _utc_leaf(expression: str, kind: "DataType") -> str:
     return f"CAST({expression} AS TIMESTAMP)" if kind.typeName() == "timestamp_ntz" else expression
+
+
+def _zero_leaf(expression: str, kind: "DataType") -> str:
+    name = kind.typeName()
+    return f"{expression} + CAST(0 AS {name})" if name in {"float", "double"} else expression
 
 
 def _rewritten(expression: str, kind: Any, leaf: _Leaf, *, maps: bool, depth: int = 0) -> str:

@@ -16,6 +16,7 @@ from odfbuild.odf.events import TransformSql
 from odfbuild.sql.query import Query
 from tests.rule.histories import history
 from tests.rule.inputs import SYSTEM
+from tests.rule.rows import standing as rows_left
 from tests.rule.steps import VOCAB, Log, Played, played
 from tests.support.effort import examples
 
@@ -40,6 +41,9 @@ LINEAR = (
     "with c as (select *, n + m as s from a where m < 2) select event_time, s, s % 2 as odd from c",
     "select event_time, n from (select * from a where k = 'p') as q where n is not null",
     "select event_time, cast(x as varchar) as t, x * 2 as y from a where not (x < 1)",
+    "select event_time, 1.0 / x as y, -x as z, atan2(x, -1.0) as w, x > 0 as p from a",
+    "select event_time, k, make_array(x, -x, 1.0 / x) as l from a where n > 0",
+    "select event_time, named_struct('x', x, 'y', make_array(cast(x as varchar))) as s from a",
 )
 UNITED = (
     "select event_time, k, n from a union all select event_time, k, w from b where w > 0",
@@ -58,6 +62,9 @@ WHOLE = (
     "select min(event_time) as event_time, string_agg(k, ',') as ks from a group by n "
     "having count(*) > 1",
     "select event_time, k from a except select event_time, k from a where n > 1",
+    "select max(event_time) as event_time, cast(x as varchar) as t, count(*) as c from a "
+    "group by cast(x as varchar)",
+    "select distinct event_time, make_array(x, 1.0 / x) as l from a",
 )
 JOINS = (
     "select a.event_time, a.k, n, w from a join b on a.k = b.k",
@@ -81,12 +88,9 @@ def counted(table: pa.Table) -> Counter[tuple[object, ...]]:
 
 
 def standing(log: Log, *, ordered: bool) -> pa.Table:
-    names = [name for name in log.schema.names if name not in SYSTEM]
-    rows = current_table(pa.Table.from_pylist(log.records, log.schema), names, VOCAB)
-    if not ordered:
-        return rows
-    by = [(name, "ascending") for name in names]
-    return with_one_zero(rows).sort_by(by) if by else rows
+    schema = pa.schema([each for each in log.schema if each.name not in SYSTEM])
+    rows = pa.Table.from_pylist(rows_left(log.records, schema.names), schema)
+    return rows.sort_by([(name, "ascending") for name in schema.names]) if ordered else rows
 
 
 def batch_result(query: DataFusionQuery, step: Played) -> pa.Table:
@@ -115,6 +119,10 @@ def output_of(step: Played, like: pa.Schema) -> pa.Table:
 def _stored(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("ms", "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _stored(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_stored(kind.value_type))
     return pa.string() if pa.types.is_string_view(kind) else kind
 
 

@@ -192,3 +192,29 @@ def test_spark_is_not_asked_again_what_it_answered(engine: SparkEngine, tmp_path
     assert resolved(project, Asker(lambda: other, "1", answers)) == first
     assert other.asked == []
     answers.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        ("map('a', v)", True),
+        ("array(map('a', v))", True),
+        ("named_struct('m', map('a', v > 1))", True),
+        ("map(1, map('a', event_time))", True),
+        ("map('a', coalesce(v, 0))", False),
+        ("map('a', k)", False),
+        ("map('a', array(v))", False),
+        ("array_sort(map_entries(map('a', v)))", False),
+    ],
+)
+def test_no_group_is_of_a_map_in_which_spark_takes_nulls_for_zeros(
+    engine: SparkEngine, key: str, refused: bool
+) -> None:
+    text = f"select max(event_time) as event_time, to_json(m) as j from (select event_time, {key} "
+    asked = question(f"{text} as m from `my.in`) group by m")
+    if not refused:
+        assert engine.analyse(asked)
+        return
+    with pytest.raises(PlacedQueryError, match=r"a group for each value of a .*MAP") as caught:
+        engine.analyse(asked)
+    assert "to_json" in caught.value.fix

@@ -1,6 +1,5 @@
 """Values of columns as merges look at them: comparable ones, and event times of plain sources."""
 
-import math
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.lookup import in_millis
+from odfbuild.executors.data.rows import one_zero
 
 MICROS: Final = pa.timestamp("us", tz="UTC")
 RFC3339: Final = r"^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?)?)?$"
@@ -46,8 +46,7 @@ def comparable(array: pa.Array) -> pa.Array:
     if is_comparable(kind):
         return array
     if pa.types.is_floating(kind):
-        whole = pc.add(array, pa.scalar(0.0, kind))
-        return pc.if_else(pc.is_nan(whole), pa.scalar(math.nan, kind), whole)
+        return one_zero(array)
     if pa.types.is_struct(kind):
         members = [comparable(array.field(at)) for at in range(kind.num_fields)]
         fields = list(comparable_type(kind))

@@ -168,6 +168,12 @@ def _refusal(part: _PlanPart) -> _Refusal | None:
             return f"the method {part.name}.{part.detail}", "leave it out", _WHY
         case "clock":
             return _refused_clock(part)
+        case "map":
+            return (
+                f"a group for each value of a {part.name}",
+                "group by a text of it, such as to_json(...), or by its parts",
+                "this version of Spark takes nulls in such a map for zeros where it groups by it",
+            )
         case _:
             return f"the name {part.name!r}", "name an input of the query, in backticks", _WHY
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from odfbuild.executors.data.changelog import only_appends
 from odfbuild.executors.data.checkpoints import MOST
 from odfbuild.executors.data.lookup import KeyTable, in_millis, look_up
+from odfbuild.executors.data.rows import with_one_zero
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, counted, key_names
 from odfbuild.executors.engine.protocol import (
     POSITION_SHIFT,
@@ -204,20 +205,8 @@ class Counting:
 
     def _new(self, number: int, source: TransformInputFrame) -> "DataFrame":
         """Return the new rows of an input, with their operations and positions."""
-        if self.run.size is StepSize.SMALL:
-            rows = NewRows(source=source, number=number, one_zero=True)
-            return rows.frame(self.run.session, self.run.views.lent, self.run.size)
-        schema, vocab = to_arrow(source.schema), source.vocab
-        names = visible(schema, vocab, raw=False)
-        op, offset = vocab.operation_type_column, vocab.offset_column
-        needed = pa.schema([schema.field(name) for name in (offset, op, *names)])
-        rows = self.run.replaying.rows(source.paths, needed)
-        if source.interval is not None:
-            first, last = source.interval.start, source.interval.end
-            rows = rows.where(f"{quoted(offset)} BETWEEN {first} AND {last}")
-        position = f"{number << POSITION_SHIFT} + CAST({quoted(offset)} AS BIGINT) AS {POSITION}"
-        operation = f"CAST({quoted(op)} AS INT) AS {OPERATION}"
-        return rows.selectExpr(operation, position, *map(quoted, names))
+        rows = NewRows(source=source, number=number)
+        return rows.frame(self.run.session, self.run.views.lent, self.run.size)
 
     def _all(self, source: TransformInputFrame, key: pa.Table | None = None) -> "DataFrame":
         """Return the rows of an input that nothing took back, those of some keys if given."""
@@ -244,7 +233,7 @@ class Counting:
         found = None if condition is None else look_up(paths, wanted, condition, most=_FOUND)
         if found is None:
             return None
-        self.run.views.add(view, from_table(self.run.session, found.rows))
+        self.run.views.add(view, from_table(self.run.session, with_one_zero(found.rows)))
         return built(self.run.session, current_rows_text(quoted(view), names, op=op, offset=offset))
 
     @staticmethod
@@ -344,4 +333,5 @@ def _key_rows(source: TransformInputFrame, names: Sequence[str], offsets: pa.Arr
     empty = pa.schema(fields).empty_table()
     rows = pa.concat_tables([empty, *(slice_table(p, empty.schema) for p in source.paths)])
     rows = rows.filter(pc.is_in(rows.column(offset), value_set=offsets.cast(fields[0].type)))
-    return rows.select(list(names)).rename_columns([f"k{n}" for n in range(len(names))])
+    rows = with_one_zero(rows.select(list(names)))
+    return rows.rename_columns([f"k{n}" for n in range(len(names))])

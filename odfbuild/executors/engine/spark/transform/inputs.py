@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import with_one_zero
 from odfbuild.executors.engine.protocol import POSITION_SHIFT, TransformInputFrame, system_columns
+from odfbuild.executors.engine.spark import frames
 from odfbuild.executors.engine.spark.frames import (
     POSITION,
     cost,
@@ -15,6 +17,7 @@ from odfbuild.executors.engine.spark.frames import (
     from_table,
     slice_table,
 )
+from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.session import SessionCache
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import quoted
@@ -35,13 +38,12 @@ class NewRows:
     """Which rows: those of an input in its interval; `raw` for the event log as it is.
 
     Else each row has its operation and its position before the columns that queries see.
-    `one_zero`: floating-point numbers have one zero and one NaN, as rows have that are compared.
+    Values are as in rows that are compared: instants in milliseconds, one zero and one NaN.
     """
 
     source: TransformInputFrame
     number: int
     raw: bool = False
-    one_zero: bool = False
 
     def frame(
         self, session: "SparkSession", lent: SessionCache, size: StepSize, *, empty: bool = False
@@ -59,7 +61,7 @@ class NewRows:
 
     def _from_files(self, session: "SparkSession", start: int, end: int) -> "DataFrame":
         schema, vocab = to_arrow(self.source.schema), self.source.vocab
-        rows = from_files(session, self.source.paths, schema)
+        rows = normal(frames.with_one_zero(from_files(session, self.source.paths, schema)))
         rows = rows.where(f"{quoted(vocab.offset_column)} BETWEEN {start} AND {end}")
         offset = f"CAST({quoted(vocab.offset_column)} AS BIGINT)"
         position = f"{self.number << POSITION_SHIFT} + {offset} AS {POSITION}"
@@ -69,7 +71,7 @@ class NewRows:
 
     def _from_table(self, session: "SparkSession", *, empty: bool) -> "DataFrame":
         schema, vocab = to_arrow(self.source.schema), self.source.vocab
-        table = _new_rows(self.source, schema, empty=empty)
+        table = with_one_zero(_new_rows(self.source, schema, empty=empty))
         offsets = table.column(vocab.offset_column).cast(pa.int64())
         positions = pc.add(offsets, pa.scalar(self.number << POSITION_SHIFT, pa.int64()))
         operations = table.column(vocab.operation_type_column).cast(pa.int32())
@@ -77,16 +79,15 @@ class NewRows:
             {POSITION: positions} if self.raw else {OPERATION: operations, POSITION: positions}
         )
         columns |= {name: table.column(name) for name in visible(schema, vocab, raw=self.raw)}
-        rows = pa.table(columns)
-        return from_table(session, with_one_zero(rows) if self.one_zero else rows, whole=False)
+        return from_table(session, pa.table(columns), whole=False)
 
 
 def _new_rows(source: TransformInputFrame, schema: pa.Schema, *, empty: bool) -> pa.Table:
     """Return the rows of the slices whose offsets lie in the interval."""
-    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    nullable = pa.schema([pa.field(each.name, in_millis(each.type)) for each in schema])
     if empty or source.interval is None or not source.paths:
         return nullable.empty_table()
-    table = pa.concat_tables([slice_table(path, schema) for path in source.paths])
+    table = pa.concat_tables([slice_table(path, nullable) for path in source.paths])
     offsets = table.column(source.vocab.offset_column)
     first, last = source.interval.start, source.interval.end
     within = pc.and_(pc.greater_equal(offsets, first), pc.less_equal(offsets, last))
