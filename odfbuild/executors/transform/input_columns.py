@@ -11,7 +11,6 @@ from typing import Final
 
 from odfbuild.executors.data.checks.verified_files import check_present
 from odfbuild.executors.engine.protocol import TransformWork
-from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     DataField,
@@ -86,7 +85,7 @@ def _is_contained(kind: DataType, held: DataType | None) -> bool:
 
 
 def _data_columns(state: ChainState) -> Mapping[str, DataType]:
-    schema, vocab = schema_in_force(state), state.vocab
+    schema, vocab = input_schema(state), state.vocab
     system = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
     fields = () if schema is None else schema.fields
     return {field.name: field.type for field in fields if field.name not in system}
@@ -110,7 +109,7 @@ def _first_read(output: Dataset, head: Multihash) -> Mapping[DatasetId, Multihas
 
 def _narrower(now: ChainState, then: ChainState) -> DataSchema | None:
     """Return the schema of an input without what it gained; None if it gained nothing."""
-    schema, known = schema_in_force(now), input_schema(then)
+    schema, known = input_schema(now), input_schema(then)
     if schema is None or known is None:
         return None
     fields = _known_fields(schema.fields, known.fields)

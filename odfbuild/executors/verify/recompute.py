@@ -29,6 +29,7 @@ from odfbuild.odf.chain.state import input_name
 from odfbuild.odf.events import OffsetInterval, SetTransform
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import is_opaque
+from odfbuild.planner.evolution.columns.inputs import input_schema
 from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
@@ -139,7 +140,7 @@ def _work(
     known = accepted_schemas(query, step.dataset, step.before, sources)
     frames = []
     for each in inputs:
-        schema = known.get(each.source.dataset.id) or schema_in_force(each.source.state)
+        schema = known.get(each.source.dataset.id) or input_schema(each.source.state)
         assert schema is not None  # noqa: S101 - a step is not bound to an input without one
         last = each.slices[-1][0].offset_interval.end if each.slices else None
         frames.append(

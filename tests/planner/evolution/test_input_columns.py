@@ -10,6 +10,7 @@ from odfbuild.odf.events import (
     ReadStepNdJson,
     SetVocab,
 )
+from odfbuild.odf.schema.types import is_optional
 from odfbuild.planner.evolution.columns.inputs import input_schema
 from odfbuild.planner.intervals import PendingInput, bind
 from odfbuild.planner.staleness import InputNow
@@ -54,7 +55,14 @@ def test_a_definition_tells_columns_where_it_tells_all_and_their_types(
 
 
 def test_the_columns_in_force_go_first() -> None:
-    assert columns(source(*DDL), schema("z INT")) == ["event_time", "z"]
+    assert columns(source(*DDL), schema("z INT")) == ["event_time", "z", "at", "k", "v"]
+
+
+def test_a_column_that_no_row_has_yet_may_be_null() -> None:
+    events: list[MetadataEvent] = [schema("at TIMESTAMP NOT NULL", "v BIGINT"), source(*DDL)]
+    found = input_schema(Chain("in", DatasetKind.ROOT, list(events)).state)
+    assert found is not None
+    assert {each.name: is_optional(each.type) for each in found.fields}["k"]
 
 
 def test_an_input_without_rows_is_empty_in_a_step() -> None:

@@ -1,10 +1,12 @@
 """Columns of an input as a query reads it, also without rows; readers that wait for some.  Pure.
 
 A root without rows has no schema in its chain.  Where its definition tells all columns and their
-types it counts as empty, and what reads it goes on; else its readers wait for its first rows.
+types it counts as empty, and what reads it goes on; else its readers wait for its first rows.  A
+column that its definition gained comes into the chain with the next rows, and may be read before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.chain.schema import schema_in_force
@@ -13,19 +15,25 @@ from odfbuild.odf.events import DataField, DataSchema, DataType, SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import system_fields
-from odfbuild.odf.schema.types import inner
+from odfbuild.odf.schema.types import inner, optional
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Ingest, Step, Transform
 from odfbuild.planner.plan.reasons import FilesPassedOver, InputAdvanced, SourceHasNews
 
 
 def input_schema(state: ChainState) -> DataSchema | None:
-    """Return the columns of an input: those in force, else those that its definition tells.
+    """Return the columns of an input: those in force, and those that its definition tells.
 
-    None if only its rows can tell.
+    A column that was declared since the last rows came is null in all of them.  None if only rows
+    can tell.
     """
-    known = schema_in_force(state)
-    return _declared(state)[0] if known is None else known
+    known, declared = schema_in_force(state), _declared(state)[0]
+    if known is None or declared is None:
+        return known or declared
+    names = {each.name for each in known.fields}
+    new = (each for each in declared.fields if each.name not in names)
+    more = tuple(replace(each, type=optional(each.type)) for each in new)
+    return replace(known, fields=(*known.fields, *more)) if more else known
 
 
 def waiting_notes(
