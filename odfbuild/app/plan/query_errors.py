@@ -195,7 +195,7 @@ def refused_by_engine(
         return _refused(project.root, declared, plan, current, asker)
 
 
-def _changed(plan: Plan) -> Collection[DatasetAlias]:
+def _changed(plan: Plan) -> set[DatasetAlias]:
     """Return the datasets whose columns may be others after a plan."""
     return {
         step.target
@@ -220,7 +220,7 @@ def _refused(
 
     found: dict[DatasetAlias, list[Diagnostic]] = {}
     planned = [each for each in declared if each.alias in plan.datasets]
-    wanted = [alias for alias in changed if alias not in plan.refused]
+    wanted = changed - plan.refused.keys()
     problems = column_findings(
         planned, current, read_lock(root), wanted, settled=settled, asker=asker
     )

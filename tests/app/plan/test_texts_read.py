@@ -1,9 +1,11 @@
-"""A plan of many reads a query of a template once, whatever numbers and strings differ."""
+"""What a plan of many datasets does once, and what for each of them."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner import make_plan
 from tests.reads import texts_read
 from tests.support.engines import FakeEngine
@@ -35,3 +37,27 @@ def test_one_of_many_queries_is_read(
     with texts_read() as read:
         assert here("plan").code == 0
     assert len(read) <= 1
+
+
+def test_names_are_compared_in_proportion_to_their_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: Counter[int] = Counter()
+    plain = DatasetAlias.__eq__
+    for count in (30, 60):
+
+        def counted(self: DatasetAlias, other: object, count: int = count) -> bool:
+            compared[count] += 1
+            return plain(self, other)
+
+        files = {"datasets/src.yaml": root()} | {
+            f"datasets/d{n}.yaml": derivative(f"d{n}", query=TEMPLATES["linear"].format(n=n))
+            for n in range(count)
+        }
+        folder = lay_out(tmp_path / f"{count}", files)
+        here = Inside(folder, capsys, monkeypatch, FakeEngine())
+        with monkeypatch.context() as patched:
+            patched.setattr(DatasetAlias, "__eq__", counted)
+            assert here("check").code == 0
+            assert here("plan").code == 0
+    assert compared[60] < 2.2 * compared[30]
