@@ -100,7 +100,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         _keep_empty(site, state, pending)
         return None
     _refuse_version(name, state.transform.transform)
-    now = max(site.clock(), state.system_time)
+    now = _system_time(site, state, pending)
     with site.workspace.staging() as staging:
         sealed, work = None, None
         inputs = [
@@ -127,6 +127,15 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
         done(Round(names, len(events), records, told, read, left.head))
         return left
+
+
+def _system_time(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -> Timestamp:
+    """Return the time of a step: never before the block it follows, nor before those it reads.
+
+    Inputs may have been written by machines whose clocks are ahead of this one.  System times are
+    ordered within a dataset, and between it and what it is made of (ODF 0.34.1, "System Time").
+    """
+    return max(site.clock(), state.system_time, *(each.now.state.system_time for each in inputs))
 
 
 def _keep_empty(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -> None:
