@@ -5,7 +5,7 @@ defaults, which are narrow where CI is set, as strangers' pull requests are plan
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -119,6 +119,22 @@ class Permissions:
         The project's own folder may be; of what is sensitive, only what is named itself; keys of
         datasets and repositories never.
         """
+        return self._allows(path, self._roots(project))
+
+    def path_check(self, project: Path) -> Callable[[str | Path], None]:
+        """Return what does as `check_path` for many paths, and reads the permitted roots once."""
+        roots = self._roots(project)
+
+        def check(path: str | Path) -> None:
+            if not self._allows(path, roots):
+                raise self.path_refusal(str(path), os.path.dirname(path))  # noqa: PTH120
+
+        return check
+
+    def _roots(self, project: Path) -> Sequence[str]:
+        return [os.path.realpath(project), *map(os.path.realpath, self.paths)]
+
+    def _allows(self, path: str | Path, roots: Sequence[str]) -> bool:
         try:
             real = os.path.realpath(path)
         except (OSError, ValueError):
@@ -127,7 +143,6 @@ class Permissions:
             return False
         if "*" in self.paths:
             return True
-        roots = [os.path.realpath(project), *map(os.path.realpath, self.paths)]
         guards = _guards_of(real)
         return any(
             _is_below(real, root) and all(_is_below(root, guard) for guard in guards)
@@ -199,8 +214,7 @@ class Permissions:
 
     def check_path(self, path: str | Path, project: Path) -> None:
         """Raise PathNotPermittedError of a file that may not be read."""
-        if not self.allows_path(path, project):
-            raise self.path_refusal(str(path), os.path.dirname(path))  # noqa: PTH120
+        self.path_check(project)(path)
 
     def check_workspace(self, folder: Path, project: Path) -> None:
         """Raise PathNotPermittedError of a workspace outside of the project and of `paths`.
@@ -275,11 +289,16 @@ def _fits(name: str, patterns: Sequence[str]) -> bool:
 def _guards_of(real: str) -> list[str]:
     """Return the sensitive folders that a path without links is in."""
     found = [*_system_folders()]
-    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    home = _real_home(os.path.expanduser("~"))  # noqa: PTH111
     inside = real.removeprefix(f"{home.rstrip('/')}/").partition("/")[0]
     if inside != real and inside.startswith("."):
         found.append(f"{home}/{inside}")
     return [each for each in found if _is_below(real, each)]
+
+
+@cache
+def _real_home(home: str) -> str:
+    return os.path.realpath(home)
 
 
 @cache

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TypeAlias
 
 from odfbuild.app.outside_use import refused
@@ -145,6 +146,7 @@ def look(
     clear = {} if files is None else files.clear
     clear.update(before or {})
     looks: dict[DatasetAlias, SourceLook] = {}
+    permitted = _reach(project)
     refusals: dict[DatasetAlias, OdfBuildError] = {}
     for each in declared:
         source = polling_of(each)
@@ -156,7 +158,7 @@ def look(
         if _is_settled(project, state, fetch):
             looks[each.alias] = ()
             continue
-        reach = _noting(project, fetch, each.alias, links)
+        reach = _noting(permitted, project.root, fetch, each.alias, links)
         local = is_local(fetch)
         if local and files is not None:
             files.sources[each.alias] = source_of(fetch, state, project.root, listings)
@@ -187,6 +189,7 @@ def name_findings(
 ) -> Iterator[Diagnostic]:
     """Yield an error for each source whose new files have names without their time."""
     listings: Listings = {}
+    reach = _reach(project)
     for each in declared:
         source = polling_of(each)
         step = None if source is None else source.fetch
@@ -195,7 +198,6 @@ def name_findings(
             continue
         state = current.get(each.alias)
         known = None if state is None else state.source_state.get(SOURCE_NAME)
-        reach = _reach(project)
         try:
             local = is_local(step)
             names = pending(step, known, project.root, listings, reach) if local else ()
@@ -237,18 +239,19 @@ def _note_files(
         files.clear[id] = clear
 
 
-def _noting(project: Opened, fetch: FetchStep, alias: DatasetAlias, links: "Links | None") -> Reach:
+def _noting(
+    reach: Reach, root: Path, fetch: FetchStep, alias: DatasetAlias, links: "Links | None"
+) -> Reach:
     """Return what judges a path, and notes it if it leads out though its pattern does not."""
-    reach = _reach(project)
     if links is None or not isinstance(fetch, FetchStepFilesGlob):
         return reach
-    start = os.path.join(project.root, fixed_part(fetch.path))  # noqa: PTH118
-    if not leads_inside(start, project.root):
+    start = os.path.join(root, fixed_part(fetch.path))  # noqa: PTH118
+    if not leads_inside(start, root):
         return reach  # the pattern itself is asked for
 
     def noted(path: str) -> None:
         reach(path)
-        if path != start and not leads_inside(path, project.root):
+        if path != start and not leads_inside(path, root):
             links.setdefault(alias, set()).add(path)
 
     return noted
@@ -265,7 +268,7 @@ def linked_uses(project: Opened, links: "Links") -> Iterator[OutsideUse]:
 
 
 def _reach(project: Opened) -> Reach:
-    return lambda path: project.permissions.check_path(path, project.root)
+    return project.permissions.path_check(project.root)
 
 
 def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> bool:
