@@ -33,6 +33,14 @@ def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
     return array.cast(to)
 
 
+def null_column(count: int, kind: pa.DataType) -> pa.Array:
+    """Return a column of nulls, with some value in each required member of a struct that is null.
+
+    Those of `pa.nulls` have nulls there, which a cast to the same type refuses.
+    """
+    return pa.array([None] * count, kind) if pa.types.is_nested(kind) else pa.nulls(count, kind)
+
+
 def unexpected_nulls(array: pa.Array, field: pa.Field, path: str = "") -> Iterator[tuple[str, int]]:
     """Yield every place of a column, or inside it, that is required but null, and how often."""
     place = path + field.name
@@ -69,7 +77,7 @@ def _struct(array: Any, to: Any) -> pa.Array:
     children = [
         conform(array.field(known[member.name]), member.type)
         if member.name in known
-        else pa.nulls(len(array), member.type)
+        else null_column(len(array), member.type)
         for member in members
     ]
     if not array.null_count:
@@ -106,7 +114,7 @@ def _fixed_list(array: Any, to: Any) -> pa.Array:
         array = array.cast(pa.list_(array.type.value_field))
     listed = conform(array, pa.list_(to.value_field))
     if listed.null_count == len(listed):  # Arrow's cast reads items then, which may have no buffer
-        return pa.nulls(len(listed), to)
+        return null_column(len(listed), to)
     return listed.cast(to)
 
 

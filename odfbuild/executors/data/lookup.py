@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.footers import columns_of_file, footer
 from odfbuild.executors.data.frames import Frame, ReadAmount
 from odfbuild.values import dataclass
@@ -346,7 +346,7 @@ def _fitted(table: pa.Table, fields: Sequence[tuple[str, pa.DataType]], rows: in
     """Return columns of these types; those that are not there are null."""
     there = set(table.column_names)
     columns = [
-        conform(_one_chunk(table.column(name)), kind) if name in there else pa.nulls(rows, kind)
+        conform(_one_chunk(table.column(name)), kind) if name in there else null_column(rows, kind)
         for name, kind in fields
     ]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import file_batches
 from odfbuild.host.files import open_regular
 from odfbuild.odf.events import DataSchema
@@ -199,7 +199,7 @@ def _fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     arrays = [
         conform(found[field.name], field.type)
         if field.name in found
-        else pa.nulls(batch.num_rows, field.type)
+        else null_column(batch.num_rows, field.type)
         for field in wanted
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)

@@ -23,7 +23,7 @@ from odfbuild.executors.data.checks.rows import (
     lone_from,
     lone_to,
 )
-from odfbuild.executors.data.conformance import conform, unexpected_nulls
+from odfbuild.executors.data.conformance import conform, null_column, unexpected_nulls
 from odfbuild.executors.data.fine_times import Cut, FineTimes, noting, noting_column
 from odfbuild.executors.data.frames import Frame, ReadAmount
 from odfbuild.executors.data.parquet import SliceWriter
@@ -332,7 +332,7 @@ class _SliceColumns:
         if name == self.vocab.operation_type_column and name not in found:
             return pa.repeat(pa.scalar(0, field.type), rows)
         if name not in found:
-            return pa.nulls(rows, field.type)
+            return null_column(rows, field.type)
         return conform(found[name], field.type)
 
     def _event_times(self, data_type: pa.DataType, given: Any, rows: int) -> pa.Array:

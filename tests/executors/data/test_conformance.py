@@ -6,8 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from odfbuild.executors.data.conformance import conform, unexpected_nulls
+from odfbuild.executors.data.conformance import conform, null_column, unexpected_nulls
 
 MAY = pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))])
 MUST = pa.struct(
@@ -70,3 +72,36 @@ def test_lists_that_are_all_null_may_have_no_items(kind: Any, size: int) -> None
     found.validate(full=True)
     assert found.type == pa.list_(kind, size)
     assert found.to_pylist() == [None] * 3
+
+
+def kinds() -> st.SearchStrategy[pa.DataType]:
+    """Draw types whose structs have required and optional members, however deep."""
+    plain = st.sampled_from(
+        [pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.timestamp("ms", "UTC")]
+    )
+
+    def nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+        members = st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3)
+        structs = members.map(
+            lambda found: pa.struct(
+                [pa.field(f"m{n}", kind, may) for n, (kind, may) in enumerate(found)]
+            )
+        )
+        return structs | inner.map(pa.list_)
+
+    return st.recursive(plain, nested, max_leaves=6)
+
+
+@given(kind=kinds(), count=st.integers(min_value=0, max_value=3))
+def test_a_column_of_nulls_can_be_cast_written_and_put_into_a_struct(
+    kind: pa.DataType, count: int
+) -> None:
+    made = null_column(count, kind)
+    made.validate(full=True)
+    assert made.type == kind
+    assert made.null_count == count
+    assert made.cast(kind).equals(made)
+    assert written(made) == [None] * count
+    later = pa.struct([pa.field("new", kind), pa.field("old", pa.int64())])
+    old = pa.StructArray.from_arrays([pa.array(range(count), pa.int64())], names=["old"])
+    assert conform(old, later).cast(later).field("new").null_count == count

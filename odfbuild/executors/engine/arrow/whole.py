@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.fine_times import FineTimes, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
@@ -66,7 +66,7 @@ def completed(rows: pa.Table, work: TransformWork) -> pa.Table:
     gone = {*system_columns(work.vocab), *rows.column_names}
     retired = (each for each in stored if each.name not in gone and is_optional(each.type))
     for each in to_arrow(DataSchema(tuple(retired))):
-        rows = rows.append_column(each.name, pa.nulls(rows.num_rows, in_millis(each.type)))
+        rows = rows.append_column(each.name, null_column(rows.num_rows, in_millis(each.type)))
     return rows
 
 
@@ -76,7 +76,7 @@ def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     found = [
         conform(rows.column(each.name).combine_chunks(), each.type)
         if each.name in there
-        else pa.nulls(rows.num_rows, each.type)
+        else null_column(rows.num_rows, each.type)
         for each in schema
     ]
     return pa.Table.from_arrays(found, schema=schema)

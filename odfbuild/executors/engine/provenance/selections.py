@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.inputs import Inputs
@@ -128,7 +128,7 @@ def equal_rows(rows: pa.Table, row: pa.Table) -> list[int]:
     columns = [
         _typed(rows.column(each.name), each.type)
         if each.name in there
-        else pa.nulls(rows.num_rows, each.type)
+        else null_column(rows.num_rows, each.type)
         for each in row.schema
     ]
     plain = pa.schema([each.with_nullable(True) for each in row.schema])

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import FilePart, Frame, opened_file
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
@@ -197,7 +197,7 @@ def slice_table(path: Path, schema: pa.Schema) -> pa.Table:
     columns = [
         _conformed(found.column(field.name), field.type)
         if field.name in there
-        else pa.nulls(found.num_rows, field.type)
+        else null_column(found.num_rows, field.type)
         for field in schema
     ]
     nullable = pa.schema([field.with_nullable(True) for field in schema])

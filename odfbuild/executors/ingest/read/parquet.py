@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.checks.leaves import first_without_utf8, leaf_types
+from odfbuild.executors.data.conformance import null_column
 from odfbuild.executors.data.fine_times import note_cut, noting_column, passed
 from odfbuild.executors.data.frames import Frame, opened_file
 from odfbuild.executors.ingest.read.notes import ReadNotes, columns_drift
@@ -63,7 +64,7 @@ class ColumnCast:
 
     def _column(self, cells: pa.Table, field: pa.Field) -> Column:
         if field.name not in cells.column_names:
-            return pa.nulls(cells.num_rows, field.type)
+            return null_column(cells.num_rows, field.type)
         column = cells.column(field.name)
         noting_column(field.name, cells.num_rows)
         if _is_text(storage_type(column.type)) and field.type != pa.binary():

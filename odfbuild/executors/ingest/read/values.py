@@ -32,6 +32,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.data.conformance import null_column
 from odfbuild.executors.data.fine_times import note_cut, noting, noting_column, passed
 from odfbuild.executors.ingest.read.problems import (
     REQUIRED,
@@ -393,7 +394,7 @@ def _one_by_one(column: Column, target: pa.DataType, formats: Formats) -> tuple[
         try:
             made.append(typed(pa.array([text], pa.string()), target, formats))
         except Misfit:
-            made.append(pa.nulls(1, target))
+            made.append(null_column(1, target))
             bad.append(text)
     values = pa.concat_arrays(made).take(pc.index_in(column, value_set=texts))
     misfits = pc.is_in(column, value_set=pa.array(bad, pa.string()))
@@ -510,7 +511,7 @@ def cast_columns(
     more = False
     for column, field in zip(columns, schema, strict=True):
         if column is None:
-            made.append(pa.nulls(size, field.type))
+            made.append(null_column(size, field.type))
         else:
             noting_column(field.name, size)
             try:
@@ -535,7 +536,7 @@ def sieve_columns(
     for column, field in zip(columns, schema, strict=True):
         noting_column(field.name, size)
         found, rows = (
-            (pa.nulls(size, field.type), list[int]())
+            (null_column(size, field.type), list[int]())
             if column is None
             else sieved(column, field.type, formats)
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import Frame, file_batches, opened_file
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema, plain_type
@@ -207,7 +207,7 @@ def _slices(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch
                 columns = [
                     conform(batch.column(each.name), each.type)
                     if each.name in there
-                    else pa.nulls(batch.num_rows, each.type)
+                    else null_column(batch.num_rows, each.type)
                     for each in schema
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)

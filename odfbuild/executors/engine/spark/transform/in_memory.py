@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import difference, is_orderly
@@ -96,7 +96,7 @@ def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = [
         conform(conform(rows.column(each.name).combine_chunks(), in_millis(each.type)), each.type)
         if each.name in there
-        else pa.nulls(rows.num_rows, each.type)
+        else null_column(rows.num_rows, each.type)
         for each in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
