@@ -84,6 +84,8 @@ def _round(folder: Path, drawn: Drawn) -> Iterator[Difference | str]:
             yield Difference(f"{name} refuses, apply passes", (), said)
     # What values a file has, no plan has read.
     unfit = any(f"error[{code}]" in applied.err for code in ("invalid-source", "merge-input"))
+    warned = "warning[needs-restate]" in seen["plan"].out + seen["plan"].err
+    unfit |= warned and "error[needs-restate]" in applied.err
     if passed and applied.code != 0 and not unfit:
         yield Difference("plan passes, apply does not", (), said)
     if not passed and applied.code == 0:

@@ -188,6 +188,12 @@ def test_the_inputs_that_a_star_takes_in_are_told(query: str, inputs: set[str]) 
         ),
         ("select s from (select symbol from trades)", "s", None),
         ("select x.* from trades", "x", None),
+        ("select * from trades pivot (sum(qty) for symboll in ('a'))", "symboll", "symbol"),
+        (
+            "select * from trades pivot (sum(qty) for (symbol, dayy) in (('a', 1) as x))",
+            "dayy",
+            "day",
+        ),
     ],
 )
 def test_a_name_that_nothing_has_is_told_with_the_nearest(

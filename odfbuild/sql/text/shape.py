@@ -270,7 +270,7 @@ class Inline(OpaqueRelation):
 
 @dataclass(frozen=True, slots=True)
 class Pivot(OpaqueRelation):
-    """A relation turned around: of its rows `values` are worked out, one column each or more."""
+    """A relation turned around: `values` is worked out of its rows, and by what they are turned."""
 
     values: tuple[Expr, ...] = ()
 

@@ -271,7 +271,8 @@ class _Shaper(TreeWalk):
         if len(pivots) != 1 or pivots[0].args.get("unpivot"):
             return OpaqueRelation(clause, source)
         named = [e.this if isinstance(e, exp.Alias) else e for e in pivots[0].expressions]
-        return Pivot(clause, source, tuple(self.expressions(named)))
+        turned = [each.this for each in pivots[0].args.get("fields") or []]
+        return Pivot(clause, source, tuple(self.expressions([*named, *turned])))
 
     def _plain(self, node: Any) -> Source:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
