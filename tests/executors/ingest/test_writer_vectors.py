@@ -113,7 +113,8 @@ def play(case: dict[str, Any], rounds: Rounds, as_event: Any) -> None:
             rounds.append(dataset, wanted)
             source = wanted
         play_round(case, number, dataset, rounds)
-    assert verify(dataset).findings == ()
+    now = Timestamp.parse("2050-02-01T00:00:00Z")  # the reference has its blocks there
+    assert verify(dataset, now=lambda: now).findings == ()
 
 
 def play_round(case: dict[str, Any], number: int, dataset: Dataset, rounds: Rounds) -> None:

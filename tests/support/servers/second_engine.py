@@ -183,6 +183,8 @@ def _spoilt(  # noqa: PLR0912 - a case for each mode
             return put("offset", [1 << 63] * count, pa.uint64()), span
         case "log":  # as engines of streams do: rows that were corrected on the way
             first = log.slice(0, 1)
+            if not count:
+                return log, span
             ops = [0, 1] + [0] * count
             whole = pa.concat_tables([first, first, log]).drop_columns(["offset", "op"])
             whole = whole.add_column(0, "op", pa.array(ops, pa.int32()))
