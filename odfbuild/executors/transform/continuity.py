@@ -13,8 +13,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.state.chain.dataset import Dataset
 
-OURS = "+odfbuild."
-"""What the version of an engine of ours has in it."""
+_OURS = "+odfbuild."  # in the version of an engine of ours
 
 
 def unbroken(work: TransformWork, output: Dataset, state: ChainState) -> bool:
@@ -41,7 +40,7 @@ def came_of_one_query(events: Iterable[MetadataEvent]) -> bool:
             known = event
         elif isinstance(event, ExecuteTransform):
             restated = known is not None and asks_to_restate(known)
-            broken = (broken and not restated) or not _is_ours(known)
+            broken = (broken and not restated) or not is_ours(known)
             ran = True
     return not broken
 
@@ -53,7 +52,8 @@ def _plain(event: SetTransform | None) -> SetTransform | None:
     return replace(event, transform=replace(event.transform, version=None))
 
 
-def _is_ours(event: SetTransform | None) -> bool:
+def is_ours(event: SetTransform | None) -> bool:
+    """Tell whether a transform is for an engine of ours, by the version of it."""
     if event is None or is_opaque(event.transform):
         return False
-    return OURS in (event.transform.version or "")
+    return _OURS in (event.transform.version or "")

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.transform.continuity import OURS
+from odfbuild.executors.transform.continuity import is_ours
 from odfbuild.executors.verify.clocks import is_ahead
 from odfbuild.odf.chain.state import ChainState, last_block_of, last_offset_read
 from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.state.workspace import Workspace
@@ -105,7 +104,7 @@ class RecordedInputs:
                 return
             there.append(part)
         old, mark = None if before is None else before.watermark, event.new_watermark
-        if before is not None and _is_ours(before):
+        if before is not None and is_ours(before.transform):
             yield from self._not_least(there, old, mark)
         elif mark is not None and (old is None or mark > old):
             yield from self._beyond([each for each in there if each.moved] or there, mark)
@@ -237,12 +236,6 @@ class RecordedInputs:
                 block.sequence_number, block.system_time, offset, watermark, data
             )
         return found
-
-
-def _is_ours(state: ChainState) -> bool:
-    """Tell whether the transform in force is for an engine of ours, by the version of it."""
-    transform = None if state.transform is None else state.transform.transform
-    return transform is not None and not is_opaque(transform) and OURS in (transform.version or "")
 
 
 def _made_of_nothing(event: ExecuteTransform) -> Iterator[str]:

@@ -126,9 +126,7 @@ class Values:
             "t": TIME, "l": ARRAY, "d": DOUBLE, "d2": DOUBLE,
         }  # fmt: skip
         used = {name: self.any(of, depth)[0] for name, of in parts.items() if f"{{{name}}}" in form}
-        if (
-            kind == BIGINT and "{n" in form
-        ) or kind == DOUBLE:  # numbers stay small however deep they stand
+        if kind == DOUBLE or (kind == BIGINT and "{n" in form):  # numbers stay small at any depth
             used = {name: f"({text})" for name, text in used.items()}
         return form.format(**used), True
 
