@@ -13,6 +13,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineFailedError, StateError
+from odfbuild.executors.engine.interrupt import result_of
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import check_master
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
@@ -118,7 +119,7 @@ def replayed(project: Opened, upgrades: Iterable[EngineUpgrade], jobs: int) -> I
     with replaying(project, past, steps, jobs, anyway=True) as run:
         again = {each.id: run.submit(steps[each.id]) for each in wanted}
         for each in wanted:
-            yield Upgraded(each, tuple(future.result() for future in again[each.id]))
+            yield Upgraded(each, tuple(map(result_of, again[each.id])))
 
 
 def _is_installed(step: "RecordedStep") -> bool:

@@ -122,12 +122,13 @@ def _is_here(workspace: Workspace, read: ExecuteTransformInput) -> bool:
 
 
 def _replay(project: Opened, dataset: Dataset, steps: "Sequence[RecordedStep]", place: str) -> None:
+    from odfbuild.executors.engine.interrupt import result_of
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.run import replaying
 
     past = RecordedHistories(project.workspace, received=dataset)
     with replaying(project, past, {dataset.id: steps}, _JOBS) as run:
-        found = [each.result() for each in run.submit(steps)]
+        found = list(map(result_of, run.submit(steps)))
     findings = [line for each in found for line in _lines(each)]
     if findings:
         raise _not_verified(

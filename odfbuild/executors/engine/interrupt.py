@@ -11,14 +11,18 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 from odfbuild.errors import EngineError
 from odfbuild.values import dataclass
+
+_Result = TypeVar("_Result")
+_HEARING = 0.2  # seconds until a signal is acted on at the latest
 
 
 class Enough(Exception):
@@ -204,6 +208,24 @@ def pause(seconds: float) -> None:
     """Wait; raises StoppedError as soon as that was given up."""
     if _RUNNING.stopped.wait(seconds):
         raise StoppedError
+
+
+def first_finished(futures: Collection[Future[_Result]]) -> set[Future[_Result]]:
+    """Wait until some of these are finished, and return them.  Signals are acted on meanwhile.
+
+    One that comes just before a wait begins, or to another thread, does not end that wait, and
+    Python acts on it afterwards: so no wait is long.
+    """
+    finished: set[Future[_Result]] = set()
+    while not finished:
+        finished, _ = wait(futures, timeout=_HEARING, return_when=FIRST_COMPLETED)
+    return finished
+
+
+def result_of(future: Future[_Result]) -> _Result:
+    """Wait for a result as `first_finished` does, and return it, or raise what was raised."""
+    first_finished((future,))
+    return future.result()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field
 from typing import Protocol, assert_never
 
@@ -20,6 +20,7 @@ from odfbuild.executors.engine.interrupt import (
     Enough,
     StoppedError,
     breakable,
+    first_finished,
     hurries,
     interruptible,
     is_ending,
@@ -205,8 +206,7 @@ def _do_steps(state: _Run, jobs: int, pool: ThreadPoolExecutor) -> None:
             running[pool.submit(_run_step, state, step)] = step
         if not running:
             break
-        finished, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in finished:
+        for future in first_finished(running):
             del running[future]
             future.result()
 

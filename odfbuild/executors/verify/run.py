@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odfbuild.executors.engine.interrupt import result_of
 from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -114,7 +115,7 @@ def verify_datasets(
             replayed = tuple(map(_replayed, again[each], steps[each]))
             computed, step = full.get(each), last.get(each)
             recomputed = None if computed is None or step is None else _recomputed(computed, step)
-            checked = Checked(each, looks[each].result(), replayed, recomputed)
+            checked = Checked(each, result_of(looks[each]), replayed, recomputed)
             yield _judged(project, asked, _without_cycle(inputs, checked))
 
 
@@ -123,7 +124,7 @@ def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
     from odfbuild.executors.verify.replay import Replayed
 
     try:
-        return run.result()
+        return result_of(run)
     except Exception as error:
         what = f"it cannot be run again: {type(error).__name__}: {error}"
         return Replayed(block=step.block, sequence=step.sequence, rows=step.rows, findings=(what,))
@@ -134,7 +135,7 @@ def _recomputed(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed"
     from odfbuild.executors.verify.recompute import Recomputed
 
     try:
-        return run.result()
+        return result_of(run)
     except Exception as error:
         what = f"its query cannot be computed in full: {type(error).__name__}: {error}"
         return Recomputed(block=step.block, sequence=step.sequence, findings=(what,))

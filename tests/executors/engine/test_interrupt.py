@@ -1,14 +1,25 @@
 """Giving up: pauses end, downloads break off, and what comes after is not concerned."""
 
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from odfbuild.executors.engine import interrupt as stopping
-from odfbuild.executors.engine.interrupt import StoppedError, go_on, killable, stop, stoppable
+from odfbuild.executors.engine.interrupt import (
+    StoppedError,
+    go_on,
+    interruptible,
+    killable,
+    result_of,
+    stop,
+    stoppable,
+)
 from odfbuild.executors.ingest.fetch import http
 from odfbuild.executors.ingest.fetch.download import TransientError, persist
 from odfbuild.executors.ingest.fetch.request import Request, unreachable
@@ -64,3 +75,15 @@ def test_what_is_done_after_the_run_is_not_stopped() -> None:
             go_on()
     go_on()
     stopping.pause(0.0)
+
+
+def test_signals_that_do_not_end_a_wait_are_acted_on_in_it() -> None:
+    asked = threading.Event()
+
+    def work() -> bool:
+        time.sleep(0.3)  # the main thread waits by now
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        return asked.wait(timeout=20)
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt), interruptible(asked.set):
+        assert result_of(pool.submit(work))
