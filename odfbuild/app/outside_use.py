@@ -14,6 +14,7 @@ from odfbuild.executors.ingest.fetch.substitute import used_by
 from odfbuild.executors.ingest.process.unpackers import unpacker_of
 from odfbuild.host.permissions import PathNotPermittedError, Permissions, leads_inside
 from odfbuild.host.reading_session import once
+from odfbuild.host.real_paths import RealPaths
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     FetchStep,
@@ -39,6 +40,7 @@ def path_problems(
 ) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
     """Yield an error for each source whose files lie where none may be read, with its dataset."""
     known: dict[str, bool] = {}
+    allows = permissions.path_judge(root)
     for each in declared:
         for at, event in enumerate(each.snapshot.metadata):
             if not isinstance(event, SetPollingSource) or not is_local(event.fetch):
@@ -47,9 +49,7 @@ def path_problems(
             if path is None:
                 continue
             if path not in known:
-                known[path] = once(
-                    (permissions, root, path), partial(permissions.allows_path, path, root)
-                )
+                known[path] = once((permissions, root, path), partial(allows, path))
             if not known[path]:
                 folder = (
                     path if isinstance(event.fetch, FetchStepFilesGlob) else str(Path(path).parent)
@@ -92,12 +92,13 @@ def uses_of(
 ) -> tuple[OutsideUse, ...]:
     """Return what a project asks for, each once, with the datasets that do."""
     found: dict[tuple[str, str], list[DatasetAlias]] = {}
+    paths = RealPaths()
     for key in _of_settings(config, target, root):
         found[key] = []
     for each in declared:
         for event in each.snapshot.metadata:
             if isinstance(event, SetPollingSource):
-                for key in uses_of_source(event, root):
+                for key in uses_of_source(event, root, paths):
                     found.setdefault(key, []).append(each.alias)
     return tuple(OutsideUse(kind, name, tuple(found[kind, name])) for kind, name in sorted(found))
 
@@ -126,18 +127,20 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
         yield "env", config.openlineage.token_env
 
 
-def uses_of_source(source: SetPollingSource, root: Path) -> Iterator[tuple[str, str]]:
+def uses_of_source(
+    source: SetPollingSource, root: Path, paths: RealPaths | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield what a source reads and runs outside of the project: kinds and names."""
-    fetch = source.fetch
+    fetch, paths = source.fetch, paths or RealPaths()
     if is_opaque(fetch):
         yield "unknown", str(fetch.tag)
     elif isinstance(fetch, FetchStepFilesGlob):
-        yield from _pattern(fetch.path, root)
+        yield from _pattern(fetch.path, root, paths)
     elif isinstance(fetch, FetchStepUrl):
         yield from (("env", name) for name in used_by(fetch))
         if is_local(fetch):
             path = local_path(fetch, root)
-            yield from [("path", fetch.url)] if path is None else _path(path, root)
+            yield from [("path", fetch.url)] if path is None else _path(path, root, paths)
         else:
             yield "host", _host(fetch.url.strip())
     elif isinstance(fetch, FetchStepContainer):
@@ -152,18 +155,18 @@ def uses_of_source(source: SetPollingSource, root: Path) -> Iterator[tuple[str, 
             yield "pipe", " ".join(step.command)
 
 
-def _pattern(path: str, root: Path) -> Iterator[tuple[str, str]]:
+def _pattern(path: str, root: Path, paths: RealPaths) -> Iterator[tuple[str, str]]:
     """Yield a pattern of files that leads out; what goes up after a wildcard may end anywhere."""
     start = fixed_part(path)
     if not has_magic(path):
-        yield from _path(path, root)
-    elif ".." in path.removeprefix(start).split("/") or not leads_inside(root / start, root):
+        yield from _path(path, root, paths)
+    elif ".." in path.removeprefix(start).split("/") or not leads_inside(root / start, root, paths):
         yield "path", path
 
 
-def _path(path: str, root: Path) -> Iterator[tuple[str, str]]:
+def _path(path: str, root: Path, paths: RealPaths) -> Iterator[tuple[str, str]]:
     """Yield a path that leads out of the project, also over links."""
-    if not leads_inside(root / path, root):
+    if not leads_inside(root / path, root, paths):
         yield "path", path
 
 

@@ -7,11 +7,12 @@ defaults, which are narrow where CI is set, as strangers' pull requests are plan
 import os
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
 from odfbuild.errors import ProjectError
+from odfbuild.host.real_paths import RealPaths
 from odfbuild.values import dataclass
 
 POLICY = "policy.yaml"
@@ -119,24 +120,30 @@ class Permissions:
         The project's own folder may be; of what is sensitive, only what is named itself; keys of
         datasets and repositories never.
         """
-        return self._allows(path, self._roots(project))
+        return self.path_judge(project)(path)
 
-    def path_check(self, project: Path) -> Callable[[str | Path], None]:
-        """Return what does as `check_path` for many paths, and reads the permitted roots once."""
-        roots = self._roots(project)
+    def path_judge(
+        self, project: Path, paths: RealPaths | None = None
+    ) -> Callable[[str | Path], bool]:
+        """Return what does as `allows_path` for many paths, and follows each link once."""
+        known = paths or RealPaths()
+        return partial(self._allows, known, [known.of(project), *map(known.of, self.paths)])
+
+    def path_check(
+        self, project: Path, paths: RealPaths | None = None
+    ) -> Callable[[str | Path], None]:
+        """Return what raises PathNotPermittedError of the paths that `path_judge` does not pass."""
+        allows = self.path_judge(project, paths)
 
         def check(path: str | Path) -> None:
-            if not self._allows(path, roots):
+            if not allows(path):
                 raise self.path_refusal(str(path), os.path.dirname(path))  # noqa: PTH120
 
         return check
 
-    def _roots(self, project: Path) -> Sequence[str]:
-        return [os.path.realpath(project), *map(os.path.realpath, self.paths)]
-
-    def _allows(self, path: str | Path, roots: Sequence[str]) -> bool:
+    def _allows(self, paths: RealPaths, roots: Sequence[str], path: str | Path) -> bool:
         try:
-            real = os.path.realpath(path)
+            real = paths.of(path)
         except (OSError, ValueError):
             return False
         if _is_never_data(real):
@@ -320,10 +327,10 @@ def _is_workspace(folder: str) -> bool:
     return all(os.path.isdir(f"{folder}/{name}") for name in ("datasets", "names"))  # noqa: PTH112
 
 
-def leads_inside(path: str | Path, folder: Path) -> bool:
+def leads_inside(path: str | Path, folder: Path, paths: RealPaths) -> bool:
     """Tell whether a path is in a folder, once links are followed; if unclear, it is not."""
     try:
-        return _is_below(os.path.realpath(path), os.path.realpath(folder))
+        return _is_below(paths.of(path), paths.of(folder))
     except (OSError, ValueError):
         return False
 

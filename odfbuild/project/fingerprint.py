@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.host.files import MOST, read_regular
 from odfbuild.host.reading_session import reading_session
+from odfbuild.host.real_paths import RealPaths
 from odfbuild.project import PROJECT_FILE
 from odfbuild.values import dataclass
 
@@ -56,15 +57,14 @@ def fingerprint(root: Path, folders: Iterable[str], *, now: int) -> Fingerprint:
     """
     kept = tuple(folders)
     stats, young = _look(root, kept, now - _TICK)
-    return Fingerprint(kept, stats, tuple((name, _content(root, name)) for name in young))
+    paths = RealPaths()
+    return Fingerprint(kept, stats, tuple((name, _content(root, name, paths)) for name in young))
 
 
 def is_unchanged(root: Path, before: Fingerprint) -> bool:
     """Tell whether the files are certainly those of an earlier fingerprint."""
     stats, _ = _look(root, before.folders, None)
-    return stats == before.stats and all(
-        _content(root, name) == content for name, content in before.young
-    )
+    return stats == before.stats and not any(_changed(root, before.young))
 
 
 def changed_files(root: Path, before: Fingerprint, now: Fingerprint) -> frozenset[str] | None:
@@ -78,8 +78,13 @@ def changed_files(root: Path, before: Fingerprint, now: Fingerprint) -> frozense
         came, gone = ({_name(line) for line in part} for part in (others - lines, lines - others))
         if came != gone:
             return None
-    again = (name for name, content in before.young if _content(root, name) != content)
-    return frozenset((*came, *again))
+    return frozenset((*came, *_changed(root, before.young)))
+
+
+def _changed(root: Path, young: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the names of young files whose content is not what it was."""
+    paths = RealPaths()
+    return (name for name, content in young if _content(root, name, paths) != content)
 
 
 def _name(line: str) -> str:
@@ -154,9 +159,8 @@ def _walk(
             yield from _walk_folder(path, prefix, wanted)
 
 
-def _is_outside(root: Path, name: str) -> bool:
-    real = os.path.realpath(root)
-    return not os.path.realpath(root / name).startswith(f"{real.rstrip(os.sep)}{os.sep}")
+def _is_outside(root: Path, name: str, paths: RealPaths) -> bool:
+    return not paths.of(root / name).startswith(f"{paths.of(root).rstrip(os.sep)}{os.sep}")
 
 
 def _is_linked(root: str, inside: str) -> bool:
@@ -191,10 +195,10 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-def _content(root: Path, name: str) -> str:
+def _content(root: Path, name: str, paths: RealPaths) -> str:
     """Return a digest of a file; no link is followed out of the project."""
     try:
-        if not name.startswith("..") and _is_outside(root, name):
+        if not name.startswith("..") and _is_outside(root, name, paths):
             return "elsewhere"
         return blake2b(read_regular(root / name, MOST), digest_size=16).hexdigest()
     except OSError:

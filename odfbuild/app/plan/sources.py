@@ -27,6 +27,7 @@ from odfbuild.executors.ingest.fetch.local import (
 )
 from odfbuild.executors.ingest.fetch.request import FetchError
 from odfbuild.host.permissions import PathNotPermittedError, leads_inside
+from odfbuild.host.real_paths import RealPaths
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
@@ -146,7 +147,8 @@ def look(
     clear = {} if files is None else files.clear
     clear.update(before or {})
     looks: dict[DatasetAlias, SourceLook] = {}
-    permitted = _reach(project)
+    paths = RealPaths()
+    permitted = project.permissions.path_check(project.root, paths)
     refusals: dict[DatasetAlias, OdfBuildError] = {}
     for each in declared:
         source = polling_of(each)
@@ -158,7 +160,7 @@ def look(
         if _is_settled(project, state, fetch):
             looks[each.alias] = ()
             continue
-        reach = _noting(permitted, project.root, fetch, each.alias, links)
+        reach = _noting(permitted, project.root, paths, fetch, each.alias, links)
         local = is_local(fetch)
         if local and files is not None:
             files.sources[each.alias] = source_of(fetch, state, project.root, listings)
@@ -189,7 +191,7 @@ def name_findings(
 ) -> Iterator[Diagnostic]:
     """Yield an error for each source whose new files have names without their time."""
     listings: Listings = {}
-    reach = _reach(project)
+    reach = project.permissions.path_check(project.root)
     for each in declared:
         source = polling_of(each)
         step = None if source is None else source.fetch
@@ -240,18 +242,23 @@ def _note_files(
 
 
 def _noting(
-    reach: Reach, root: Path, fetch: FetchStep, alias: DatasetAlias, links: "Links | None"
+    reach: Reach,
+    root: Path,
+    paths: RealPaths,
+    fetch: FetchStep,
+    alias: DatasetAlias,
+    links: "Links | None",
 ) -> Reach:
     """Return what judges a path, and notes it if it leads out though its pattern does not."""
     if links is None or not isinstance(fetch, FetchStepFilesGlob):
         return reach
     start = os.path.join(root, fixed_part(fetch.path))  # noqa: PTH118
-    if not leads_inside(start, root):
+    if not leads_inside(start, root, paths):
         return reach  # the pattern itself is asked for
 
     def noted(path: str) -> None:
         reach(path)
-        if path != start and not leads_inside(path, root):
+        if path != start and not leads_inside(path, root, paths):
             links.setdefault(alias, set()).add(path)
 
     return noted
@@ -265,10 +272,6 @@ def linked_uses(project: Opened, links: "Links") -> Iterator[OutsideUse]:
             yield OutsideUse("path", f"{shown} -> {os.path.realpath(path)}", (alias,))
         if len(found) > _LINKS:
             yield OutsideUse("path", f"{len(found) - _LINKS:,} more links", (alias,))
-
-
-def _reach(project: Opened) -> Reach:
-    return project.permissions.path_check(project.root)
 
 
 def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> bool:
@@ -312,7 +315,9 @@ def _bytes_of(project: Opened, step: Step, state: ChainState | None) -> int:
     if not isinstance(step.work, Ingest) or state is None or state.polling is None:
         return 0
     read = state.source_state.get(SOURCE_NAME)
-    news = pending_bytes(state.polling.fetch, read, project.root, _reach(project))
+    news = pending_bytes(
+        state.polling.fetch, read, project.root, project.permissions.path_check(project.root)
+    )
     looks_back = traits_of(state.polling.merge).history is not History.NOTHING
     return news + _PAST_ROW * state.next_offset if news and looks_back else news
 
@@ -320,7 +325,9 @@ def _bytes_of(project: Opened, step: Step, state: ChainState | None) -> int:
 def _bytes_of_new(project: Opened, event: MetadataEvent) -> int:
     """Return what a definition brings that was not there before: all of its source or inputs."""
     if isinstance(event, SetPollingSource):
-        return pending_bytes(event.fetch, None, project.root, _reach(project))
+        return pending_bytes(
+            event.fetch, None, project.root, project.permissions.path_check(project.root)
+        )
     if not isinstance(event, SetTransform):
         return 0
     inputs = (project.workspace.open(each.dataset_ref) for each in event.inputs)

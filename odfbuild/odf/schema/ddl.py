@@ -29,6 +29,7 @@ There, a unit is s, ms, us or ns; left out it is ms, and the zone UTC.
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, NoReturn, TypeVar
 
 from odfbuild.errors import ProtocolError
@@ -120,7 +121,11 @@ def parse_ddl(columns: str | Iterable[str]) -> DataSchema:
 
     Raises DdlError at the first column that cannot be read, and at a name used twice.
     """
-    texts = (columns,) if isinstance(columns, str) else columns
+    return _parsed((columns,) if isinstance(columns, str) else tuple(columns))
+
+
+@lru_cache(maxsize=256)  # many datasets are made of one template
+def _parsed(texts: tuple[str, ...]) -> DataSchema:
     fields: list[DataField] = []
     for index, text in enumerate(texts):
         parser = _Parser(text, index)

@@ -1,0 +1,33 @@
+"""Paths with their links followed, for many paths that are looked at together."""
+
+import os
+import stat
+
+
+class RealPaths:
+    """The real paths of one look at a folder: each part of a path is asked for once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of(self, path: str | os.PathLike[str]) -> str:
+        """Return what `os.path.realpath` does.  Raises ValueError of a path that cannot be."""
+        text = os.fspath(path)
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self._followed(text)
+        return known
+
+    def _followed(self, path: str) -> str:
+        above, name = os.path.split(path)
+        if name in ("", ".", "..") or above in ("", path):
+            return os.path.realpath(path)
+        here = os.path.join(self.of(above), name)  # noqa: PTH118
+        return os.path.realpath(here) if _is_link(here) else here
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError:
+        return False
