@@ -21,6 +21,7 @@ _TAKEN: Final = """
     A>bysilfdctxDTNAMSq : array_sort array_append array_contains array_position array_prepend
         array_remove
     A>tq : array_join
+    A>tq>tq : array_join
     A>ysilfdctq : get
     A>ysilfdctq>ysilfdctq : slice
     AM : cardinality explode explode_outer posexplode posexplode_outer size

@@ -221,9 +221,10 @@ class Form:
         draw = Random(self.name)
         forms = [each for letter in LETTERS for each in _forms(letter)]
         drawn = [(form,) * self.count for form in forms]
-        drawn += [tuple(draw.choice(forms) for _ in range(self.count)) for _ in range(1000)]
+        for of in (forms, _PARTNERS):
+            drawn += [tuple(draw.choice(of) for _ in range(self.count)) for _ in range(1000)]
         known = [given for given, refused in self.refuses(drawn).items() if not refused][:8]
-        if len(known) < 3:
+        if len(known) < 2:
             return ()  # too little is known of it
         return (
             tuple(

@@ -56,8 +56,11 @@ _PARTS = {
     **dict.fromkeys(("transform_keys", "transform_values", "map_filter", "map_zip_with"), "M"),
 }
 """The kinds of values that have parts, by what takes them apart."""
-_LIKE = {"any_value": "min"}
-"""Functions that are sent to the engine as others."""
+_LIKE = {"any_value": "min", "substring": "substr", "overlay": "substr"}
+"""Functions of the same types as others; `overlay` without what it puts in."""
+_VARIANTS = frozenset(["is_variant_null", "variant_get", "try_variant_get", "schema_of_variant"])
+_VARIANTS |= {"schema_of_variant_agg"}
+"""Functions of values of no other type than VARIANT."""
 _TOGETHER = _ALIKE | {"ifnull", "nvl", "nullif", "equal_null"}
 """Forms whose values become one type, whichever comes first."""
 _UNCONVERTED = frozenset(["format_number", "to_unix_timestamp", "unix_timestamp"])
@@ -76,7 +79,12 @@ def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> Const
     """Return why a call or an operator does not take values; None if that is not certain."""
     if any(isinstance(e, StarExpr | Lambda | Unknown) for e in exprs):
         return None
+    if name == "overlay":
+        exprs, values = [*exprs[:1], *exprs[2:]], [*values[:1], *values[2:]]
     letters = [_letter(*each) for each in zip(exprs, values, strict=True)]
+    if name in _VARIANTS and letters and letters[0] is not None:
+        what = f"{name}() cannot be of {NAMES[letters[0]]}"
+        return ConstantFailure(what, "give it a VARIANT, such as parse_json(a text)", typed=True)
     if name in _PARTS and letters and letters[0] not in {None, *_PARTS[name]}:
         kinds = " or ".join(NAMES[each] for each in _PARTS[name])
         what = f"{_sentence(name)} cannot be of {NAMES[letters[0] or 'q']}"

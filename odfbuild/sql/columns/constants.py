@@ -57,6 +57,7 @@ _PARSING: Final = {
     "unix_timestamp",
 }
 _TIMES: Final = {*_PARSING, "date_format", "from_unixtime"}
+_WRITING: Final = {"to_char", "to_varchar"}  # times by a pattern, other values by other formats
 _SCHEMAS: Final = {"schema_of_json", "schema_of_csv", "schema_of_xml"}
 _SCHEMA_AT: Final = {"from_json": 1, "from_csv": 1, "from_xml": 1}
 """Which argument of a function names columns and their types."""
@@ -68,8 +69,11 @@ _UNIT_NAMES: Final = """
     year quarter month week day dayofyear hour minute second millisecond microsecond
 """
 _UNITS: Final = frozenset(_UNIT_NAMES.split())
-_FROM_ONE: Final = {"element_at": 1, "slice": 1, "array_insert": 1, "split_part": 2}
-_BOUNDED: Final = {"slice": 2, "bit_get": 1, "getbit": 1, "elt": 0}
+_FROM_ONE: Final = {
+    **dict.fromkeys(("element_at", "try_element_at", "slice", "array_insert"), 1),
+    "split_part": 2,
+}
+_BOUNDED: Final = {"slice": 2, "bit_get": 1, "getbit": 1, "elt": 0, "hll_sketch_agg": 1}
 """Which argument of a function is a place or a length with bounds."""
 _FRACTIONS: Final = {
     *("percentile", "percentile_cont", "percentile_disc"),
@@ -90,6 +94,7 @@ _CONSTANTS: Final[Mapping[str, tuple[int, ...]]] = {
     "regexp_replace": (3,),
 }
 """Which arguments of a function are the same for all rows."""
+_SKETCHED: Final = (4, 21)  # how large a sketch may be, as the power of 2
 _LEAST_DEVIATION, _MOST_DEVIATION = 0.001, 0.39  # with less, Spark has no room to count
 _FIELD_NAMES: Final = """
     YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS
@@ -157,7 +162,7 @@ def _checks() -> Mapping[str, Sequence[_Check]]:
         (_CASTS, _cast_text),
         (_OF_UNITS, _unit),
         (_PATTERNS, _pattern),
-        (_TIMES, _times),
+        ((*_TIMES, *_WRITING), _times),
         (_SCHEMAS, _example),
         (_FROM_ONE, _first),
         (_BOUNDED, _out_of_bounds),
@@ -343,7 +348,7 @@ def _first(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constant
     at = _FROM_ONE[name]
     if len(args) <= at or not _is_zero(args[at]):
         return None
-    if name == "element_at" and not isinstance(values[0].kind, DataTypeList):
+    if "element_at" in name and not isinstance(values[0].kind, DataTypeList):
         return None  # 0 may be a key of a map
     return ConstantFailure(f"{name}() counts from 1, and is asked for 0", "write 1 for the first")
 
@@ -356,6 +361,8 @@ def _out_of_bounds(
     number = _number(args[at]) if at < len(args) else None
     if name == "elt":
         least, most = 1, len(args) - 1
+    elif name == "hll_sketch_agg":
+        least, most = _SKETCHED
     elif (kind := values[0].kind) is not None and name != "slice" and kind in _BITS:
         least, most = 0, _BITS[kind] - 1
     else:
@@ -465,6 +472,8 @@ def _like_failure(pattern: Expr, escape: str = "\\") -> ConstantFailure | None:
 def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
     text = _text(args[1]) if len(args) > 1 else None
     if text is None or (name in _PARSING and values[0].kind != types.STRING):
+        return None
+    if name in _WRITING and values[0].kind not in {types.DATE, *TIMES}:
         return None
     plain = re.sub(r"'[^']*'", "", text)
     if "'" in plain:

@@ -340,6 +340,8 @@ class ExpressionReader(ABC):
 
     def unknown(self, expr: Unknown, scope: NameScope) -> Value:
         self.values(expr.args, scope)
+        place = next((e.place for a in expr.args for e in walk(a) if isinstance(e, Column)), None)
+        self.note_failure(_ABSENT.get(expr.why), place)
         return UNKNOWN
 
     def function(self, expr: Lambda, scope: NameScope, of: Sequence[Value] = ()) -> Value:
@@ -354,6 +356,15 @@ class ExpressionReader(ABC):
     @abstractmethod
     def call(self, expr: Call, scope: NameScope) -> Value:
         """Return what a call gives."""
+
+
+_ABSENT = {
+    "AtTimeZone": ConstantFailure(
+        "Spark has no AT TIME ZONE",
+        "write from_utc_timestamp(a time, 'Europe/Berlin'), or to_utc_timestamp() for the way back",
+    ),
+}
+"""What is read here and that the engine does not have, by its kind."""
 
 
 def integer(expr: Expr) -> int | None:

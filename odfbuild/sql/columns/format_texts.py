@@ -23,6 +23,7 @@ _Words = tuple[str, str] | None
 
 _CHARSETS: Final = ("utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "iso-8859-1", "us-ascii")
 _ENCODINGS: Final = ("hex", "utf-8", "utf8", "base64")
+_WRITTEN: Final = ("hex", "utf-8", "base64")
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _FORMS_OF_DAYS: Final = {day[:length] for day in _DAYS for length in (2, 3, len(day))}
 _OFFSET: Final = late_pattern(r"(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{1,2}(?::?\d{2})?)?")
@@ -32,7 +33,7 @@ _NAMES_IN_JAVA: Final = """
 """
 _NAMED_IN_JAVA: Final = frozenset(_NAMES_IN_JAVA.split())
 _NUMBER: Final = late_pattern(
-    r"(?:MI|S)?\$?(?P<whole>[09G,]*)(?:[.D](?P<part>[09]*))?\$?(?:PR|MI|S)?"
+    r"(?P<sign>MI|S)?\$?(?P<whole>[09G,]*)(?:[.D][09]*)?(?!(?P=sign))(?:PR|MI|S)?"
 )
 _MOST_DIGITS: Final = 38
 _CONVERSION: Final = late_pattern(
@@ -85,7 +86,7 @@ def number_format(text: str) -> _Words:
     whole = None if found is None else found["whole"].replace("G", ",")
     digits = sum(each in "09" for each in text)
     if whole is None or not digits or whole.startswith(",") or whole.endswith(",") or ",," in whole:
-        fix = "write digits 9 or 0, one . or D, and , or G between digits, such as '99,999.00'"
+        fix = "write digits 9 or 0, one . or D, and , or G between digits, such as 'S$99,999.00'"
         return "is no format of numbers", fix
     if digits > _MOST_DIGITS:
         return f"has {digits} digits", f"a decimal has {_MOST_DIGITS} at most"
@@ -130,8 +131,8 @@ def wrong_format(
     if name in {"format_string", "printf"}:
         return _wrong_printf(texts[0] if texts else None, values[1:])
     formats = _FORMATS.get(name, ())
-    if name in {"to_char", "to_varchar"} and len(texts) == 2 and _is_number(values[0]):
-        formats = (_Format(number_format, (1,)),)
+    if name in {"to_char", "to_varchar"} and len(texts) == 2:
+        formats = _format_of(values[0])
     for each in formats:
         if each.count in {None, len(texts)}:
             for at in each.places:
@@ -141,8 +142,13 @@ def wrong_format(
     return None
 
 
-def _is_number(value: Value) -> bool:
-    return value.kind in (*_WHOLE, *_FRACTIONAL) or isinstance(value.kind, DataTypeDecimal)
+def _format_of(value: Value) -> tuple[_Format, ...]:
+    """Return which texts tell how a value is written; those of times are patterns."""
+    if value.kind == types.BINARY:
+        return (_Format(partial(one_of, _WRITTEN, "way to write bytes"), (1,)),)
+    is_number = value.kind in (*_WHOLE, *_FRACTIONAL, types.STRING)
+    is_number = is_number or isinstance(value.kind, DataTypeDecimal)
+    return (_Format(number_format, (1,)),) if is_number else ()
 
 
 def _wrong_printf(text: str | None, values: Sequence[Value]) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@ package odfbuild;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
@@ -13,6 +14,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkThrowable;
+import org.apache.spark.SparkUpgradeException;
 import org.apache.spark.sql.catalyst.InternalRow$;
 import org.apache.spark.sql.catalyst.analysis.Star;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
@@ -29,6 +31,7 @@ import org.apache.spark.sql.catalyst.expressions.ConditionalExpression;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.CsvToStructs;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.EvalMode$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.If;
@@ -40,6 +43,8 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.RegExpReplace;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.Sequence;
+import org.apache.spark.sql.catalyst.expressions.ToTimestamp;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.XmlToStructs;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
@@ -48,20 +53,24 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.expressions.variant.VariantGet;
+import org.apache.spark.sql.catalyst.expressions.xml.XPathExtract;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Pivot;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -90,6 +99,14 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
     private static final Pattern TYPE =
             Pattern.compile("(?i)^(?:date|timestamp(?:_ltz|_ntz)?)(?!\\w)");
     private static final int TOGETHER = 500;
+    /** Calls of a value and constants that fail for any value if they fail for one that is simple. */
+    private static final Set BY_CONSTANTS = new HashSet(Arrays.asList(new String[] {
+        "DateFormatClass", "FormatNumber", "FromUnixTime", "FromUTCTimestamp", "GetTimestamp",
+        "RLike", "RegExpExtract", "RegExpExtractAll", "RegExpInStr", "RegExpReplace", "Sequence",
+        "StringSplit", "StringToMap", "ToUTCTimestamp", "ToUnixTimestamp", "UnixTimestamp",
+        "XPathBoolean", "XPathDouble", "XPathFloat", "XPathInt", "XPathList", "XPathLong",
+        "XPathShort", "XPathString", "aesEncrypt",
+    }));
 
     private final SparkSession session;
     private final LogicalPlan parsed;
@@ -604,7 +621,8 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
      * Work out the constants that every row needs, and return those that fail.
      *
      * A failure whose place Spark reports is thrown unchanged. Branches of conditions, try functions and
-     * the bodies of lambda functions are not evaluated: no row may need them.
+     * the bodies of lambda functions are not evaluated: no row may need them. A call of a column is
+     * evaluated over a sample, if its constants alone decide that it fails, such as a path of XML.
      */
     public String failures() throws Throwable {
         found = new TreeMap();
@@ -623,7 +641,7 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
 
     /** Work out an expression, and if it fails note where it stands, or what it stands for. */
     private void evaluate(Expression node, TreeNode of, ArrayDeque plans) throws Throwable {
-        TreeNode written = place(node).startsWith("-1") ? of : node;
+        TreeNode written = isPartOf(of, node) ? of : node;
         if (node instanceof LambdaFunction || node.getClass().getSimpleName().startsWith("Try")) {
             return;
         }
@@ -636,15 +654,12 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
             try {
                 evaluable(node).eval(InternalRow$.MODULE$.empty());
             } catch (Throwable failed) {
-                boolean isNamed = failed instanceof SparkThrowable && isNamed((SparkThrowable) failed);
+                boolean isNamed = isNamed(failed);
                 if (isNamed && ((SparkThrowable) failed).getQueryContext().length > 0) {
                     throw failed;
                 }
                 if (isNamed || failed instanceof IllegalArgumentException) {
-                    String name = written instanceof Expression
-                            ? ((Expression) written).prettyName()
-                            : node.prettyName();
-                    add("failure", name, String.valueOf(failed.getMessage()), written);
+                    addFailure(failed, node, written);
                 }
             }
         } else {
@@ -652,6 +667,98 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
                 evaluate((Expression) each.next(), written, plans);
             }
         }
+        if (BY_CONSTANTS.contains(called(node))) {
+            evaluateSample(node, written);
+        }
+    }
+
+    /** Tell whether an expression is nothing that a user wrote, but part of what stands for that. */
+    private static boolean isPartOf(TreeNode written, Expression node) {
+        if (place(node).startsWith("-1")) {
+            return true;
+        }
+        if (!(written instanceof Expression) || place(written).startsWith("-1")) {
+            return false;
+        }
+        boolean isSame = place(node).equals(place(written)) && !(written instanceof Alias);
+        return isSame || !holds(written.origin(), node.origin());
+    }
+
+    private static boolean holds(Origin outer, Origin inner) {
+        int start = ((Integer) inner.startIndex().get()).intValue();
+        int stop = ((Integer) inner.stopIndex().get()).intValue();
+        return ((Integer) outer.startIndex().get()).intValue() <= start
+                && stop <= ((Integer) outer.stopIndex().get()).intValue();
+    }
+
+    private void addFailure(Throwable failed, Expression node, TreeNode written) {
+        Expression named = written instanceof Expression ? (Expression) written : node;
+        boolean isOfOld = failed instanceof SparkUpgradeException && failed.getCause() != null;
+        Throwable reason = isOfOld ? failed.getCause() : failed;  // no way back to Spark 2 is offered
+        add("failure", named.prettyName(), String.valueOf(reason.getMessage()), written);
+    }
+
+    /** Return the name of the class of an expression, or of the method that it calls. */
+    private static String called(Expression node) {
+        return node instanceof StaticInvoke
+                ? ((StaticInvoke) node).functionName()
+                : node.getClass().getSimpleName();
+    }
+
+    /** Work out a call over a sample in the place of its column, and note it if that fails. */
+    private void evaluateSample(Expression node, TreeNode written) {
+        boolean isRange = node instanceof Sequence;
+        ArrayList arguments = new ArrayList();
+        for (Iterator each = list(node.children()).iterator(); each.hasNext();) {
+            Expression child = (Expression) each.next();
+            boolean isValue = arguments.isEmpty() || isRange && arguments.size() == 1;
+            Expression sample = isValue ? sample(node, child.dataType()) : null;
+            if (isValue ? sample == null : !child.foldable() || isConditional(child)) {
+                return;
+            }
+            arguments.add(isValue ? sample : evaluable(child));
+        }
+        try {
+            Expression call = (Expression) node.withNewChildren(seq(arguments));
+            evaluable(call).eval(InternalRow$.MODULE$.empty());
+        } catch (Throwable failed) {
+            if (isByConstants(node, failed)) {
+                addFailure(failed, node, written);
+            }
+        }
+    }
+
+    /** Return a value over which a call fails only if it fails over all; null if none is known. */
+    private static Expression sample(Expression node, DataType type) {
+        if (type instanceof StringType) {
+            return text(node instanceof XPathExtract ? "<a/>" : "");
+        }
+        if (type instanceof DateType) {
+            return new Literal(Integer.valueOf(0), type);
+        }
+        if (node instanceof Sequence) {
+            return null;  // of numbers and times, some steps fit some ends
+        }
+        if (type instanceof TimestampType || type instanceof TimestampNTZType) {
+            return new Literal(Long.valueOf(0L), type);
+        }
+        if (type instanceof BinaryType) {
+            return new Literal(new byte[0], type);
+        }
+        return type instanceof NumericType
+                ? new Cast(number(0), type, scala.Option.empty(), EvalMode$.MODULE$.ANSI())
+                : null;
+    }
+
+    /** Tell whether constants alone made a call fail: of a parser of times, its pattern. */
+    private static boolean isByConstants(Expression node, Throwable failed) {
+        if (node instanceof ToTimestamp) {
+            return isNamed(failed)
+                    && ((SparkThrowable) failed).getCondition().contains("DATETIME_PATTERN");
+        }
+        return isNamed(failed)
+                || failed instanceof IllegalArgumentException
+                || node instanceof XPathExtract && failed.getClass() == RuntimeException.class;
     }
 
     /** Return the parts of an expression that are worked out for every row. */
@@ -676,8 +783,11 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         return found;
     }
 
-    private static boolean isNamed(SparkThrowable failed) {
-        return failed.getCondition() != null && !failed.getCondition().startsWith("INTERNAL_ERROR");
+    private static boolean isNamed(Throwable failed) {
+        String condition = failed instanceof SparkThrowable
+                ? ((SparkThrowable) failed).getCondition()
+                : null;
+        return condition != null && !condition.startsWith("INTERNAL_ERROR");
     }
 
     private static Expression evaluable(Expression node) {

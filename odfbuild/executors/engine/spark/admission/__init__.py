@@ -113,8 +113,8 @@ def _check_constants(census: str, sent: SentQuery | None) -> None:
         message = f"{part.name}() fails: {excerpt(one_line(part.detail), 300)}"
         raise PlacedQueryError(
             what=f"{message}{where}",
-            why="its arguments are the same for every row, so a step would fail over the first",
-            fix="correct the arguments",
+            why="constants among its arguments are wrong, so a step would fail over its first row",
+            fix="correct the arguments that are the same for all rows",
             message=message,
             at=at,
         )
