@@ -62,7 +62,7 @@ def test_a_project_can_be_made_and_planned_from_it(unpacked: Path, tmp_path: Pat
     docs = ["docs", "build", "-C", "project", "--out", "page.html"]
     for arguments in (["init", "project"], ["plan", "-C", "project"], docs):
         done = subprocess.run(
-            [sys.executable, "-c", "from odfbuild.cli.main import main; main()", *arguments],
+            [sys.executable, "-m", "odfbuild", *arguments],
             cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -44,7 +44,9 @@ class Batch:
         """Return the rows that each step should leave."""
         if not self._frames:
             return []
-        table = reduce(lambda one, other: one.unionAll(other), self._frames).toArrow()
+        whole = reduce(lambda one, other: one.unionAll(other), self._frames)
+        # `toArrow` refuses structs that are null and have required members
+        table = pa.Table.from_batches(whole._collect_as_arrow(empty_list_if_zero_records=False))
         found = [[] for _ in self._frames]  # type: list[list[dict[str, Any]]]
         for each in table.to_pylist():
             found[each[_STEP]].append(each)

@@ -18,8 +18,11 @@ _PER_MILLI = {"us": 1_000, "ns": 1_000_000}
 
 
 def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
-    """Return the column in another type; the same array if the type is right already."""
-    if array.type == to:
+    """Return the column in another type; the same array if the type is right already.
+
+    A required member of a struct that is null gets some value, without which Arrow writes no file.
+    """
+    if array.type == to and not _has_required(to):
         return array
     array = storage(array)
     if pa.types.is_timestamp(to) and pa.types.is_timestamp(array.type):
@@ -30,7 +33,31 @@ def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
         return _list(array, to)
     if pa.types.is_fixed_size_list(to):
         return _fixed_list(array, to)
-    return array.cast(to)
+    return array if array.type == to else array.cast(to)
+
+
+def _has_required(kind: pa.DataType) -> bool:
+    """Tell whether a type has a struct with a required member in it; keys of maps do not count."""
+    if _is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _has_required(kind.value_type)
+    if not pa.types.is_struct(kind):
+        return False
+    members = [kind.field(index) for index in range(kind.num_fields)]
+    return any(not each.nullable or _has_required(each.type) for each in members)
+
+
+def retyped(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table in a schema of the same columns.
+
+    As `Table.cast` does, which refuses nulls in required members also where a whole struct is null.
+    """
+    return pa.Table.from_arrays(
+        [
+            pa.chunked_array([conform(chunk, field.type) for chunk in column.chunks], field.type)
+            for column, field in zip(table.columns, schema, strict=True)
+        ],
+        schema=schema,
+    )
 
 
 def null_column(count: int, kind: pa.DataType) -> pa.Array:

@@ -8,6 +8,7 @@ from tests.rule.shapes.order import ORDER
 from tests.rule.shapes.shape import Shape
 from tests.rule.shapes.stars import STARS
 from tests.rule.shapes.state import STATE
+from tests.rule.shapes.structs import STRUCTS
 from tests.rule.shapes.types import TYPES
 from tests.rule.shapes.whole import WHOLE
 from tests.rule.shapes.windows import WINDOWS
@@ -24,5 +25,6 @@ SHAPES: tuple[Shape, ...] = (
     *WHOLE,
     *ORDER,
     *WINDOWS,
+    *STRUCTS,
     *TYPES,
 )

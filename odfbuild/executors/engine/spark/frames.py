@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.conformance import conform, null_column
+from odfbuild.executors.data.conformance import conform, null_column, retyped
 from odfbuild.executors.data.frames import FilePart, Frame, opened_file
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
@@ -83,7 +83,8 @@ def local_table(frame: "DataFrame") -> pa.Table | None:
     found = list(batches)
     if not found:
         return to_arrow_schema(frame.schema, timezone="UTC").empty_table()
-    return pa.concat_tables(found)
+    whole = pa.concat_tables(found)
+    return retyped(whole, whole.schema)
 
 
 IN_EARLIER = "__odf_in_earlier"  # whether the key of a row is in an earlier piece
@@ -157,7 +158,7 @@ def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) 
     `whole`: in one partition, as what looks at several rows wants them; what looks at one at a
     time can be told without a job if they are left as they are.
     """
-    plain = table.cast(plain_schema(table.schema))
+    plain = retyped(table, plain_schema(table.schema))
     # PySpark loses the rows behind an empty chunk; and nested columns need a chunk, be it empty
     filled = [batch for batch in plain.to_batches() if batch.num_rows]
     given = pa.Table.from_batches(filled or [_empty(plain.schema)], plain.schema)
@@ -219,9 +220,15 @@ def gather(
     if size is StepSize.BIG:
         return _through_files(frame, staging, columns, edit)
     found = planned_rows(frame)
-    table = _utc(frame.toArrow()) if found is None else found
+    table = _utc(_collected(frame)) if found is None else found
     edited = edit(iter(table.to_batches() or [_empty(table.schema)]))
     return Frame.of(_nullable(pa.Table.from_batches(edited).select(list(columns))))
+
+
+def _collected(frame: "DataFrame") -> pa.Table:
+    """Return the rows of a DataFrame as `toArrow` does, which refuses structs that are null."""
+    found = pa.Table.from_batches(frame._collect_as_arrow(empty_list_if_zero_records=False))
+    return retyped(found, found.schema)
 
 
 def planned_rows(frame: "DataFrame") -> pa.Table | None:
@@ -301,7 +308,7 @@ def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatc
     for part in parts:
         with opened_file(part) as file:
             for batch in file.iter_batches(1 << 16):
-                yield from _utc(pa.Table.from_batches([batch])).cast(schema).to_batches()
+                yield from retyped(pa.Table.from_batches([batch]), schema).to_batches()
 
 
 def _write(batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str]) -> None:
@@ -310,7 +317,7 @@ def _write(batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str]
     with FileWriter(path, kept, compression="snappy", write_page_checksum=True) as writer:
         for batch in chain([first], batches):
             if batch.num_rows:
-                writer.write_batch(batch.select(kept.names).cast(kept))
+                writer.write_table(retyped(pa.Table.from_batches([batch.select(kept.names)]), kept))
 
 
 def _schema(frame: "DataFrame") -> pa.Schema:
@@ -327,7 +334,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 def _utc(table: pa.Table) -> pa.Table:
     """Return the table with every timestamp in microseconds of UTC, its own metadata dropped."""
     wanted = pa.schema([pa.field(f.name, _in_utc(f.type), f.nullable) for f in table.schema])
-    return table if table.schema.equals(wanted, check_metadata=True) else table.cast(wanted)
+    return table if table.schema.equals(wanted, check_metadata=True) else retyped(table, wanted)
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:
@@ -343,4 +350,5 @@ def _in_utc(kind: pa.DataType) -> pa.DataType:
 
 
 def _nullable(table: pa.Table) -> pa.Table:
-    return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))
+    nullable = pa.schema([field.with_nullable(True) for field in table.schema])
+    return pa.Table.from_arrays(table.columns, schema=nullable)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from odfbuild.executors.data.conformance import conform, null_column
+from odfbuild.executors.data.conformance import conform, null_column, retyped
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import difference, is_orderly
@@ -54,8 +54,9 @@ class InMemory:
             schema = (after or before)[0].schema
             if sides.held is not None:
                 before.append(_as(sides.held, schema))
+            none = schema.empty_table()
             gone, came = (
-                pa.concat_tables([each.cast(schema) for each in tables] or [schema.empty_table()])
+                pa.concat_tables([none, *(retyped(each, schema) for each in tables)])
                 for tables in (before, after)
             )
             return replace(_changes(run, work, gone, came), read=sides.read)

@@ -24,6 +24,7 @@ from odfbuild.executors.data.checkpoints import (
     replaced,
     write_groups,
 )
+from odfbuild.executors.data.conformance import retyped
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, key_names, merged, number_names
@@ -189,11 +190,11 @@ class _Step:
         rows = from_table(self.counting.run.session, pairs, whole=False)
         self.counting.run.views.add(_PAIRS, rows)
         with spark_errors("run the query", log=self.counting.run.log):
-            return self.counting.table(
-                built(
-                    self.counting.run.session, merged_text(self.counting.found, _PAIRS, taken=taken)
-                )
-            )
+            text = merged_text(self.counting.found, _PAIRS, taken=taken)
+            now = self.counting.table(built(self.counting.run.session, text))
+        # Spark reads nested members from Arrow as such that may be null
+        kinds = {each.name: each for each in (*now.schema, *was.schema)}
+        return retyped(now, pa.schema([kinds[name] for name in now.column_names]))
 
     def _check(self, now: pa.Table) -> None:
         """Refuse groups of which more was taken than there was."""
