@@ -15,7 +15,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.project.opened import Opened
 from odfbuild.repositories import intake
-from odfbuild.repositories.intake import Arrival, receive_blocks
+from odfbuild.repositories.intake import Arrival, lost_files, put_back, receive_blocks
 from odfbuild.repositories.signatures.acceptance import AcceptedArrival, HeadAcceptance
 from odfbuild.repositories.signatures.trust import FoundHead, TrustPolicy
 from odfbuild.repositories.walk import newest_first
@@ -232,15 +232,22 @@ class CopiedAttestations:
         return self.copy.stores.attestations.get(name)
 
 
-def put_in_place(project: Opened, found: ImportCandidate, alias: DatasetAlias) -> Dataset:
+def put_in_place(
+    project: Opened, found: ImportCandidate, alias: DatasetAlias
+) -> tuple[Dataset, int]:
     """Make what was examined a dataset of the workspace, under a name, or the one that is there.
 
-    That one gets the blocks that only the copy has, and its name if it has none; so an interrupted
-    import ends well.  Raises AlreadyHereError, and HeadMovedError if another run was quicker.
+    That one gets the blocks that only the copy has, the files that it lost, of which the number is
+    returned, and its name if it has none; so an interrupted import ends well.  Raises
+    AlreadyHereError, and HeadMovedError if another run was quicker.
     """
     arrival = arrival_of(project, found, alias)
+    there = project.workspace.open(arrival.dataset)
+    lost = () if there is None else lost_files(there, arrival.base)
     try:
-        return intake.put_in_place(project.workspace, arrival, alias)
+        if lost and there is not None:
+            put_back(there, lost, found.folder)
+        return intake.put_in_place(project.workspace, arrival, alias), len(lost)
     except HeadMovedError:  # it was led on otherwise since it was looked at
         refuse_other(project, found, alias)
         raise

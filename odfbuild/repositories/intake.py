@@ -329,6 +329,32 @@ def missing_files(arrival: Arrival, here: Dataset | None) -> tuple[ObjectFile, .
     return tuple(each for each in arrival.files if not stores[each.kind].has(each.hash))
 
 
+def lost_files(here: Dataset, upto: Multihash | None) -> tuple[ObjectFile, ...]:
+    """Return the files that blocks of the workspace speak of, up to one, and that it does not have.
+
+    Each is named once, oldest first.  A file that is there is not read: it may be damaged.
+    """
+    kept = {
+        "data": frozenset(here.stores.data.list()),
+        "checkpoints": frozenset(here.stores.checkpoints.list()),
+    }
+    blocks = () if upto is None else here.blocks(upto=upto)
+    named = dict.fromkeys(file for _, block in blocks for file in files_of(block.event))
+    return tuple(each for each in named if each.hash not in kept[each.kind])
+
+
+def put_back(here: Dataset, files: Sequence[ObjectFile], folder: Path) -> None:
+    """Put lost files of a dataset in their place; they are in a folder, and hash to their names."""
+    stores: dict[str, ObjectStore]
+    stores = {"data": here.stores.data, "checkpoints": here.stores.checkpoints}
+    with here.stores.heads.lock():
+        for kind, store in stores.items():
+            found = {
+                each.hash: folder / kind / str(each.hash) for each in files if each.kind == kind
+            }
+            store.put(found)
+
+
 def put_in_place(
     workspace: Workspace,
     arrival: Arrival,

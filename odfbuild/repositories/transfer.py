@@ -29,7 +29,9 @@ from odfbuild.repositories.download import download
 from odfbuild.repositories.intake import (
     Arrival,
     have_name,
+    lost_files,
     missing_files,
+    put_back,
     put_in_place,
     receive_blocks,
     take_attestations,
@@ -146,9 +148,13 @@ class TransferListener(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferMode:
-    """How a transfer is made; `parallel` files at a time."""
+    """How a transfer is made; `parallel` files at a time.
+
+    With `restore` a pull also brings files that blocks here speak of and that are lost.
+    """
 
     force: bool = False
+    restore: bool = False
     dry_run: bool = False
     parallel: int = PARALLEL
 
@@ -158,8 +164,9 @@ class Transferred:
     """What a transfer found, and what it moved (or, in a dry run, would have).
 
     `before` is the head that was there; `head` the one that both have now, or would.  `files` and
-    `size` in bytes are of what had to be moved.  `is_named` says that a dataset got its name that
-    was here without one, as an intake was cut off.
+    `size` in bytes are of what had to be moved, `restored` of these files are those that blocks
+    here spoke of before.  `is_named` says that a dataset got its name that was here without one, as
+    an intake was cut off.
     """
 
     dataset: DatasetId
@@ -170,6 +177,7 @@ class Transferred:
     records: int = 0
     files: int = 0
     size: int = 0
+    restored: int = 0
     is_new: bool = False
     is_named: bool = False
     notes: tuple[str, ...] = field(default=())
@@ -177,7 +185,7 @@ class Transferred:
     @property
     def is_done(self) -> bool:
         """Say whether there was nothing to do."""
-        return self.before == self.head and not self.is_named
+        return self.before == self.head and not self.is_named and not self.restored
 
 
 # pulling
@@ -221,15 +229,20 @@ def pull(
         force = mode.force or judge.follows(accepted, arrival.before)
         if not isinstance(comparison, Equal):
             _refuse_loss(comparison, source.place, names, pushing=False, force=force)
-        wanted = () if isinstance(comparison, Equal) else missing_files(arrival, here)
-        found = _report(arrival, comparison, wanted)
+        lost = lost_files(here, arrival.base) if mode.restore and here is not None else ()
+        new = () if isinstance(comparison, Equal) else missing_files(arrival, here)
+        wanted = tuple(dict.fromkeys((*lost, *new)))
+        found = replace(_report(arrival, comparison, wanted), restored=len(lost))
         if mode.dry_run:
             return found
+        if wanted or not isinstance(comparison, Equal):
+            _bring(source, arrival, wanted, mode, listener)
+        if lost and here is not None:
+            put_back(here, lost, arrival.folder)
         if isinstance(comparison, Equal) and here is not None:
             take_attestations(here, arrival)
             found = replace(found, is_named=have_name(workspace, alias, arrival.dataset))
         else:
-            _bring(source, arrival, wanted, mode, listener)
             check(arrival, here)
             put_in_place(workspace, arrival, alias, force=force)
         judge.taken(accepted)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Final, TypeVar
 
 import pytest
@@ -115,6 +116,61 @@ def test_what_is_new_alone_is_moved(
         assert found.comparison == Behind(made.state.head, Extent(new, records))
         assert found.blocks == new
     assert files_of_dataset(of(workspace)) == files_of_dataset(made.dataset)
+
+
+@FEW
+@given(scripts(), scripts(), st.randoms(use_true_random=False))
+def test_lost_files_come_back_with_a_pull_that_is_to_restore_them(
+    new_place: Callable[[], Place],
+    tmp_path: Path,
+    first: list[object],
+    more: list[object],
+    draw: Random,
+) -> None:
+    made, place = history(tmp_path, *first), new_place()
+    push(made.dataset, place.target())
+    workspace = new_workspace(tmp_path)
+    taken(workspace, place.source())
+    for each in draw.choice(([], more)):
+        made.add(each)  # type: ignore[arg-type]
+    push(made.dataset, place.target())
+    data = of(workspace).stores.data
+    lost = [each for each in sorted(data.list(), key=str) if draw.random() < 0.5]
+    data.remove(lost)
+    would = taken(workspace, place.source(), TransferMode(restore=True, dry_run=True))
+    assert would.restored == len(lost)
+    assert not set(data.list()) & set(lost)
+    assert taken(workspace, place.source()).restored == 0
+    data.remove(lost)  # new blocks may have named one of them once more
+    found = taken(workspace, place.source(), TransferMode(restore=True, parallel=2))
+    assert found.restored == len(lost)
+    assert found.is_done is not bool(lost)
+    assert files_of_dataset(of(workspace)) == files_of_dataset(made.dataset)
+    assert taken(workspace, place.source(), TransferMode(restore=True)).is_done
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_a_pull_of_lost_files_that_breaks_at_any_request_goes_on_when_it_is_made_again(
+    new_place: Callable[[], Place], tmp_path: Path, where: Where
+) -> None:
+    made, place = history(tmp_path, Added(2), Added(3), Added(1)), new_place()
+    push(made.dataset, place.target())
+    restoring = TransferMode(restore=True, parallel=2)
+    for at in places(WHERES.index(where), 3):
+        workspace = new_workspace(tmp_path)
+        taken(workspace, place.source())
+        of(workspace).stores.data.remove(list(of(workspace).stores.data.list())[:2])
+        try:
+            with place.breaking(at, where) as source:
+                taken(workspace, source, restoring)
+        except BROKEN:
+            assert of(workspace).head() == made.state.head
+            taken(workspace, place.source(), restoring)
+            assert files_of_dataset(of(workspace)) == files_of_dataset(made.dataset)
+        else:
+            assert files_of_dataset(of(workspace)) == files_of_dataset(made.dataset)
+            break
+    assert at > 1
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from odfbuild.planner.diff.chain_definitions import UndeclarableError, snapshot_
 from odfbuild.project.checks.engines import engine_problems
 from odfbuild.project.read import read_manifests
 from odfbuild.project.yaml.format import UnformattableError, formatted
+from odfbuild.repositories.intake import lost_files
 from odfbuild.state.copy import peek
 from odfbuild.state.disabled import mark_of
 from odfbuild.state.memory.applied import record_applied
@@ -184,13 +185,13 @@ def _take(
             bars = bool(uses) and is_new and not settings.with_sources
             if bars:  # before the source is in force; another one may be disabled as yet
                 workspace.disable(id, source if before is None else None)
-            dataset = put_in_place(project, found, alias)
+            dataset, restored = put_in_place(project, found, alias)
             problem = acceptance.remember(accepted)
             if bars:
                 workspace.disable(id, source)
             elif settings.with_sources:
                 workspace.enable(id)
-            _say_imported(folder, alias, found, before)
+            _say_imported(folder, alias, found, before, restored)
             if is_new:
                 _say_sources(alias, uses, settings)
             _finish(given, project, alias, written)
@@ -201,12 +202,18 @@ def _take(
 
 
 def _goes_on(project: app.Opened, declared: Project, folder: Path, alias: DatasetAlias) -> bool:
-    """Say whether a folder has a copy, at another head, of a dataset that is here and declared."""
+    """Say whether a folder has a copy of a dataset that is here and declared, and brings anything.
+
+    It does at another head, or where files of the dataset are lost here.
+    """
     there, state = project.workspace.names().get(alias), peek(folder)
     if state is None or there != state.dataset:
         return False
-    head = project.workspace.dataset(there).head()
-    return head not in (None, state.head) and any(each.alias == alias for each in declared.declared)
+    dataset = project.workspace.dataset(there)
+    head = dataset.head()
+    if head is None or not any(each.alias == alias for each in declared.declared):
+        return False
+    return head != state.head or bool(lost_files(dataset, head))
 
 
 def _take_inputs(
@@ -352,7 +359,11 @@ def _finish(
 
 
 def _say_imported(
-    folder: Path, alias: DatasetAlias, found: ImportCandidate, before: ChainState | None
+    folder: Path,
+    alias: DatasetAlias,
+    found: ImportCandidate,
+    before: ChainState | None,
+    restored: int,
 ) -> None:
     copied = found.copied
     parts = [
@@ -371,6 +382,7 @@ def _say_imported(
         f"  {kind_word(found.state.kind)}  {copied.dataset}",
         f"  head {found.state.head}{refs}",
         f"  {', '.join(parts)}",
+        *([f"  {count(restored, 'lost file')} brought back"] if restored else []),
     ]
     sys.stdout.write("".join(printable(line) + "\n" for line in lines))
 

@@ -81,13 +81,16 @@ def pull(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Bring what is new of datasets elsewhere, checked whole before any of it is visible."""
+    """Bring what is new of datasets elsewhere, checked whole before any of it is visible.
+
+    Files that are lost here come back.
+    """
     from odfbuild.repositories.transfer import TransferMode
 
     project = open_given(given, lock_timeout=lock_timeout)
     refuse_unnamed(project, given, "pull")
     requests = _requests(project, selection or [], name)
-    mode = TransferMode(force=force, dry_run=dry_run, parallel=jobs)
+    mode = TransferMode(force=force, restore=True, dry_run=dry_run, parallel=jobs)
     options = TransferOptions(
         command="pull",
         words=" ".join(["pull", *(str(each.alias) for each in requests)]),

@@ -100,6 +100,9 @@ def transfer_line(name: str, place: str, found: Transferred, *, pushed: bool, dr
         )
     if found.is_done:
         return f"{name}  equal to {place}, nothing to {'push' if pushed else 'pull'}"
+    if found.before == found.head and found.restored:
+        back = f"{count(found.restored, 'lost file')} of {bytes_text(found.size)}"
+        return f"{name}  equal to {place}, {'would bring' if dry else 'brought'} back: {back}"
     what = [
         count(found.blocks, "block"),
         count(found.records, "record"),
@@ -163,6 +166,7 @@ def transfer_json(found: Transferred, place: str) -> dict[str, Any]:
         "records": found.records,
         "files": found.files,
         "bytes": found.size,
+        "restored": found.restored,
         "named": found.is_named,
         "notes": list(found.notes),
     }

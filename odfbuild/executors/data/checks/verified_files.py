@@ -27,7 +27,8 @@ class LostDataError(StateError):
             what=f"a data file of {owner} is missing: {missing.name}",
             why="its chain names the file, and so do rows that were made of it",
             fix="odfbuild verify lists all that is missing; of a derivative dataset it can be made "
-            "again: odfbuild rebuild NAME --restore; else restore it from a copy",
+            "again: odfbuild rebuild NAME --restore; else pull or import the dataset again, or "
+            "restore it from a copy",
         )
         self.missing = missing
 

@@ -217,6 +217,23 @@ def test_a_longer_copy_is_taken_in_and_the_definition_stays(market: Path, second
     assert "SetInfo" in second("plan").out
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_files_that_are_lost_here_come_back_with_a_copy(
+    market: Path, second: Inside, *, goes_on: bool
+) -> None:
+    copy = folder_of(market, "src")
+    take(second, copy)
+    if goes_on:
+        append(market, "src", SetInfo(description="more"))
+    lost = sorted((folder_of(second.project, "src") / "data").iterdir())
+    for each in lost:
+        each.unlink()
+    assert f"  {len(lost)} lost file" in take(second, copy)
+    assert verify(dataset(second.project, "src")).findings == ()
+    assert dataset(second.project, "src").head() == dataset(market, "src").head()
+    refused(second, "already-there", str(copy))
+
+
 def test_what_was_made_of_more_than_is_here_is_said(
     market: Path, ask: Inside, second: Inside
 ) -> None:
