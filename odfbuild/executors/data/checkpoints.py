@@ -58,11 +58,16 @@ def write_groups(path: Path, groups: KnownGroups, keys: Sequence[str], made_for:
 
 
 def read_groups(path: Path, made_for: str) -> KnownGroups | None:
-    """Return what a checkpoint says; None for one that was made for something else."""
+    """Return what a checkpoint says; None for one that was made for something else, cannot be read
+    or counts what cannot be.
+    """
     mark = _mark(path)
     if mark.get("made_for") != made_for:
         return None
-    return KnownGroups(_table(path) if mark["groups"] == "all" else None)
+    if mark["groups"] != "all":
+        return KnownGroups(None)
+    table = _readable(path)
+    return KnownGroups(table) if table is not None and _is_counted(table) else None
 
 
 def same_groups(one: Path, other: Path) -> bool | None:
@@ -73,7 +78,11 @@ def same_groups(one: Path, other: Path) -> bool | None:
     marks = _mark(one), _mark(other)
     if not all(marks):
         return None
-    return bool(marks[0]["groups"] == marks[1]["groups"] and _bits(one).equals(_bits(other)))
+    tables = _readable(one), _readable(other)
+    if tables[0] is None or tables[1] is None:
+        return False
+    alike: bool = marks[0]["groups"] == marks[1]["groups"]
+    return alike and bool(_bits(tables[0]).equals(_bits(tables[1])))
 
 
 def _mark(path: Path) -> dict[str, Any]:
@@ -81,20 +90,53 @@ def _mark(path: Path) -> dict[str, Any]:
     try:
         metadata = pq.read_metadata(path).metadata or {}
         mark = parse_json(metadata.get(_MARK, b"{}"))
-    except (pa.ArrowInvalid, ValueError):
+    except (pa.ArrowException, ValueError):
+        return {}
+    except OSError as error:
+        _raise_of_system(error)
         return {}
     is_ours = isinstance(mark, dict) and mark.get("format") == _FORMAT
     return mark if is_ours and {"made_for", "groups"} <= mark.keys() else {}
 
 
-def _table(path: Path) -> pa.Table:
-    with pq.ParquetFile(path) as file:
-        return file.read().replace_schema_metadata()
+def _readable(path: Path) -> pa.Table | None:
+    """Return the groups of a checkpoint, None if its bytes are not those of a Parquet file."""
+    try:
+        with pq.ParquetFile(path) as file:
+            table = file.read().replace_schema_metadata()
+        table.validate(full=True)
+    except (pa.ArrowException, ValueError):
+        return None
+    except OSError as error:
+        _raise_of_system(error)
+        return None
+    return table
 
 
-def _bits(path: Path) -> pa.Table:
-    """Return the groups of a checkpoint with floating-point numbers as bits: NaN equals itself."""
-    table = _table(path)
+def _raise_of_system(error: OSError) -> None:
+    """Raise an error of the system again; those of the Parquet reader have no number."""
+    if error.errno is not None:
+        raise error
+
+
+def _is_counted(groups: pa.Table) -> bool:
+    """Tell whether numbers of rows are numbers, and each group has a row at least."""
+    if "__odf_n" not in groups.column_names:
+        return False
+    for name in groups.column_names:
+        if name[:7] not in {"__odf_n", "__odf_c"}:
+            continue
+        column = groups.column(name)
+        least = 1 if name == "__odf_n" else 0
+        if not pa.types.is_integer(column.type) or column.null_count:
+            return False
+        if not pc.all(pc.greater_equal(column, least), min_count=0).as_py():
+            return False
+    return True
+
+
+def _bits(table: pa.Table) -> pa.Table:
+    """Return groups with floating-point numbers as bits: NaN equals itself."""
     for at, field in enumerate(table.schema):
         if pa.types.is_floating(field.type):
             bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[field.type.bit_width]
