@@ -115,7 +115,8 @@ def _event_time(
 
 
 def _check_type(field: DataField, *, parts: bool) -> None:
-    """Refuse a column without a type, and one with two fields of a name.
+    """Refuse a column without a type, one with two fields of a name, and lists that are always
+    empty.
 
     Where `parts` count, one of which a part has no type, too.
     """
@@ -134,6 +135,22 @@ def _check_type(field: DataField, *, parts: bool) -> None:
             why="the fields of a struct have different names",
             fix="rename one of them in the query: struct(... AS a, ... AS b)",
         )
+    if _is_always_empty(field.type):
+        raise BadInputSchemaError(
+            what=f"the column {field.name!r} has lists of the fixed length 0",
+            why="Parquet files of them do not hold what was written",
+            fix="cast it to a list of any length in the query, or leave the column out",
+        )
+
+
+def _is_always_empty(of: DataType) -> bool:
+    match inner(of):
+        case events.DataTypeList(item_type=item, fixed_length=length):
+            return length == 0 or _is_always_empty(item)
+        case events.DataTypeStruct(fields=fields):
+            return any(_is_always_empty(field.type) for field in fields)
+        case _:
+            return False
 
 
 def _is_untyped(of: DataType) -> bool:

@@ -1,6 +1,6 @@
 """Leaves of columns: what Parquet stores of them, in its order, and whether texts are texts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -47,12 +47,20 @@ def first_without_utf8(column: pa.Array) -> int | None:
 
     Arrow takes the bytes of a file and of other programs for text as they are.
     """
-    if _is_utf8(column):
+    return first_row_unless(column, _is_utf8)
+
+
+def first_row_unless(column: pa.Array, holds: Callable[[pa.Array], bool]) -> int | None:
+    """Return the first row of which something does not hold; None if it holds of all rows.
+
+    What holds of several rows holds of each of them.
+    """
+    if holds(column):
         return None
     first, behind = 0, len(column)
     while behind - first > 1:
         middle = (first + behind) // 2
-        if _is_utf8(column.slice(first, middle - first)):
+        if holds(column.slice(first, middle - first)):
             first = middle
         else:
             behind = middle

@@ -10,6 +10,7 @@ a -R or -C takes back is for `retractions` to say.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.checks.leaves import first_without_utf8
+from odfbuild.executors.data.checks.members import first_of_other_length, first_without_member
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.hashing import storage, storage_type
 from odfbuild.odf.timestamp import Timestamp
@@ -56,14 +58,15 @@ def schema_problems(
 ) -> Iterator[str]:
     """Yield how the columns of a slice differ from those that the chain records.
 
-    Encodings of one type are equal, and whether a column may be null is for its rows to say.
+    Encodings of one type are equal.  Whether a column may be null is for its rows to say, and so is
+    how long lists are, which Parquet does not record.
     """
     columns = {field.name: field.type for field in found}
     for field in recorded:
         kind = columns.pop(field.name, None)
         if kind is None:
             yield f"it has no column {field.name!r}, which SetDataSchema names"
-        elif _plain(kind) != _plain(field.type):
+        elif _plain(kind) not in (_plain(field.type), _plain(field.type, lists=True)):
             yield f"its column {field.name!r} is {kind}, and {field.type} by SetDataSchema"
     for name in columns:
         yield f"it has a column {name!r}, which SetDataSchema does not name"
@@ -102,17 +105,21 @@ def _is_event_time(kind: Any) -> bool:
     return _is_instant(kind) or bool(pa.types.is_date32(kind))
 
 
-def _plain(kind: Any) -> Any:
-    """Return a type without what says nothing of its values: encodings, names of list items."""
+def _plain(kind: Any, *, lists: bool = False) -> Any:
+    """Return a type without what says nothing of its values: encodings, names of list items.
+
+    With `lists` those of a fixed length are lists like others.
+    """
     kind = storage_type(kind)
+    plain = partial(_plain, lists=lists)
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, _plain(each.type)) for each in kind])
+        return pa.struct([pa.field(each.name, plain(each.type)) for each in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(pa.field("item", _plain(kind.value_type)), kind.list_size)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(pa.field("item", _plain(kind.value_type)))
+        return pa.map_(plain(kind.key_type), plain(kind.item_type))
+    if pa.types.is_fixed_size_list(kind) and not lists:
+        return pa.list_(pa.field("item", plain(kind.value_type)), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(pa.field("item", plain(kind.value_type)))
     return _SAME.get(kind, kind)
 
 
@@ -157,6 +164,7 @@ class RowRules:
         self._schema = schema
         self._next = terms.start
         self._required = tuple(field.name for field in schema if not field.nullable)
+        self._nested = tuple(field for field in schema if pa.types.is_nested(field.type))
         self._problems: dict[str, str] = {}
 
     @property
@@ -175,6 +183,7 @@ class RowRules:
         vocab = self._terms.vocab
         self._nulls(batch)
         self._texts(batch)
+        self._members(batch)
         self._offsets(self._column(batch, vocab.offset_column, pa.int64()))
         ops = self._column(batch, vocab.operation_type_column, pa.int64())
         times = self._column(batch, vocab.system_time_column, pa.timestamp("ms", "UTC"))
@@ -214,6 +223,24 @@ class RowRules:
             row = first_without_utf8(column)
             if row is not None:
                 self._say("text " + name, row, f"has a text in {name!r} that is not UTF-8")
+
+    def _members(self, batch: pa.RecordBatch) -> None:
+        """Check what is inside of columns, where they have the recorded types."""
+        for field in self._nested:
+            at = batch.schema.get_field_index(field.name)
+            if at < 0:
+                continue
+            column, lists = batch.column(at), _plain(field.type, lists=True)
+            if _plain(column.type) not in (_plain(field.type), lists):
+                continue
+            row = first_of_other_length(column, field.type)
+            if row is not None:
+                what = f"has a list of another length in {field.name!r} than SetDataSchema records"
+                self._say("length " + field.name, row, what)
+            row = first_without_member(column, field)
+            if row is not None:
+                what = f"has a null inside of {field.name!r} where SetDataSchema requires a value"
+                self._say("member " + field.name, row, what)
 
     def _offsets(self, found: pa.Array | None) -> None:
         if found is None:
