@@ -23,7 +23,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make_plan import make_plan
 from odfbuild.planner.plan import Plan, Step
-from odfbuild.planner.steps import SourceLook
+from odfbuild.planner.steps import SourceLook, ToAsk
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
@@ -71,8 +71,10 @@ class Workshop:
         path.write_text("\n".join([header, *rows]) + "\n", "utf-8")
 
     def plan(self, declared: Sequence[Declared]) -> Plan:
-        """Plan against the workspace; every source is taken to have news."""
-        looks: dict[DatasetAlias, SourceLook] = {each.alias: ("news",) for each in declared}
+        """Plan against the workspace; every source has to be asked."""
+        looks: dict[DatasetAlias, SourceLook] = {
+            each.alias: ToAsk("its source") for each in declared
+        }
         return make_plan(
             declared,
             current=self.workspace.states(),

@@ -24,6 +24,7 @@ from odfbuild.executors.engine.context import (
     NULL_KEY,
     OF_INPUTS,
     OTHER_ENTRIES,
+    OTHER_FILES,
     RECORDED_KEY,
     RENAMED_COLUMN,
     ColumnDrift,
@@ -72,8 +73,8 @@ def notes_json(notes: InputNotes) -> dict[str, Any]:
 
 
 _OF_PARTS: Final = {
-    "fetch": f"{EMPTY_INPUT} fetch source-not-found source-unreachable container template "
-    "event-time glob-limit unsupported-source",
+    "fetch": f"{EMPTY_INPUT} {OTHER_FILES} fetch source-not-found source-unreachable container "
+    "template event-time glob-limit unsupported-source",
     "prepare": f"{OTHER_ENTRIES} pipe damaged-archive",
     "read": f"invalid-source unsupported-read bad-rows {RENAMED_COLUMN}",
     "query": f"bad-input-schema unhashable-type null-values invalid-changelog {NO_EVENT_TIME}",

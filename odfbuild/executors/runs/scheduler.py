@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import Protocol, assert_never
 
 from odfbuild.errors import InternalError, OdfBuildError, PlanError, StateError
-from odfbuild.executors.engine.context import Round, Site
+from odfbuild.executors.engine.context import InputNotes, Round, Site
 from odfbuild.executors.engine.interrupt import (
     Enough,
     StoppedError,
@@ -29,6 +29,7 @@ from odfbuild.executors.engine.interrupt import (
     stop,
     stoppable,
 )
+from odfbuild.executors.ingest.fetch.planned_files import other_files
 from odfbuild.executors.ingest.manual_watermark import advance_watermark
 from odfbuild.executors.ingest.poll import ingest
 from odfbuild.executors.runs.definition import StalePlanError, Stood, existing, write_definition
@@ -338,7 +339,10 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
             done(Round("name", 0, 0))
         case Ingest(options=options, watermark=watermark):
             dataset = _target(state, step.target)
+            other = other_files(site, dataset, step)
             ingest(site, dataset, done, options)
+            if other is not None:
+                done(Round("", 0, 0, InputNotes(checks=(other,))))
             if watermark is not None:
                 advance_watermark(site, dataset, watermark, done)
         case Transform():

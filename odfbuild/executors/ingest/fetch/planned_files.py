@@ -1,0 +1,71 @@
+"""Files of a source that a plan did not name, and those that it named and that are gone.
+
+A plan may be carried out long after it was made.  What is read then is what the source holds by
+then, as a plan of that moment would have it; the difference is reported.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from odfbuild.errors import Diagnostic, Level, OdfBuildError
+from odfbuild.executors.engine.context import OTHER_FILES, Site
+from odfbuild.executors.ingest.fetch.local import SOURCE_NAME, Listings, news
+from odfbuild.odf.events import FetchStepFilesGlob
+from odfbuild.planner.plan import Step
+from odfbuild.planner.plan.reasons import SourceHasNews
+from odfbuild.state.chain.dataset import Dataset
+
+_SHOWN = 5
+
+
+def other_files(site: Site, dataset: Dataset, step: Step) -> Diagnostic | None:
+    """Return in which names the files to read differ from those that a step was planned for.
+
+    None if they are the same, or the source says itself what is wrong with it.
+    """
+    planned = [each for each in step.reasons if isinstance(each, SourceHasNews)]
+    state = dataset.state()
+    source = None if state is None else state.polling
+    if state is None or source is None or not planned or planned[0].is_absent:
+        return None
+    fetch = source.fetch
+    if not isinstance(fetch, FetchStepFilesGlob):
+        return None
+    known = state.source_state.get(SOURCE_NAME)
+    with suppress(OdfBuildError, OSError):
+        listings: Listings = {}
+        reach = partial(site.permissions.check_path, project=site.project_dir)
+        names = _names(news(fetch, known, site.project_dir, listings, reach))
+        if names == list(planned[0].names):
+            return None
+        there = set(_names(news(fetch, None, site.project_dir, listings, reach)))
+        new = [each for each in names if each not in set(planned[0].names)]
+        gone = [each for each in planned[0].names if each not in there]
+        return _difference(new, gone)
+    return None
+
+
+def _names(paths: Sequence[str] | None) -> list[str]:
+    return [Path(path).name for path in paths or ()]
+
+
+def _difference(new: Sequence[str], gone: Sequence[str]) -> Diagnostic | None:
+    parts = [f"came since and are read as well: {_some(new)}"] * bool(new)
+    parts += [f"are gone, and not read: {_some(gone)}"] * bool(gone)
+    if not parts:
+        return None
+    return Diagnostic(
+        code=OTHER_FILES,
+        what=f"the source has other files than when the plan was made; {'; '.join(parts)}",
+        why="an apply reads what a source holds when it runs, all of it and in order",
+        fix="nothing, if that is meant; else put the files right and plan again, and odfbuild undo "
+        "takes back what was read",
+        level=Level.WARNING,
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
