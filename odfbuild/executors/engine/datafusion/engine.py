@@ -15,6 +15,7 @@ from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.datafusion import query, transform
+from odfbuild.executors.engine.datafusion.constants import check_constants
 from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 from odfbuild.odf.schema.arrow import to_arrow
@@ -130,7 +131,9 @@ class DataFusionEngine:
             if each.alias in facts.inputs
         }
         with self._running():
-            return transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
+            found = transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
+            check_constants(question.steps, transform.texts_of(question.steps), inputs)
+        return found
 
     def query(self, request: "QueryRequest") -> Frame:
         """Answer a question; see `Querier`."""
