@@ -128,7 +128,9 @@ def _ended() -> int:
     except Exit as done:
         code = done.exit_code
     except TyperException as error:
-        sys.stderr.write(f"odfbuild: {error.format_message()}\nTry: odfbuild --help\n")
+        context = getattr(error, "ctx", None)  # of the command that was misused
+        asked = "odfbuild" if context is None else context.command_path
+        sys.stderr.write(f"odfbuild: {error.format_message()}\nTry: {asked} --help\n")
         code = EXIT_USAGE
     except OdfBuildError as error:
         said, code = error.what, _explain(error)
