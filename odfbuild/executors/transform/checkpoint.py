@@ -7,6 +7,7 @@ can be rebuilt from the inputs, but what others took for it is never trusted.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from odfbuild.errors import StateError
 from odfbuild.executors.engine.protocol import TransformWork
@@ -17,6 +18,10 @@ from odfbuild.state.chain.dataset import Dataset
 
 NEW = "checkpoint.parquet"
 """The name of the file, in the folder for staged files, that an engine writes."""
+
+
+PreviousCheckpoint: TypeAlias = Callable[[Dataset, ChainState, Callable[[], str]], Path | None]
+"""What finds the checkpoint of the step before, as `previous` does."""
 
 
 class LostCheckpointError(StateError):

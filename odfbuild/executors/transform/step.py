@@ -25,6 +25,7 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.executors.transform.checkpoint import (
     NEW,
+    PreviousCheckpoint,
     checkpoint_of_step,
     previous,
     staged_checkpoint,
@@ -198,13 +199,14 @@ def step_work(
     slices: SlicesUpto = slices_upto,
     files: FilesOf = data_files,
     name: Callable[[], str] = lambda: "NAME",
+    checkpoint: PreviousCheckpoint = previous,
 ) -> TransformWork:
     """Return what the engine works on; all that was before only for a query that looks at it.
 
     `query` is that of the step, `state` the output as it was before it, `slices` gives the slices
-    of a dataset up to a block, `files` their files, `name` that of the output.  Raises
-    DivergedInputError for an input without a schema, LostCheckpointError, LostDataError,
-    DamagedDataError.
+    of a dataset up to a block, `files` their files, `name` that of the output, `checkpoint` that
+    of the step before.  Raises DivergedInputError for an input without a schema,
+    LostCheckpointError, LostDataError, DamagedDataError.
     """
     sources = [(each.dataset, each.state) for each in inputs]
     known = accepted_schemas(query, output, state, sources)
@@ -236,7 +238,7 @@ def step_work(
     kept = query.accumulators is not None
     work = replace(
         work,
-        checkpoint=previous(output, state, name) if kept else None,
+        checkpoint=checkpoint(output, state, name) if kept else None,
         new_checkpoint=staging / NEW if kept else None,
         output=files(output, slices(output, state.head), ITSELF),
         in_force=schema_in_force(state),

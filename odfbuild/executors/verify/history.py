@@ -1,10 +1,11 @@
 """Past states of chains: each chain is read once, for any number of its blocks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
 from odfbuild.executors.data.checks.files import file_problems
+from odfbuild.executors.transform.checkpoint import previous
 from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -62,6 +63,7 @@ class RecordedHistories:
         self._received = received
         self._histories: dict[DatasetId, list[History]] = {}
         self._damage: dict[Path, tuple[str, ...]] = {}
+        self._restored: set[Path] = set()
         self._lock = Lock()
 
     def history(self, id: DatasetId, at: Multihash | None = None) -> History | None:
@@ -99,15 +101,30 @@ class RecordedHistories:
             return None
         kind = history.state(history.blocks[-1][0]).kind
         for piece, path in pieces:
+            if path in self._restored:
+                continue
             if path not in self._damage:  # two threads may both look: they find the same
                 self._damage[path], _ = file_problems(history.dataset, piece, kind)
             if self._damage[path]:
                 return self._damage[path][0]
         return None
 
+    def checkpoint(
+        self, output: Dataset, state: ChainState, name: Callable[[], str]
+    ) -> Path | None:
+        """Return the checkpoint of the step before, as `previous` does.
+
+        One that is taken for restored is not looked at.
+        """
+        if state.checkpoint is not None and not state.transform_is_new:
+            path = output.checkpoint_path(state.checkpoint)
+            if path in self._restored:
+                return path
+        return previous(output, state, name)
+
     def assume_restored(self, paths: Iterable[Path]) -> None:
         """Take some files for those that are recorded: they would be put in place by now."""
-        self._damage.update(dict.fromkeys(paths, ()))
+        self._restored.update(paths)
 
     def forget(self, paths: Iterable[Path]) -> None:
         """Look at some files again when they are asked about: they were put in place."""

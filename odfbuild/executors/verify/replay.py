@@ -297,7 +297,17 @@ def _work(
     def slices(dataset: Dataset, upto: Multihash | None) -> tuple[DataSlice, ...]:
         return _pieces(past.slices(dataset, upto))
 
-    return step_work(query, step.dataset, step.before, batch, sources, staging, slices, files)
+    return step_work(
+        query,
+        step.dataset,
+        step.before,
+        batch,
+        sources,
+        staging,
+        slices,
+        files,
+        checkpoint=past.checkpoint,
+    )
 
 
 def _places(dataset: Dataset, slices: Sequence[DataSlice], _: str) -> tuple[Path, ...]:
