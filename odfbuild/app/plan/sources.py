@@ -148,7 +148,7 @@ def look(
     clear.update(before or {})
     looks: dict[DatasetAlias, SourceLook] = {}
     paths = RealPaths()
-    permitted = project.permissions.path_check(project.root, paths)
+    permitted = _reach(project, paths)
     refusals: dict[DatasetAlias, OdfBuildError] = {}
     for each in declared:
         source = polling_of(each)
@@ -191,7 +191,7 @@ def name_findings(
 ) -> Iterator[Diagnostic]:
     """Yield an error for each source whose new files have names without their time."""
     listings: Listings = {}
-    reach = project.permissions.path_check(project.root)
+    reach = _reach(project)
     for each in declared:
         source = polling_of(each)
         step = None if source is None else source.fetch
@@ -274,6 +274,10 @@ def linked_uses(project: Opened, links: "Links") -> Iterator[OutsideUse]:
             yield OutsideUse("path", f"{len(found) - _LINKS:,} more links", (alias,))
 
 
+def _reach(project: Opened, paths: RealPaths | None = None) -> Reach:
+    return project.permissions.path_check(project.root, paths)
+
+
 def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> bool:
     """Say whether a source is never to be asked again.  Most have no such setting."""
     if state is None or not isinstance(fetch, FetchStepUrl) or fetch.cache is None:
@@ -315,9 +319,7 @@ def _bytes_of(project: Opened, step: Step, state: ChainState | None) -> int:
     if not isinstance(step.work, Ingest) or state is None or state.polling is None:
         return 0
     read = state.source_state.get(SOURCE_NAME)
-    news = pending_bytes(
-        state.polling.fetch, read, project.root, project.permissions.path_check(project.root)
-    )
+    news = pending_bytes(state.polling.fetch, read, project.root, _reach(project))
     looks_back = traits_of(state.polling.merge).history is not History.NOTHING
     return news + _PAST_ROW * state.next_offset if news and looks_back else news
 
@@ -325,9 +327,7 @@ def _bytes_of(project: Opened, step: Step, state: ChainState | None) -> int:
 def _bytes_of_new(project: Opened, event: MetadataEvent) -> int:
     """Return what a definition brings that was not there before: all of its source or inputs."""
     if isinstance(event, SetPollingSource):
-        return pending_bytes(
-            event.fetch, None, project.root, project.permissions.path_check(project.root)
-        )
+        return pending_bytes(event.fetch, None, project.root, _reach(project))
     if not isinstance(event, SetTransform):
         return 0
     inputs = (project.workspace.open(each.dataset_ref) for each in event.inputs)

@@ -38,7 +38,7 @@ def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
 
 def _has_required(kind: pa.DataType) -> bool:
     """Tell whether a type has a struct with a required member in it; keys of maps do not count."""
-    if _is_list(kind) or pa.types.is_fixed_size_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return _has_required(kind.value_type)
     if not pa.types.is_struct(kind):
         return False

@@ -1,6 +1,8 @@
 """Bringing columns to the types of a schema, where parts of nested ones are required."""
 
+from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -105,3 +107,21 @@ def test_a_column_of_nulls_can_be_cast_written_and_put_into_a_struct(
     later = pa.struct([pa.field("new", kind), pa.field("old", pa.int64())])
     old = pa.StructArray.from_arrays([pa.array(range(count), pa.int64())], names=["old"])
     assert conform(old, later).cast(later).field("new").null_count == count
+
+
+@pytest.mark.parametrize("listed", [pa.list_, pa.large_list, lambda of: pa.list_(of, 1)])
+def test_lists_of_structs_with_required_members_stay_as_they_are(
+    listed: Callable[[pa.DataType], pa.DataType],
+) -> None:
+    kind = listed(pa.struct([pa.field("a", pa.int32(), nullable=False)]))
+    column = pa.array([[{"a": 1}], [None], None], kind)
+    assert conform(column, kind).equals(column)
+
+
+def test_a_struct_that_is_null_gets_values_of_required_members(tmp_path: Path) -> None:
+    kind = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+    nulls = pa.array([None, 1], pa.int32())
+    without = pa.StructArray.from_arrays([nulls], fields=[*kind], mask=pa.array([True, False]))
+    column = conform(without, kind)
+    pq.write_table(pa.table({"s": column}), tmp_path / "s.parquet")
+    assert column.to_pylist() == [None, {"a": 1}]

@@ -40,8 +40,9 @@ def other_files(site: Site, dataset: Dataset, step: Step) -> Diagnostic | None:
         names = _names(news(fetch, known, site.project_dir, listings, reach))
         if names == list(planned[0].names):
             return None
+        expected = set(planned[0].names)
         there = set(_names(news(fetch, None, site.project_dir, listings, reach)))
-        new = [each for each in names if each not in set(planned[0].names)]
+        new = [each for each in names if each not in expected]
         gone = [each for each in planned[0].names if each not in there]
         return _difference(new, gone)
     return None
