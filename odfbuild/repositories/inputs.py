@@ -156,18 +156,17 @@ def look_up(
     how: LookMode,
     judge: JudgeOf,
     *,
-    anew: Collection[str] = (),
+    repinned: Collection[str] = (),
 ) -> RemoteInputs:
     """Find out what inputs are and what is new of them; what was found is remembered.
 
-    `judge` gives who judges the heads of a repository; those `anew` may be other datasets than they
-    were.  What is wrong with one of them is among the
-    errors.
+    `judge` gives who judges the heads of a repository; those `repinned` may be other datasets than
+    they were.  What is wrong with one of them is among the errors.
     """
     given = {reference_key(each.ref): each for each in sorted(inputs, key=lambda each: each.alias)}
     if not given:
         return RemoteInputs()
-    pinned = {key: pin for key, pin in _pins(project).items() if key not in anew}
+    pinned = {key: pin for key, pin in _pins(project).items() if key not in repinned}
     looking = _Looking(project, current, pinned, how, judge)
     found: dict[DatasetId, RemoteState] = {}
     pins: dict[str, LockedInput] = {}

@@ -55,8 +55,8 @@ def prepare_all(
     for alias in wishes.keys() - states.keys():
         prepare(project, str(alias), wishes[alias])  # says what is wrong with it
     lost = rewritten_inputs(project.workspace, states) if downstream else {}
-    anew = next((wish for wish in wishes.values() if isinstance(wish, Rebuild)), Rebuild())
-    order = in_order(states, _planned_inputs(anew, states))
+    rebuild = next((wish for wish in wishes.values() if isinstance(wish, Rebuild)), Rebuild())
+    order = in_order(states, _planned_inputs(rebuild, states))
     rebuilds = {alias for alias, wish in wishes.items() if isinstance(wish, Rebuild)}
     first = [alias for alias in order if alias in wishes.keys() - rebuilds]
     if any(isinstance(wish, Reset) for wish in wishes.values()):
@@ -85,7 +85,7 @@ def prepare_all(
         add(alias, wishes[alias])
     for alias in order:  # what is behind one comes after it
         if alias in rebuilds:
-            add(alias, wishes.get(alias) or _rebuild(alias, anew))
+            add(alias, wishes.get(alias) or _rebuild(alias, rebuild))
     return PreparedAll(tuple(steps), tuple(idle))
 
 

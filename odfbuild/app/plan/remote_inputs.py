@@ -32,11 +32,11 @@ def look_up_inputs(
     how: LookMode,
     *,
     among: Iterable[RemoteInput] | None = None,
-    anew: Collection[str] = (),
+    repinned: Collection[str] = (),
 ) -> "RemoteInputs":
     """Return what is known of inputs, after a look at repositories if that is asked for.
 
-    `among` are some of them, by default all; those `anew` may be other datasets than they were.
+    `among` are some of them, by default all; those `repinned` may be other datasets than they were.
     """
     from odfbuild.app.sharing.judging import RepositoryJudge
     from odfbuild.repositories.inputs import look_up
@@ -44,7 +44,7 @@ def look_up_inputs(
     judge = partial(RepositoryJudge, brings=False)
     if among is None:
         among = [each for declared in loaded.sound for each in declared.remote]
-    return look_up(project, among, current, how, judge, anew=anew)
+    return look_up(project, among, current, how, judge, repinned=repinned)
 
 
 def pull_input(project: Opened, work: Pull, alias: DatasetAlias) -> None:

@@ -24,15 +24,15 @@ def checked_lines(name: str, width: int, checked: Checked) -> Iterator[str]:
     """Yield the line of a dataset, then what does not hold of it."""
     found = checked.found
     mark = "ok" if checked.passed else "FAILED"
-    anew = f", {found.reencoded:,} encoded again" if found.reencoded else ""
+    note = f", {found.reencoded:,} encoded again" if found.reencoded else ""
     full = checked.recomputed
     computed = ", computed in full" if full is not None and full.untried is None else ""
     yield (
         f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
-        f"  {found.bytes:>14,} bytes{anew}{_count(checked.replayed)}{computed}"
+        f"  {found.bytes:>14,} bytes{note}{_count(checked.replayed)}{computed}"
         f"{_signed(checked.signed)}"
     )
-    for file in found.anew:
+    for file in found.reencoded_files:
         yield f"  data file {file} has other bytes than recorded, and the recorded rows"
     for finding in found.findings:
         place = "" if finding.block is None else f"block {finding.block}: "
@@ -112,7 +112,7 @@ def checked_json(name: str, checked: Checked) -> Mapping[str, Any]:
         "files": found.files,
         "bytes": found.bytes,
         "reencoded": found.reencoded,
-        "reencoded_files": [str(each) for each in found.anew],
+        "reencoded_files": [str(each) for each in found.reencoded_files],
         "findings": [
             {"block": None if each.block is None else str(each.block), "what": each.what}
             for each in found.findings

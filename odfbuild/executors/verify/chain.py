@@ -57,21 +57,21 @@ class Fault:
 class Verified:
     """What was looked at, and everything that does not hold (empty: all is well).
 
-    `anew` names data files that have other bytes than recorded, but the recorded rows.  `head` is
-    the last block, as it was when the look began.
+    `reencoded_files` names data files that have other bytes than recorded, but the recorded rows.
+    `head` is the last block, as it was when the look began.
     """
 
     blocks: int
     files: int
     bytes: int
     findings: tuple[Fault, ...]
-    anew: tuple[Multihash, ...] = ()
+    reencoded_files: tuple[Multihash, ...] = ()
     head: ChainState | None = None
 
     @property
     def reencoded(self) -> int:
         """Count the files that have other bytes than recorded."""
-        return len(self.anew)
+        return len(self.reencoded_files)
 
 
 def verify(
@@ -97,7 +97,7 @@ def verify(
         files=look.files,
         bytes=look.size,
         findings=tuple(look.findings),
-        anew=tuple(look.anew),
+        reencoded_files=tuple(look.reencoded_files),
         head=look.head,
     )
 
@@ -115,7 +115,7 @@ class _ChainView:
     ) -> None:
         self.seen: set[Multihash] = set()
         self.files = self.size = 0
-        self.anew: list[Multihash] = []
+        self.reencoded_files: list[Multihash] = []
         self.findings: list[Fault] = []
         self.head: ChainState | None = None
         self._dataset = dataset
@@ -188,7 +188,7 @@ class _ChainView:
             self.size += each.size
             rules = self._rules(each, block, state, course)
             problems, reencoded = file_problems(self._dataset, each, state.kind, rules)
-            self.anew += [each.physical_hash] if reencoded else []
+            self.reencoded_files += [each.physical_hash] if reencoded else []
             self.findings += [Fault(name, what) for what in problems]
             if rules is not None and rules.first_op is not None:
                 self._rows[name] = _Rows(rules.tail, rules.takes_back)

@@ -48,9 +48,9 @@ class HousekeepingPlan:
     @property
     def stranded(self) -> tuple[Stranded, ...]:
         """Return the datasets that cannot go on after it, and are not rebuilt by it, by name."""
-        anew = {step.alias for step in self.steps if step.work == REBUILD}
+        rebuilt = {step.alias for step in self.steps if step.work == REBUILD}
         found = {each.dataset: each for step in self.steps for each in step.stranded}
-        return tuple(found[alias] for alias in sorted(found.keys() - anew))
+        return tuple(found[alias] for alias in sorted(found.keys() - rebuilt))
 
 
 def in_order(

@@ -113,9 +113,9 @@ def pin(
     config: Config,
     lock: Lock | None,
     *,
-    anew: Callable[[str], bool] = lambda _: False,
+    repinned: Callable[[str], bool] = lambda _: False,
 ) -> Mapping[str, LockedPackage]:
-    """Return what to pin, and install it: again what `anew` names or what is declared otherwise.
+    """Return what to pin, and install it: again what `repinned` names or is declared otherwise.
 
     Packages in folders are always pinned as they are now.  Raises ProjectErrors.
     """
@@ -123,7 +123,7 @@ def pin(
     found: list[Diagnostic] = []
     for source in config.packages:
         try:
-            known = None if anew(source.called) else _still(source, lock)
+            known = None if repinned(source.called) else _still(source, lock)
             pins[source.called] = _pin(root, source, known)
         except ProjectError as error:
             found += _placed(source, error)

@@ -91,7 +91,7 @@ def test_a_changed_bit_is_found_and_its_dataset_alone_is_told(
     path.write_bytes(before[:at] + bytes([before[at] ^ 1 << bit]) + before[at + 1 :])
     try:
         found = verify(shop.dataset(name))
-        named = [str(each) for each in found.anew]
+        named = [str(each) for each in found.reencoded_files]
         assert found.findings or (named == [path.name] and name != "src")
         for finding in found.findings:
             assert path.name in f"{finding.what} {finding.block}" or "the slice" in finding.what

@@ -79,7 +79,7 @@ def test_an_update_takes_the_revision_as_it_is_now(place: Place) -> None:
     config = place.config("{git: ../common, rev: main}", "{git: ../common, rev: main, name: b}")
     lock = place.locked(config)
     second = place.common.commit({"more.txt": "more", "macros/money.j2": None})
-    pins = pin(place.root, config, lock, anew=lambda name: name == "b")
+    pins = pin(place.root, config, lock, repinned=lambda name: name == "b")
     assert (pins["common"].commit, pins["b"].commit) == (place.first, second)
     assert "b/more.txt" in place.names()
     assert "b/macros/money.j2" not in place.names()
@@ -231,7 +231,7 @@ def test_another_revision_of_a_project_fetches_what_does_not_fit(
     before = place.locked(place.config("{git: ../common, rev: main}"))
     place.common.commit({"more.txt": "more"})
     config = place.config("{git: ../common, rev: main}")
-    pin(place.root, config, before, anew=lambda _: True)
+    pin(place.root, config, before, repinned=lambda _: True)
     other = tmp_path / "far" / "away"
     other.mkdir(parents=True)
     install(other, config, before, like=place.root)

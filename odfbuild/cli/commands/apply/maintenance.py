@@ -349,9 +349,9 @@ def _all_prepared(
         return exits.DONE
     plan = _plan(steps)
     if settings.is_dry:
-        anew = rebuilt_by(steps)
+        rebuilt = rebuilt_by(steps)
         for step in steps:
-            check_files(project, step, anew)
+            check_files(project, step, rebuilt)
     _print_plan(plan, settings)
     if settings.is_dry:
         return exits.DONE
@@ -394,16 +394,16 @@ def _all_done(project: app.Opened, steps: Sequence[PreparedRewrite], *, as_json:
     finally:
         if left:
             sys.stderr.write(f"Not done: {_listed(list(left))}.\n")
-            anew = [
+            rebuilt = [
                 str(alias) for alias, housekeeping in left.items() if housekeeping.work == REBUILD
             ]
-            if anew:
+            if rebuilt:
                 full = (
                     " --full"
                     if any(housekeeping.mode == FULL for housekeeping in left.values())
                     else ""
                 )
-                hint(f"Once it can be: odfbuild rebuild {' '.join(anew)}{full}\n")
+                hint(f"Once it can be: odfbuild rebuild {' '.join(rebuilt)}{full}\n")
     if not failed:
         return exits.DONE
     if len(left) < len(steps):

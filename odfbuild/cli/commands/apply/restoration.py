@@ -81,8 +81,8 @@ def _line(found: _LostFile, *, dry_run: bool) -> str:
         return printable(f"{line}, {word}: {restored.why}") + "\n"
     if dry_run:
         return f"{line}\n"
-    anew = ", encoded again" if restored.outcome == "reencoded" else ""
-    return f"{line}, restored{anew}\n"
+    note = ", encoded again" if restored.outcome == "reencoded" else ""
+    return f"{line}, restored{note}\n"
 
 
 def _conclude(

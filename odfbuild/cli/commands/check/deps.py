@@ -45,7 +45,7 @@ def update(
         packages.check_name(project.config, name)
     lock = read_lock(project.root) or Lock()
     pinned = packages.pin(
-        project.root, project.config, lock, anew=lambda each: name is None or each == name
+        project.root, project.config, lock, repinned=lambda each: name is None or each == name
     )
     if pinned != lock.packages:
         write_lock(project.root, replace(lock, packages=pinned))

@@ -81,7 +81,7 @@ def lock(
         if not check:
             write_lock(project.root, replace(lock, schemas=schemas))
     word = "is up to date" if not outdated else "is out of date" if check else "is written"
-    sys.stdout.write(f"{LOCK_FILE} {word}: {datasets_text(len(schemas))}.\n")
+    sys.stdout.write(f"{LOCK_FILE}, of {datasets_text(len(schemas))}, {word}.\n")
     return exits.REFUSED if check and outdated else exits.DONE
 
 
@@ -107,18 +107,20 @@ def _inputs(
     from odfbuild.planner.plan.remote_inputs import reference_key
 
     wanted = {reference_key(each.ref) for each in given}
-    anew = {each.lower() if "://" not in each else each for each in repin}
-    if unknown := sorted(anew - wanted):
+    repinned = {each.lower() if "://" not in each else each for each in repin}
+    if unknown := sorted(repinned - wanted):
         raise UsageRefusedError(
             what=f"--repin {unknown[0]}: no definition reads it",
             why="what is pinned are inputs of definitions, as these name them",
             fix=did_you_mean(unknown[0], sorted(wanted)) or "give an input of a repository",
         )
-    kept = {key: lock.inputs[key] for key in sorted(wanted & lock.inputs.keys()) if key not in anew}
+    kept = {
+        key: lock.inputs[key] for key in sorted(wanted & lock.inputs.keys()) if key not in repinned
+    }
     missing = [each for each in given if reference_key(each.ref) not in kept]
     found = dict(kept)
     if missing and not check:
-        found |= _pinned_inputs(project, loaded, missing, anew)
+        found |= _pinned_inputs(project, loaded, missing, repinned)
     for key in sorted(lock.inputs.keys() - wanted):
         sys.stdout.write(f"  - {printable(key)}: no definition reads it\n")
     for key in sorted({reference_key(each.ref) for each in missing}):
@@ -129,12 +131,12 @@ def _inputs(
 
 
 def _pinned_inputs(
-    project: app.Opened, loaded: Project, missing: Sequence[RemoteInput], anew: Collection[str]
+    project: app.Opened, loaded: Project, missing: Sequence[RemoteInput], repinned: Collection[str]
 ) -> Mapping[str, LockedInput]:
     from odfbuild.app.plan.remote_inputs import barred_readers, look_up_inputs
 
     states = project.workspace.states()
-    looked = look_up_inputs(project, loaded, states, "look", among=missing, anew=anew)
+    looked = look_up_inputs(project, loaded, states, "look", among=missing, repinned=repinned)
     wrong = barred_readers(loaded, looked)
     if wrong:
         raise ProjectErrors([found for error in wrong.values() for found in error.diagnostics()])

@@ -4,9 +4,13 @@ DataFusion looks at some constants as it reads a query, and at others where it c
 of time, flags of regular expressions, names of encodings, calls of nothing but constants.  So a
 query is run over rows of nulls, of which each operation makes a null: what fails over these fails
 for its constants.  A query with an operation that makes values of nulls is not run.
+
+Other constants are looked at beside a value only: a divisor, a format of times, where a search
+starts.  A query that has such a call is run over rows that have nothing in common, one at a time:
+if each ends with the error that the call has for its constants, it has it for any.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -41,6 +45,30 @@ _OF_ANYTHING: Final = frozenset(_OPERATIONS.split())
 """Words of operations that make a value of nulls, or look at more than one row."""
 
 
+_FORMATTED: Final = """
+    to_timestamp to_timestamp_seconds to_timestamp_millis to_timestamp_micros to_timestamp_nanos
+    to_date to_unixtime
+"""
+_FAULTS: Final = {
+    "Divide by zero": frozenset({"/", "%"}),
+    "negative count not allowed": frozenset({"substr", "substring"}),
+    "Format error": frozenset({"to_char", "date_format"}),
+    "bad or unsupported format string": frozenset(_FORMATTED.split()),
+    "requires start to be 1": frozenset({"regexp_instr", "regexp_count"}),
+    "did not compile": frozenset({"regexp_instr", "regexp_count"}),
+    "start position must be at least 1": frozenset({"overlay"}),
+    "invalid stride: 0": frozenset({"array_slice", "list_slice"}),
+    "step can't be 0": frozenset({"range", "generate_series"}),
+}
+"""What DataFusion says of a constant beside a value, and the calls that it says it of."""
+_BRANCHES: Final = frozenset({"case", "coalesce", "nvl", "nvl2", "ifnull", "nullif", "filter"})
+"""Words of operations with a part that no row may come to."""
+_BEFORE: Final = frozenset({"(", ",", "from", "for"})
+_AFTER: Final = frozenset({")", ",", "for"})
+"""What is before and after a whole argument."""
+_SAMPLES: Final = ((1, "11"), (7, "a b"), (100, "2024-01-01"), (3, ""))
+
+
 def check_constants(
     steps: Sequence[QueryStep],
     texts: Sequence[tuple[str | None, str]],
@@ -50,22 +78,102 @@ def check_constants(
 
     `texts` are those of the steps for the engine, `inputs` the columns by alias.
     """
-    if not all(map(keeps_nulls, steps)):
-        return
+    if all(map(keeps_nulls, steps)):
+        nulls = {
+            alias: pa.Table.from_arrays([pa.nulls(1, each.type) for each in schema], schema.names)
+            for alias, schema in inputs.items()
+        }
+        if (error := _failure(texts, nulls)) is not None:
+            raise _wrong(error)
+    faults = _faults(steps)
+    if faults and not any(each in _BRANCHES for step in steps for each in _words(step)):
+        errors = [_failure(texts, _sample(inputs, number)) for number in range(len(_SAMPLES))]
+        first = errors[0]
+        if first is not None and any(all(_says(each, of) for each in errors) for of in faults):
+            raise _wrong(first)
+
+
+def _wrong(error: InvalidQueryError) -> InvalidQueryError:
+    return InvalidQueryError(
+        what=error.what,
+        why="constants in the query are wrong, so a step would fail over its first row",
+        fix="correct the arguments that are the same for all rows",
+    )
+
+
+def _failure(
+    texts: Sequence[tuple[str | None, str]], inputs: Mapping[str, pa.Table]
+) -> InvalidQueryError | None:
+    """Run a query over some rows, and return the error that it ends with."""
     try:
         with query_context(spill=None, clock=False) as context:
-            for alias, schema in inputs.items():
-                columns = [pa.nulls(1, each.type) for each in schema]
-                context.add(alias, pa.Table.from_arrays(columns, schema.names))
+            for alias, rows in inputs.items():
+                context.add(alias, rows)
             rows_of(last_of(context, texts))
     except InvalidQueryError as error:
-        raise InvalidQueryError(
-            what=error.what,
-            why="constants in the query are wrong, so a step would fail over its first row",
-            fix="correct the arguments that are the same for all rows",
-        ) from None
+        return error
     except EngineFailedError:
-        return  # nothing is known of the constants
+        pass  # nothing is known of the constants
+    return None
+
+
+def _says(error: InvalidQueryError | None, fault: str) -> bool:
+    return error is not None and fault in error.what
+
+
+def _sample(inputs: Mapping[str, pa.Schema], number: int) -> dict[str, pa.Table]:
+    """Return one row for each input, which has other values under each number."""
+    return {
+        alias: pa.Table.from_arrays(
+            [_value(field.type, number + at) for at, field in enumerate(schema)], schema.names
+        )
+        for alias, schema in inputs.items()
+    }
+
+
+def _value(kind: pa.DataType, number: int) -> pa.Array:
+    """Return one value of a type, null where none is known."""
+    amount, text = _SAMPLES[number % len(_SAMPLES)]
+    of_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    of_days = pa.types.is_date32(kind)
+    value = pa.array([text]) if of_text else pa.array([amount], pa.int32() if of_days else None)
+    try:
+        return value.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(1, kind)
+
+
+def _faults(steps: Sequence[QueryStep]) -> tuple[str, ...]:
+    """Return what DataFusion might say of constants that are arguments in a query."""
+    calls = {name for step in steps for name in _calls_of_constants(step)}
+    return tuple(fault for fault, names in _FAULTS.items() if names & calls)
+
+
+def _calls_of_constants(step: QueryStep) -> Iterator[str]:
+    """Yield the names of functions with a constant among their arguments, and of division by 0.
+
+    An argument is taken for constant where it is a number or a string, with a sign or without.
+    """
+    opened: list[str] = []  # of each parenthesis that is open, the word before it
+    last = ""  # of the words and signs so far, without plus and minus
+    words = list(_words(step))
+    for each, word, following in zip(step.statement.tokens, words, [*words[1:], ")"], strict=True):
+        if word == "(":
+            opened.append(last)
+        elif word == ")":
+            del opened[-1:]
+        elif each.kind in {"NUMBER", "STRING"}:
+            if last in {"/", "%"} and not each.text.strip("0"):
+                yield last
+            if last in _BEFORE and following in _AFTER:
+                yield from opened[-1:]
+        if word not in {"-", "+"}:
+            last = word
+
+
+def _words(step: QueryStep) -> Iterator[str]:
+    """Yield the words and signs of a query in lower case, of strings a quote."""
+    return ("'" if each.kind == "STRING" else each.text.lower() for each in step.statement.tokens)
 
 
 def keeps_nulls(step: QueryStep) -> bool:

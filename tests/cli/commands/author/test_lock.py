@@ -41,7 +41,7 @@ def columns(check: Checked) -> dict[str, tuple[str, ...]]:
 def test_the_columns_of_all_datasets_are_written(check: Checked) -> None:
     code, out = lock(check)
     assert code == 0
-    assert out.endswith("odfbuild.lock is written: 3 datasets.\n")
+    assert out.endswith("odfbuild.lock, of 3 datasets, is written.\n")
     assert "  + out\n      + t DATE NOT NULL\n      + k STRING\n      + v BIGINT\n" in out
     assert columns(check) == {
         "src": ("t DATE NOT NULL", "k STRING NOT NULL", "v BIGINT"),
@@ -55,7 +55,7 @@ def test_locking_again_writes_nothing(check: Checked) -> None:
     path = check.folder / LOCK_FILE
     before = path.stat().st_mtime_ns
     engine = FakeEngine()
-    assert lock(check, engine=engine) == (0, "odfbuild.lock is up to date: 3 datasets.\n")
+    assert lock(check, engine=engine) == (0, "odfbuild.lock, of 3 datasets, is up to date.\n")
     assert (path.stat().st_mtime_ns, engine.asked) == (before, [])
 
 
@@ -69,7 +69,7 @@ def test_a_change_shows_by_its_columns(check: Checked) -> None:
         "      - k STRING\n"
         "      - v BIGINT\n"
         "      + name STRING\n"
-        "odfbuild.lock is out of date: 3 datasets.\n"
+        "odfbuild.lock, of 3 datasets, is out of date.\n"
     )
     assert columns(check)["report"] == COLUMNS
     lock(check)
@@ -162,7 +162,7 @@ def test_another_engine_with_the_same_answers_changes_nothing(check: Checked) ->
     path = check.folder / LOCK_FILE
     old = path.read_text().replace(engine_version("spark") or "", "1.0.0+odfbuild.1")
     path.write_text(old)
-    assert lock(check)[1] == "odfbuild.lock is up to date: 3 datasets.\n"
+    assert lock(check)[1] == "odfbuild.lock, of 3 datasets, is up to date.\n"
     assert path.read_text() == old
 
 

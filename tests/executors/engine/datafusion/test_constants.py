@@ -36,7 +36,11 @@ _FORMS = (
     "i + cast('{text}' as int)", "lpad(s, {count}, 'x')", "substr(s, {count}, {count})",
     "round(d, {count})", "repeat(s, {count})",
     "case when i > 0 then 1 else make_date(2024, {count}, 1) end",
-    "coalesce(i, cast('{text}' as int))",
+    "coalesce(i, cast('{text}' as int))", "i / {count}", "i % {count}", "to_char(t, '{format}')",
+    "to_char(e, '{format}')", "to_timestamp(s, '{format}')", "to_date(s, '{format}')",
+    "regexp_instr(s, '{regex}', {count})", "regexp_count(s, '{regex}', {count})",
+    "overlay(s placing s from {count})", "range(i, 20, {count})", "d / {count} + i / (i - 1)",
+    "case when i < 0 then i / {count} end", "substring(s from i for {count})",
 )  # fmt: skip
 _PARTS = {
     "regex": ("a", "(", "[", "a{2,1}", "(?=a)", "[a]", "(a)"),
@@ -45,6 +49,7 @@ _PARTS = {
     "count": ("-1", "0", "1", "12", "13"),
     "text": ("2024-01-01", "2024-13-01", "12", "x", "", "1.5"),
     "coding": ("hex", "base64", "utf-8", "md5", "sha256", "rot13"),
+    "format": ("%Y-%m-%d", "%Q", "%H:%M", "%", "%1", "%q", "%d/%m"),
     "kind": ("Int64", "Int8", "Utf8", "Foo"),
 }
 

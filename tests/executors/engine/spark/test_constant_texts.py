@@ -65,7 +65,14 @@ _OF_CONSTANTS = (
     "to_utc_timestamp(time, '{zone}')", "sequence(day, day, interval {count} {unit})",
     "sequence(day, day, interval '{count}' month)", "format_number(d, '{digits}')",
     "aes_encrypt(k, '{key}', '{mode}')", "if(b, k rlike '{regex}', false)",
-    "transform(items, o -> k rlike '{regex}')",
+    "transform(items, o -> k rlike '{regex}')", "variant_get(parse_json(k), '{place}', 'int')",
+    "try_variant_get(parse_json(k), '{place}', 'int')",
+    "to_json(named_struct('p', time), map('timestampFormat', '{pattern}'))",
+    "to_json(array(named_struct('p', day)), map('dateFormat', '{pattern}'))",
+    "to_csv(named_struct('p', time), map('timestampFormat', '{pattern}'))",
+    "to_xml(named_struct('p', day), map('dateFormat', '{pattern}'))",
+    "from_json(concat('{{\"p\":\"', k, '\"}}'), 'p DATE', map('dateFormat', '{pattern}'))",
+    "from_csv(k, 'p DATE', map('dateFormat', '{pattern}'))",
 )  # fmt: skip
 """Calls of a column that fail, if they do, for their constants alone."""
 _PARTS = {
@@ -111,12 +118,13 @@ _PARTS = {
         "x",
     ),
     "path": ("a", "/", "//", "[", "]", "1", "@b", "*", "count(", ")", "text()", " = ", "$v", "::"),
+    "place": ("$", ".", "a", "[", "0", "]", "'", "b"),
     "digits": ("#", ",", "0", ".", "%", ";", "x"),
     "key": ("0000111122223333", "short", "000011112222333300001111"),
     "mode": ("GCM", "CBC", "ECB", "XYZ"),
 }
 _MOST = {"number": 6, "zone": 4, "printf": 4, "columns": 9, "regex": 4, "pattern": 3, "path": 3}
-_MOST |= {"digits": 4}
+_MOST |= {"digits": 4, "place": 4}
 """How many parts are put together."""
 
 

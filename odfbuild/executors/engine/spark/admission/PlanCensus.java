@@ -1,5 +1,7 @@
 package odfbuild;
 
+import java.lang.reflect.Method;
+import java.time.DateTimeException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -62,6 +64,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.ArrayType;
@@ -101,9 +104,11 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
     private static final int TOGETHER = 500;
     /** Calls of a value and constants that fail for any value if they fail for one that is simple. */
     private static final Set BY_CONSTANTS = new HashSet(Arrays.asList(new String[] {
-        "DateFormatClass", "FormatNumber", "FromUnixTime", "FromUTCTimestamp", "GetTimestamp",
-        "RLike", "RegExpExtract", "RegExpExtractAll", "RegExpInStr", "RegExpReplace", "Sequence",
-        "StringSplit", "StringToMap", "ToUTCTimestamp", "ToUnixTimestamp", "UnixTimestamp",
+        "CsvToStructs", "DateFormatClass", "FormatNumber", "FromUnixTime", "FromUTCTimestamp",
+        "GetTimestamp", "JsonToStructs", "RLike", "RegExpExtract", "RegExpExtractAll",
+        "RegExpInStr", "RegExpReplace", "Sequence", "StringSplit", "StringToMap", "StructsToCsv",
+        "StructsToJson", "StructsToXml", "ToUTCTimestamp", "ToUnixTimestamp", "UnixTimestamp",
+        "VariantGet", "XmlToStructs",
         "XPathBoolean", "XPathDouble", "XPathFloat", "XPathInt", "XPathList", "XPathLong",
         "XPathShort", "XPathString", "aesEncrypt",
     }));
@@ -731,7 +736,7 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
     /** Return a value over which a call fails only if it fails over all; null if none is known. */
     private static Expression sample(Expression node, DataType type) {
         if (type instanceof StringType) {
-            return text(node instanceof XPathExtract ? "<a/>" : "");
+            return text(sampleText(node));
         }
         if (type instanceof DateType) {
             return new Literal(Integer.valueOf(0), type);
@@ -745,19 +750,59 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         if (type instanceof BinaryType) {
             return new Literal(new byte[0], type);
         }
+        if (isNested(type)) {
+            return plain(type);
+        }
         return type instanceof NumericType
                 ? new Cast(number(0), type, scala.Option.empty(), EvalMode$.MODULE$.ANSI())
                 : null;
     }
 
-    /** Tell whether constants alone made a call fail: of a parser of times, its pattern. */
+    private static String sampleText(Expression node) {
+        if (node instanceof XPathExtract || node instanceof XmlToStructs) {
+            return "<a/>";
+        }
+        if (node instanceof JsonToStructs && node.dataType() instanceof StructType) {
+            StringBuffer fields = new StringBuffer();
+            String[] names = ((StructType) node.dataType()).fieldNames();
+            for (int at = 0; at < names.length; at++) {
+                String name = names[at].replace("\\", "\\\\").replace("\"", "\\\"");
+                fields.append(at == 0 ? "" : ",").append("\"" + name + "\":\"1\"");
+            }
+            return "{" + fields + "}";
+        }
+        return node instanceof CsvToStructs ? "1" : "";
+    }
+
+    private static boolean isNested(DataType type) {
+        return type instanceof StructType || type instanceof ArrayType || type instanceof MapType
+                || type instanceof VariantType;
+    }
+
+    /** Return the value of a type that Spark itself takes for one; null if it has none. */
+    private static Literal plain(DataType type) {
+        if (type instanceof ArrayType) {
+            Literal item = plain(((ArrayType) type).elementType());
+            Object[] items = {item == null ? null : item.value()};
+            return new Literal(new GenericArrayData(items), type);
+        }
+        try {  // by its name: `default` is a word of Java
+            Method made = Literal.class.getMethod("default", new Class[] {DataType.class});
+            return (Literal) made.invoke(null, new Object[] {type});
+        } catch (ReflectiveOperationException unknown) {
+            return null;
+        }
+    }
+
+    /** Tell whether constants alone made a call fail: of a parser, its pattern of times. */
     private static boolean isByConstants(Expression node, Throwable failed) {
-        if (node instanceof ToTimestamp) {
+        if (node instanceof ToTimestamp || node.dataType() instanceof StructType) {
             return isNamed(failed)
                     && ((SparkThrowable) failed).getCondition().contains("DATETIME_PATTERN");
         }
         return isNamed(failed)
                 || failed instanceof IllegalArgumentException
+                || failed instanceof DateTimeException
                 || node instanceof XPathExtract && failed.getClass() == RuntimeException.class;
     }
 

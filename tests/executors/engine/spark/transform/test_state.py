@@ -150,9 +150,9 @@ def test_equal_groups_make_equal_checkpoints(engine: SparkEngine, tmp_path: Path
     steps = len(keeping.checkpoints)
     assert steps > 2
     (tmp_path / "other").mkdir()
-    anew = Keeping(engine, tmp_path / "other", forgets=steps - 1)
-    hashes(anew, tmp_path / "other" / "kept", QUERIES["ends"], 11)
-    assert anew.checkpoints[-1].read_bytes() == keeping.checkpoints[-1].read_bytes()
+    other = Keeping(engine, tmp_path / "other", forgets=steps - 1)
+    hashes(other, tmp_path / "other" / "kept", QUERIES["ends"], 11)
+    assert other.checkpoints[-1].read_bytes() == keeping.checkpoints[-1].read_bytes()
 
 
 # Edges of numbers
