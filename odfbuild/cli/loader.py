@@ -50,6 +50,11 @@ class CommandGroup(TyperGroup):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer asks
+        """Write the help of each command, uncut."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.help) for name, each in self.commands.items()])
+
 
 def commands_of(registered: Iterable[RegisteredCommand | RegisteredGroup]) -> dict[str, Any]:
     """Return commands and groups by name; no module of theirs is imported."""

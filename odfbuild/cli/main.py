@@ -8,7 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -16,7 +16,7 @@ from typer.exceptions import Exit, TyperException
 
 from odfbuild import __version__
 from odfbuild.cli.arguments.command import ProjectGroup
-from odfbuild.cli.commands import REGISTRY
+from odfbuild.cli.commands import REGISTRY, SECTIONS
 from odfbuild.cli.loader import commands_of
 from odfbuild.cli.terminal.console import as_usual
 from odfbuild.cli.terminal.signals import ended_by, ending_signals, heed_no_more
@@ -44,9 +44,28 @@ _SELDOM = 200_000
 _PRINTING = frozenset({"show", "sql", "log", "diff", "explain-row", "inspect", "list"})
 _COMPLETE = "_ODFBUILD_COMPLETE"  # what a shell asks
 
+
+class Program(ProjectGroup):
+    """The group of all commands, which its help lists by sections."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer asks
+        """Write the summary of each command, in one column below all titles."""
+        indent = max(map(len, self.commands))
+        for title, registered in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(each.name.ljust(indent), summary(each.help)) for each in registered]
+                )
+
+
+def summary(text: str) -> str:
+    """Return the first sentence of a help."""
+    return f"{text.split('. ', 1)[0].removesuffix('.')}."
+
+
 _options = typer.Typer(
     name="odfbuild",
-    cls=ProjectGroup,
+    cls=Program,
     help="Plan and build Open Data Fabric datasets from a folder of YAML definitions.",
     add_completion=False,
     rich_markup_mode=None,

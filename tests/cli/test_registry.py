@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli import commands, loader
-from odfbuild.cli.commands import REGISTRY, RegisteredCommand, RegisteredGroup
+from odfbuild.cli.commands import REGISTRY, SECTIONS, RegisteredCommand, RegisteredGroup
+from odfbuild.cli.main import main, summary
 
 FOLDER = Path(commands.__file__).parent
 SHARED = {
@@ -84,6 +85,24 @@ def test_commands_are_listed_without_a_module_of_theirs() -> None:
     assert modules.isdisjoint(loaded("--help"))
     assert modules & loaded("log", "--help") == {"odfbuild.cli.commands.read.log"}
     assert modules.isdisjoint(loaded("key", "--help"))
+
+
+def test_each_command_is_listed_once_on_one_line_below_its_title(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["odfbuild", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    shown = capsys.readouterr().out.splitlines()
+    at = -1
+    for title, of in SECTIONS.items():
+        at = shown.index(f"{title}:", at + 1)
+        for each in of:
+            at += 1
+            name, text = shown[at].split(maxsplit=1)
+            assert (name, text) == (each.name, summary(each.help))
+            assert each.help.startswith(text)
 
 
 def test_the_options_of_all_commands_load_no_large_library() -> None:

@@ -244,7 +244,7 @@ def apply(
         ),
     ] = False,
 ) -> int:
-    """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
+    """Plan, ask, and do what was planned; or do a saved plan."""
     given_what = tuple(what or ())
     file = saved_file(given_what)
     scope = PlanScope(

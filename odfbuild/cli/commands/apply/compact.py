@@ -50,7 +50,7 @@ def compact(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Rewrite chains with their slices merged, or without their data; readers may diverge."""
+    """Rewrite chains with slices merged, or without their data. Readers may diverge."""
     if hard and keep_metadata_only:
         raise typer.BadParameter("--hard keeps the data that --keep-metadata-only drops")
     settings = MaintenanceOptions(

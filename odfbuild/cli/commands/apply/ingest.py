@@ -117,7 +117,7 @@ def ingest(
     on_busy: Busy = OnBusy.WAIT,
     called: Annotated[str | None, typer.Option("--called", hidden=True)] = None,
 ) -> int:
-    """Push files into a root dataset through one of its push sources, each as one commit."""
+    """Push files into a root dataset, each as one commit. A push source takes them."""
     options = PushArguments(
         files=tuple(files),
         source=source,

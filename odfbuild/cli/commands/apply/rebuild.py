@@ -63,7 +63,7 @@ def rebuild(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Rebuild all data of derivative datasets from their inputs, or only lost files of them."""
+    """Make the rows of derivative datasets from their inputs again."""
     as_json = output == "json"
     if restore:
         if downstream or full or out is not None:

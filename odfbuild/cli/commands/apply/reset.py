@@ -61,7 +61,7 @@ def reset(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Make an earlier block the last one of datasets; what came after it is given up."""
+    """Make an earlier block the last one of datasets. What came after it is given up."""
     if sum(each is not None for each in (block, sequence, as_at)) != 1:
         raise typer.BadParameter(
             "say which block is to be the last: BLOCK, --sequence N or --as-at TIME"

@@ -112,7 +112,7 @@ def run(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Take in what sources have and derive what follows, without a change of definitions."""
+    """Take in what sources have, and derive what follows. Definitions stay as they are."""
     if until_idle and max_slices is not None:
         raise typer.BadParameter("--until-idle takes in everything, --max-slices does not")
     if output == "json" and (watch or until_idle):

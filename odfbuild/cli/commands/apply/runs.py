@@ -112,7 +112,7 @@ def runs(
     ] = None,
     output: TableFormat = "table",
 ) -> int:
-    """List past runs; show one: its steps, how long they took, heads before and after."""
+    """List past runs, or show the steps of one. Times and heads are shown, too."""
     as_json = output == "json"
     project = open_given(given)
     project.workspace.bring_runs()

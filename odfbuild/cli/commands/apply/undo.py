@@ -53,7 +53,7 @@ def undo(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Set every dataset back to where a run found it; what it made is given up."""
+    """Set every dataset back to where a run found it. What the run made is given up."""
     options = UndoOptions(
         out=out,
         dry_run=dry_run,

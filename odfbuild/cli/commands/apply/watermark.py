@@ -32,7 +32,7 @@ def watermark(
     ] = None,
     lock_timeout: LockTimeout = 10.0,
 ) -> int:
-    """Show the watermark of a dataset, or move that of a root forward; it never goes back."""
+    """Show the watermark of a dataset, or move that of a root. It never goes back."""
     if to is None:
         return show_watermark(given, name)
     return set_watermark(given, name, to, lock_timeout)

@@ -64,7 +64,7 @@ def accept(
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why it is accepted.")] = None,
 ) -> int:
-    """Accept a finding of the gate, in odfbuild.yaml, for review in git.
+    """Accept a finding of the gate, in odfbuild.yaml. It is reviewed in git.
 
     An acceptance of the same finding that ran out is renewed; one that holds stays as it is unless
     another day or reason is given.

@@ -54,7 +54,7 @@ def convert(
         typer.Option("--manifest-version", metavar="N", help="Write a block in version 2 or 3."),
     ] = None,
 ) -> int:
-    """Turn a manifest into YAML, JSON or FlatBuffers; what it is, its content says."""
+    """Turn a manifest into YAML, JSON or FlatBuffers. What a file is, its content says."""
     if output == "fb" and out is None and sys.stdout.isatty():
         raise ConvertRefusedError(
             what="bytes are not written to a terminal",

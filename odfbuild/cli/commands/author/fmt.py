@@ -39,7 +39,7 @@ def fmt(
     ] = None,
     check: Check = False,
 ) -> int:
-    """Lay out definitions in one way: indentation, order of keys, blank lines. Comments stay.
+    """Lay out definitions in one way: indentation, order of keys. Comments stay.
 
     What is laid out in an unusual way is left alone with a warning.
     """

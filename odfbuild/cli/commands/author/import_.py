@@ -119,7 +119,7 @@ def import_(
         ),
     ] = False,
 ) -> int:
-    """Take an existing chain into the workspace, and write its definition."""
+    """Take in an existing chain, and write its definition."""
     settings = ImportMode(
         definition=not no_definition,
         with_inputs=with_inputs,

@@ -39,7 +39,7 @@ def list_(
     output: Annotated[Literal["table", "json", "csv"], typer.Option("-o", "--output")] = "table",
     safe_csv: SafeCsv = False,
 ) -> int:
-    """List the datasets of the project: kind, tags, owner, file, inputs, class of query."""
+    """List the datasets of the project: kind, tags, owner, file. Inputs and classes, too."""
     show = list_workspace if workspace else list_datasets
     return show(given, selection or (), exclude or (), output, safe_csv=safe_csv)
 

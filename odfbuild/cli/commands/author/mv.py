@@ -58,7 +58,7 @@ def mv(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Rename a dataset: its definition, the inputs that read it, and a moved: entry.
+    """Rename a dataset, its inputs too, with a moved: entry.
 
     All files are changed or none; what a process that was killed left undone is done.  Raises
     ProjectErrors with every place that a template writes.

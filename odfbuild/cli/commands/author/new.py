@@ -140,7 +140,7 @@ def new(
         ),
     ] = None,
 ) -> int:
-    """Write the definition of a dataset, with a schema that is guessed from a sample.
+    """Write the definition of a dataset from a sample of its data.
 
     `origin` is a file or URL with a sample for a root, names of datasets for a derivative.
     """

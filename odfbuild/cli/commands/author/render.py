@@ -35,7 +35,7 @@ def render(
         bool, typer.Option("--trace", help="Say which line of which file made each line.")
     ] = False,
 ) -> int:
-    """Print the YAML of datasets after templating, with what it includes.
+    """Print the YAML of datasets after templating. What it includes is in it.
 
     With `trace`, each line says which line of which file made it, and the traits that the project
     gives are listed with the defaults that they come from.

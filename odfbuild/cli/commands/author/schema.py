@@ -22,7 +22,7 @@ class UnknownSchemaNameError(OdfBuildError):
 def schema(
     kind: Annotated[str | None, typer.Argument(help="What is described.")] = None,
 ) -> int:
-    """Print a JSON Schema for editors; without a kind, list the kinds there are."""
+    """Print a JSON Schema for editors, or list the kinds."""
     from odfbuild.texts.suggest import did_you_mean
 
     known = json_schemas()

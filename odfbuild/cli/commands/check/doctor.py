@@ -38,7 +38,7 @@ def doctor(
     ] = False,
     output: TextFormat = "text",
 ) -> int:
-    """Say whether this machine and the workspace are in order, and what to do if not."""
+    """Say whether this machine and the workspace are in order. It names what to do if not."""
     as_json = output == "json"
     found: list[Checkup] = []
     for each in _looks(given, engine=engine):

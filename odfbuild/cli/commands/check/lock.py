@@ -52,7 +52,7 @@ def lock(
         ),
     ] = None,
 ) -> int:
-    """Write odfbuild.lock: packages, inputs of repositories, and the columns of every dataset.
+    """Write odfbuild.lock: packages, inputs elsewhere, columns.
 
     Inputs that have an entry keep it; a repository is asked for the others.
     Raises ProjectErrors with all queries that are refused; then the schemas stay as they were.

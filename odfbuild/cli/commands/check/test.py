@@ -55,7 +55,7 @@ def test(
     ] = "text",
     report: Reports = None,
 ) -> int:
-    """Run the fixtures of queries, and the checks on the rows of the workspace."""
+    """Run the tests of queries, and the checks of rows. Only checks need a workspace."""
     unit, data = unit or not data, data or not unit
     reports = parse_reports(report or (), _REPORTS)
     if batches and not unit:

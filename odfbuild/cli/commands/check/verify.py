@@ -96,7 +96,7 @@ def verify(
     ] = "text",
     report: Reports = None,
 ) -> int:
-    """Rehash every block and data file, and recheck links, rules, rows and what was read."""
+    """Check that blocks, files and rows are as recorded. Hashes, links and rules are checked."""
     from odfbuild.cli.arguments.selection import chosen_readable
     from odfbuild.cli.files import parse_reports
     from odfbuild.cli.unreadable import read_code

@@ -21,7 +21,7 @@ def lsp(
         ),
     ] = None,
 ) -> int:
-    """Answer an editor over stdin and stdout, as the Language Server Protocol has it.
+    """Answer an editor, as the Language Server Protocol has it. It speaks over stdin and stdout.
 
     Diagnostics are those of `odfbuild check`, of the texts that the editor shows.  Nothing is
     written, no engine is started, and no network is used.

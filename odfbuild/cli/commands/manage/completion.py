@@ -17,6 +17,6 @@ def completion(
         typer.Argument(help="bash, zsh or fish.", show_choices=False),
     ],
 ) -> int:
-    """Print the script that makes a shell complete commands, options and names."""
+    """Print the script that makes a shell complete commands. Options and names, too."""
     sys.stdout.write(f"{completion_script(shell)}\n")
     return exits.DONE

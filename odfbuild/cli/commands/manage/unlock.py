@@ -19,7 +19,7 @@ def unlock(
         str, typer.Argument(metavar="NAME", help="A dataset, or .gc for that of a collection.")
     ],
 ) -> int:
-    """Free a lease of a workspace in an object store, whoever has it.
+    """Free a lease of a workspace in an object store. It does not matter who has it.
 
     Who had it goes on, and commits unless another one does so before: heads decide, not leases.
     """

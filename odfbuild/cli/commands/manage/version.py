@@ -19,7 +19,7 @@ _ODF = "0.34.1"
 def version(
     output: TextFormat = "text",
 ) -> int:
-    """Print the versions of odfbuild, Python, the engine and the specification."""
+    """Print versions: odfbuild, Python, engine, specification."""
     found = _versions()
     if output == "json":
         sys.stdout.write(json.dumps({"format_version": "1.0", **found}, indent=2) + "\n")

@@ -51,7 +51,7 @@ def diff(
         int, typer.Option("-n", "--limit", min=0, help="With --data: how many rows are shown.")
     ] = 20,
 ) -> int:
-    """Show what differs between two states of a dataset: definition and schema, or rows."""
+    """Show what differs between two states of a dataset. By definition and schema, or by rows."""
     if data:
         return show_row_difference(given, name, before, after, limit)
     return show_difference(given, name, before, after)

@@ -76,7 +76,7 @@ def explain(
     name: Name,
     offline: StoreOffline = False,
 ) -> int:
-    """Say why a dataset will or will not run, down to files and lines."""
+    """Say why a dataset will or will not run. It goes down to files and lines."""
     project = open_given(given, offline=offline)
     made = app.plan_result(project, app.PlanRequest())
     loaded = made.loaded.declared

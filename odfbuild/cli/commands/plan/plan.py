@@ -198,7 +198,7 @@ def plan(
     ] = False,
     verbose: Verbose = False,
 ) -> int:
-    """Say which blocks would be appended, what would run, and why. Changes nothing."""
+    """Say what would be appended, what would run, and why. Changes nothing."""
     scope = PlanScope(
         select=tuple(select or ()),
         exclude=tuple(exclude or ()),

@@ -75,7 +75,7 @@ def explain_row(
     output: TextFormat = "text",
     offline: StoreOffline = False,
 ) -> int:
-    """Say which rows a record was made of and why, by which queries, down to the sources."""
+    """Say which rows a record was made of, and why. It goes by queries down to the sources."""
     project = open_given(given, offline=offline)
     traced = trace(project, name, offset)
     names = project.workspace.aliases()

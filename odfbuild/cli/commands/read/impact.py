@@ -108,7 +108,7 @@ def impact(
     name: Annotated[str, typer.Argument(metavar="NAME[.COLUMN]", help="What would change.")],
     output: TextFormat = "text",
 ) -> int:
-    """Say which datasets and columns a change of a dataset, or of one column, would touch."""
+    """Say what a change of a dataset or a column would touch."""
     project = open_given(given)
     loaded = load_readable(project)
     dataset, column = _subject(loaded, name, _remote_inputs(project, loaded))

@@ -53,7 +53,7 @@ def status(
     offline: StoreOffline = False,
     output: TableFormat = "table",
 ) -> int:
-    """Say where datasets stand: head, watermark, lag, last result, who holds a lock."""
+    """Say where datasets stand: head, watermark, lag, result. Who holds a lock is said, too."""
     project = open_given(given, offline=offline)
     chosen, loaded = _chosen(project, selection or (), exclude or ())
     found = _statuses(project, chosen)

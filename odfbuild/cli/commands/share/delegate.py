@@ -50,7 +50,7 @@ def delegate(
     passphrase_fd: PassphraseFd = None,
     output: TableFormat = "table",
 ) -> int:
-    """Let another key sign heads of a dataset for a while; without a key, list who may."""
+    """Let another key sign heads of a dataset for a while. Without a key, list who may."""
     from odfbuild import app
 
     project = open_given(given)

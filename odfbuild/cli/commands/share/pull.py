@@ -81,7 +81,7 @@ def pull(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Bring what is new of datasets elsewhere, checked whole before any of it is visible.
+    """Bring what is new of datasets elsewhere. All of it is checked before any is visible.
 
     Files that are lost here come back.
     """
@@ -120,7 +120,7 @@ def clone(
     output: RunOutput = "text",
     no_progress: NoProgress = False,
 ) -> int:
-    """Copy a dataset of a repository that the workspace does not have."""
+    """Copy a dataset of a repository into the workspace."""
     from odfbuild.repositories.transfer import TransferMode
 
     project = open_given(given)

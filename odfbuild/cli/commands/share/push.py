@@ -51,7 +51,7 @@ def push(
     yes: Yes = False,
     no_progress: NoProgress = False,
 ) -> int:
-    """Bring to a repository what it lacks of datasets; the head comes last, and is signed.
+    """Bring to a repository what it lacks of datasets. The head comes last, and is signed.
 
     Datasets that were pulled from elsewhere are left out unless they are named.
     """

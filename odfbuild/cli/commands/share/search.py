@@ -36,7 +36,7 @@ def search(
         typer.Option("-o", "--output", help="ndjson: a dataset a line."),
     ] = "table",
 ) -> int:
-    """List the datasets of repositories, by what they publish of themselves."""
+    """List the datasets of repositories. They are found by what they publish of themselves."""
     from odfbuild.repositories.catalogue import entries
     from odfbuild.repositories.remotes import find_repository, open_repository
 

@@ -78,7 +78,7 @@ def serve(
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
     ] = None,
 ) -> int:
-    """Serve the datasets of the workspace to others: to pull, and with a token to push."""
+    """Serve the datasets of the workspace to others. They pull, and with a token push."""
     from odfbuild.serve.settings import (
         MissingExtraError,
         ServerSettings,

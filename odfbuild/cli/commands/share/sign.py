@@ -57,7 +57,7 @@ def sign(
     passphrase_fd: PassphraseFd = None,
     output: TableFormat = "table",
 ) -> int:
-    """Sign the heads of datasets; push does so by itself where the key is at hand."""
+    """Sign the heads of datasets. Push does so by itself where the key is at hand."""
     from odfbuild.cli.arguments.selection import chosen_existing
     from odfbuild.repositories.signatures.acceptance import current_time
 
