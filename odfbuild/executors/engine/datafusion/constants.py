@@ -10,7 +10,8 @@ starts.  A query that has such a call is run over rows that have nothing in comm
 if each ends with the error that the call has for its constants, it has it for any.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow as pa
 from odfbuild.errors import EngineFailedError, InvalidQueryError
 from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
 from odfbuild.sql.text.steps import QueryStep
+from odfbuild.values import dataclass
 
 _FUNCTIONS: Final = """
     abs acos acosh arrow_cast arrow_try_cast ascii asin asinh atan atan2 atanh bit_length btrim cast
@@ -45,25 +47,59 @@ _OF_ANYTHING: Final = frozenset(_OPERATIONS.split())
 """Words of operations that make a value of nulls, or look at more than one row."""
 
 
-_FORMATTED: Final = """
+_NUMBER: Final = re.compile(r"-*[0-9]+")
+_PARSED: Final = """
     to_timestamp to_timestamp_seconds to_timestamp_millis to_timestamp_micros to_timestamp_nanos
     to_date to_unixtime
 """
-_FAULTS: Final = {
-    "Divide by zero": frozenset({"/", "%"}),
-    "negative count not allowed": frozenset({"substr", "substring"}),
-    "Format error": frozenset({"to_char", "date_format"}),
-    "bad or unsupported format string": frozenset(_FORMATTED.split()),
-    "requires start to be 1": frozenset({"regexp_instr", "regexp_count"}),
-    "did not compile": frozenset({"regexp_instr", "regexp_count"}),
-    "start position must be at least 1": frozenset({"overlay"}),
-    "invalid stride: 0": frozenset({"array_slice", "list_slice"}),
-    "step can't be 0": frozenset({"range", "generate_series"}),
-}
-"""What DataFusion says of a constant beside a value, and the calls that it says it of."""
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Constants that calls refuse beside a value."""
+
+    says: str
+    """What the error has in it."""
+    calls: frozenset[str]
+    at: range
+    """Which arguments it is about, from 0 on."""
+    wrong: Callable[[str], bool]
+    """Tells of a constant, a number with its sign or a quote, whether it may be refused."""
+
+
+def _is_text(constant: str) -> bool:
+    return constant == "'"
+
+
+def _below(least: int) -> Callable[[str], bool]:
+    return lambda text: _NUMBER.fullmatch(text) is not None and _whole(text) < least
+
+
+def _is_zero(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None and _whole(text) == 0
+
+
+def _whole(text: str) -> int:
+    number = int(text.lstrip("-"))
+    return -number if text.count("-") % 2 else number
+
+
+_FAULTS: Final = tuple(
+    _Fault(says, frozenset(calls.split()), at, wrong)
+    for says, calls, at, wrong in (
+        ("Divide by zero", "/ %", range(1), _is_zero),
+        ("negative count not allowed", "substr substring", range(2, 3), _below(0)),
+        ("Format error", "to_char date_format", range(1, 2), _is_text),
+        ("bad or unsupported format string", _PARSED, range(1, 100), _is_text),
+        ("requires start to be 1", "regexp_instr regexp_count", range(2, 3), _below(1)),
+        ("did not compile", "regexp_instr regexp_count", range(1, 2), _is_text),
+        ("start position must be at least 1", "overlay", range(2, 3), _below(1)),
+        ("step can't be 0", "range generate_series", range(2, 3), _is_zero),
+    )
+)
 _BRANCHES: Final = frozenset({"case", "coalesce", "nvl", "nvl2", "ifnull", "nullif", "filter"})
 """Words of operations with a part that no row may come to."""
-_BEFORE: Final = frozenset({"(", ",", "from", "for"})
+_BEFORE: Final = frozenset({"(", ",", "from", "for", "placing"})
 _AFTER: Final = frozenset({")", ",", "for"})
 """What is before and after a whole argument."""
 _SAMPLES: Final = ((1, "11"), (7, "a b"), (100, "2024-01-01"), (3, ""))
@@ -145,30 +181,40 @@ def _value(kind: pa.DataType, number: int) -> pa.Array:
 
 def _faults(steps: Sequence[QueryStep]) -> tuple[str, ...]:
     """Return what DataFusion might say of constants that are arguments in a query."""
-    calls = {name for step in steps for name in _calls_of_constants(step)}
-    return tuple(fault for fault, names in _FAULTS.items() if names & calls)
+    found = [each for step in steps for each in _constants(step)]
+    return tuple(
+        fault.says
+        for fault in _FAULTS
+        if any(
+            name in fault.calls and at in fault.at and fault.wrong(text) for name, at, text in found
+        )
+    )
 
 
-def _calls_of_constants(step: QueryStep) -> Iterator[str]:
-    """Yield the names of functions with a constant among their arguments, and of division by 0.
+def _constants(step: QueryStep) -> Iterator[tuple[str, int, str]]:
+    """Yield constants that are whole arguments or divisors: of what call, at which place, and what.
 
-    An argument is taken for constant where it is a number or a string, with a sign or without.
+    They are numbers, with their signs, and of strings a quote.
     """
-    opened: list[str] = []  # of each parenthesis that is open, the word before it
-    last = ""  # of the words and signs so far, without plus and minus
+    opened: list[tuple[str, int]] = []  # the word before what is open, and how many arguments
+    last, sign = "", ""  # the word before, and minus signs behind it
     words = list(_words(step))
     for each, word, following in zip(step.statement.tokens, words, [*words[1:], ")"], strict=True):
-        if word == "(":
-            opened.append(last)
-        elif word == ")":
+        if word in {"-", "+"}:
+            sign += word.strip("+")
+            continue
+        if word in {"(", "[", "{"}:
+            opened.append((last, 0))
+        elif word in {")", "]", "}"}:
             del opened[-1:]
+        elif word in _BEFORE and opened:
+            opened[-1] = (opened[-1][0], opened[-1][1] + 1)
         elif each.kind in {"NUMBER", "STRING"}:
-            if last in {"/", "%"} and not each.text.strip("0"):
-                yield last
-            if last in _BEFORE and following in _AFTER:
-                yield from opened[-1:]
-        if word not in {"-", "+"}:
-            last = word
+            if last in {"/", "%"}:
+                yield last, 0, sign + word
+            if last in _BEFORE and following in _AFTER and opened:
+                yield *opened[-1], sign + word
+        last, sign = word, ""
 
 
 def _words(step: QueryStep) -> Iterator[str]:

@@ -143,3 +143,30 @@ def test_a_null_argument_makes_a_null(context: QueryContext, name: str) -> None:
 )
 def test_what_makes_values_of_nulls_is_not_run(expr: str) -> None:
     assert not keeps_nulls(step(f"make_date(2024, {expr}, 1)"))
+
+
+_PLACES = (
+    "substr(s, {}, {})", "substring(s from {} for {})", "regexp_count(s, '{regex}', {})",
+    "regexp_instr(s, '{regex}', {})", "overlay(s placing 'x' from {})", "range({}, {}, {})",
+    "array_slice([i, 2, 3], {}, 3, {})", "i % {} / {}", "left(s, {})", "split_part(s, '@', {})",
+)  # fmt: skip
+_AMOUNTS = ("1", "2", "-1", "0", "i", "strpos(s, '@')", "strpos(s, '@') - 1", "length(s) - 20")
+
+
+def test_what_is_computed_of_columns_is_no_constant(context: QueryContext) -> None:
+    random, amount = Random(f"computed {DRAWN}"), examples(300, 6_000)
+    calls = ["substr(s, 1, strpos(s, '@') - 1)"]
+    for _ in range(amount):
+        regex = random.choice(("a", "b", "[a]"))
+        form = random.choice(_PLACES)
+        given = [random.choice(_AMOUNTS) for _ in range(form.count("{}"))]
+        calls.append(form.format(*given, regex=regex))
+    ours = {each for each in calls if refused(each)}
+    assert 0 < len(ours) < len(calls) / 3
+    rows: list[dict[str, object]] = [
+        {**{name: value for name, (_, value) in COLUMNS.items()}, "i": number, "s": text}
+        for number in (1, 5)
+        for text in ("ab@example.org", "a" * 20 + "@b", "@")
+    ]
+    passed = [each for each in ours if any(gives(context, each, row) is not None for row in rows)]
+    assert not passed
