@@ -1,6 +1,8 @@
 """Routes of a server, with the access that each requires.
 
     /info    /accounts/me    /datasets/<id>    /.odfbuild/index.json
+    /query    /verify    /system/health
+    [/<account>]/<name>/tail|metadata
     [/<account>]/<name>/refs/<ref>
     [/<account>]/<name>/blocks|data|checkpoints|attestations/<hash>
     [/<account>]/<name>/pull|push                                       WebSockets
@@ -28,10 +30,9 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, HeaderRow, TransferUrl
 from odfbuild.serve.access import AccessError, Caller, account_id, check_version
-from odfbuild.serve.frames import Frames
+from odfbuild.serve.query.routes import QueryRoutes
 from odfbuild.serve.served import Served
 from odfbuild.serve.settings import ServerSettings
-from odfbuild.serve.signed_pushes import SignedPushes
 from odfbuild.serve.simple_routes import (
     OBJECTS,
     get_attestation,
@@ -40,13 +41,16 @@ from odfbuild.serve.simple_routes import (
     put_attestation,
     put_object,
 )
-from odfbuild.serve.smart_pull import answer_pull
-from odfbuild.serve.smart_push import HeadJudge, SmartPush
+from odfbuild.serve.smart.frames import Frames
+from odfbuild.serve.smart.pull import answer_pull
+from odfbuild.serve.smart.push import HeadJudge, SmartPush
+from odfbuild.serve.smart.signed_pushes import SignedPushes
 from odfbuild.serve.uploads import PUSH_HEADER
 from odfbuild.state.chain.dataset import Dataset
 
 _LOG = logging.getLogger("odfbuild.serve.access")
 _ERRORS = logging.getLogger("odfbuild.serve")
+_ANSWERED_IN_JSON = frozenset({"query", "verify", "tail", "metadata"})
 _ONE_TENANT = "odfbuild"  # what other clients take for the account of all datasets
 _Messages = Callable[[], Awaitable[Any]]
 _Sending = Callable[[Any], Awaitable[None]]
@@ -62,6 +66,11 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Gu
         Route("/accounts/me", routes.me),
         Route("/.odfbuild/index.json", routes.index),
         Route("/datasets/{id:path}", routes.dataset),
+        Route("/system/health", routes.health),
+        Route("/query", routes.questions.query, methods=["GET", "POST"]),
+        Route("/verify", routes.questions.verify, methods=["POST"]),
+        Route(dataset + "/tail", routes.tail),
+        Route(dataset + "/metadata", routes.metadata),
         Route(dataset + "/refs/{ref}", routes.ref),
         Route(dataset + "/attestations/{hash}", routes.attestation, methods=["GET", "PUT"]),
         Route(dataset + "/{kind}/{hash}", routes.object, methods=["GET", "PUT"]),
@@ -73,9 +82,11 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Gu
     return Guarded(starlette, served)
 
 
-async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AccessError)  # noqa: S101 - for types
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
+    if request.url.path.rpartition("/")[2] in _ANSWERED_IN_JSON:
+        return JSONResponse({"message": error.text}, error.status, headers)
     return PlainTextResponse(error.text + "\n", error.status, headers)
 
 
@@ -85,8 +96,12 @@ class _Routes:
     def __init__(self, served: Served, judge: HeadJudge) -> None:
         self._served = served
         self._judge = judge
+        self.questions = QueryRoutes(served)
 
     # about the server
+
+    async def health(self, request: Request) -> Response:  # noqa: ARG002
+        return JSONResponse({"ok": True})
 
     async def info(self, request: Request) -> Response:  # noqa: ARG002
         return JSONResponse({"isMultiTenant": self._served.settings.is_multi_tenant})
@@ -133,6 +148,15 @@ class _Routes:
             return is_here and served.access.sees(caller, alias, id)
 
         return served.index.document(shows)
+
+    # rows and metadata
+
+    async def tail(self, request: Request) -> Response:
+        alias, dataset, _ = self._read(request)
+        return await self.questions.tail(request, alias, dataset)
+
+    async def metadata(self, request: Request) -> Response:
+        return await self.questions.metadata(request, self._read(request)[1])
 
     # files
 

@@ -18,6 +18,10 @@ class ServerLimits:
     line and headers of at most `head` together; it, and the first message of a transfer, has to be
     there within `request`, a message within `message`, and each piece of a body, and of an answer
     that is read, within `piece`.
+
+    So many `questions` are answered at once, others wait for a `turn`; each has `answer` seconds
+    and `memory`, and is a document of at most `question` with an answer of at most `rows` and
+    `output`.
     """
 
     head: int = 16 << 10
@@ -41,3 +45,9 @@ class ServerLimits:
     progress: float = 10.0
     farewell: float = 5.0
     stop: float = 10.0
+    questions: int = 2
+    question: int = 1 << 20
+    answer: float = 30.0
+    memory: int = 4 << 30
+    rows: int = 100_000
+    output: int = 32 << 20

@@ -92,7 +92,7 @@ async def put_object(
         raise AccessError(400, f"The file has {file.size:,} bytes.")
     try:
         async with asyncio.timeout(limits.upload):
-            await served.uploads.take(alias, file, _body(request, limits.piece))
+            await served.uploads.take(alias, file, body_of(request, limits.piece))
     except TimeoutError:
         raise AccessError(408, "The file did not come in time.") from None
     return PlainTextResponse("", 201)
@@ -109,7 +109,7 @@ async def put_attestation(
     if caller.token is None or not caller.token.allows(TokenScope.WRITE, alias):
         raise AccessError(403 if caller.token else 401, "A token to write is needed.")
     found = bytearray()
-    async for piece in _body(request, served.settings.limits.piece):
+    async for piece in body_of(request, served.settings.limits.piece):
         found += piece
         if len(found) > LARGEST_ATTESTATION:
             raise AccessError(413, f"An attestation has at most {LARGEST_ATTESTATION:,} bytes.")
@@ -155,7 +155,7 @@ def _hash(request: "Request") -> Multihash:
     return hash
 
 
-async def _body(request: "Request", seconds: float) -> AsyncIterator[bytes]:
+async def body_of(request: "Request", seconds: float) -> AsyncIterator[bytes]:
     """Yield the pieces of a body, each within a time, which is the window of its least rate, too.
 
     Raises AccessError.

@@ -127,7 +127,7 @@ SLICES = {
     "repositories/smart/client.py": {"message[start:start + _PART]": DATA},
     "serve/access.py": {"given[:len(_BEARER)]": DATA},
     "serve/application.py": {"error.text[:100]": OWN},
-    "serve/frames.py": {"reason.encode()[:_LONGEST_REASON]": OWN},
+    "serve/smart/frames.py": {"reason.encode()[:_LONGEST_REASON]": OWN},
     "serve/settings.py": {"sha256(str(workspace.resolve()).encode()).hexdigest()[:32]": DIGEST},
     "serve/tokens.py": {"digest[:12]": DIGEST},
     "state/remote/workspace.py": {"hashlib.sha256(url.encode()).hexdigest()[:32]": DIGEST},

@@ -29,7 +29,15 @@ from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 LIMITS = ServerLimits()
-UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "TiB": 1 << 40, "second": 1, "seconds": 1, "hours": 3600}
+UNITS = {
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "second": 1,
+    "seconds": 1,
+    "hours": 3600,
+}
 FIGURES = {
     "pulls, and pushes, at once; of one token or address; connections": (
         LIMITS.transfers,
@@ -46,6 +54,9 @@ FIGURES = {
     "silence where a message is due": (LIMITS.message,),
     "the files of one push": (LIMITS.objects, LIMITS.upload),
     "an attestation": (LARGEST_ATTESTATION,),
+    "questions at once; others wait": (LIMITS.questions, LIMITS.turn),
+    "a question; its time and memory": (LIMITS.question, LIMITS.answer, LIMITS.memory),
+    "the rows of an answer; its size": (LIMITS.rows, LIMITS.output),
     "the end after SIGTERM; what is cut off then": (LIMITS.stop, LIMITS.farewell),
 }
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from odfbuild.app.inspection.moment import moment
 from odfbuild.errors import StateError, UsageRefusedError
-from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.merge_strategies import key_of
 from odfbuild.odf.timestamp import Timestamp
@@ -76,7 +75,8 @@ def view_of(project: Opened, name: str, asked: ViewOptions) -> DatasetView:
     Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is
     not there, NoDataError, LostDataError and DamagedDataError.
     """
-    from odfbuild.executors.data.views import DatasetView, check_counts
+    from odfbuild.executors.data.checks.verified_files import slice_files
+    from odfbuild.executors.data.views import DatasetView
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     dataset = find_dataset(project, name)
@@ -91,11 +91,8 @@ def view_of(project: Opened, name: str, asked: ViewOptions) -> DatasetView:
             fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
         )
     alias = str(find_name(project, name))
-    slices = slices_upto(dataset, block)
-    paths = data_files(dataset, slices, f"the dataset '{alias}'")
-    check_counts(slices, paths)
     return DatasetView(
-        paths=paths,
+        paths=slice_files(dataset, block, f"the dataset '{alias}'"),
         schema=schema,
         vocab=state.vocab,
         log=asked.log,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli.render.diff import row_text
-from odfbuild.cli.render.rows import plain_row
 from odfbuild.cli.terminal.console import printable
+from odfbuild.texts.json_values import plain_row
 
 if TYPE_CHECKING:
     from odfbuild.cli.formats.findings import FindingLine

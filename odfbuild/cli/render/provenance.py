@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.app.inspection.explain import Explained, RowKey, RowOrigins
 from odfbuild.cli.render.diff import row_text
-from odfbuild.cli.render.rows import plain_row
 from odfbuild.cli.render.words import count
 from odfbuild.executors.engine.provenance.chain import WrittenStep, intervals
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -16,6 +15,7 @@ from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.sql.text.steps import steps_of
+from odfbuild.texts.json_values import plain_row
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.provenance.derive import Derivation, RowCause

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Any, TextIO
@@ -14,10 +12,10 @@ from typing import Any, TextIO
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import UsageRefusedError
+from odfbuild.texts.json_values import plain
 
 _LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INDENTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
-_SIMPLE = frozenset({type(None), bool, int, str})
 _PLAIN_CELL = re.compile(r'[^",\r\n]*')
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # noqa: RUF001 - programs take these, too
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -103,31 +101,6 @@ def _safe_cell(value: Any) -> str:
 def _is_number(column: Sequence[Any]) -> bool:
     known = [cell for cell in column if cell is not None]
     return bool(known) and all(type(cell) in {int, float, Decimal} for cell in known)
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it; text where JSON has no such value."""
-    if type(value) in _SIMPLE:
-        return value
-    match value:
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case datetime():
-            parts = "microseconds" if value.microsecond % 1000 else "milliseconds"
-            return value.isoformat(timespec=parts).replace("+00:00", "Z")
-        case bytes():
-            return value.hex()
-        case dict():
-            return {key: plain(each) for key, each in value.items()}
-        case list() | tuple():
-            return [plain(each) for each in value]
-        case _:
-            return str(value)
-
-
-def plain_row(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a row as JSON has it."""
-    return None if row is None else {name: plain(value) for name, value in row.items()}
 
 
 def cell_text(value: Any, null: str = "") -> str:

@@ -18,6 +18,7 @@ class QueryRequest:
 
     `limit` bounds the rows of the answer, which is then held in memory; without it the answer is
     in files in the folder `staging`.  `engine` is the name of the one whose dialect the text is in.
+    Without `clock` DataFusion knows no function that gives something else each time.
     """
 
     text: str
@@ -25,6 +26,7 @@ class QueryRequest:
     staging: Path
     limit: int | None = None
     engine: str = DEFAULT_ENGINE
+    clock: bool = True
 
 
 def check_names(names: Sequence[str]) -> None:

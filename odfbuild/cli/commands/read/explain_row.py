@@ -26,7 +26,6 @@ from odfbuild.cli.render.provenance import (
     step_lines,
     why_lines,
 )
-from odfbuild.cli.render.rows import plain_row
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.odf.events import (
@@ -40,6 +39,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.texts.json_values import plain_row
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.provenance.chain import (

@@ -11,6 +11,8 @@ from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.executors.data.checks.files import file_problems
+from odfbuild.executors.data.views import DatasetView, check_counts
+from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import DatasetKind, DataSlice
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.checked_files import mark_of
@@ -133,3 +135,28 @@ def _check_rows(
 
     if not dataset.stores.checked.check(_rows_of(piece), path, has_rows):
         raise DamagedDataError(path, owner, actual, kind)
+
+
+def recorded_rows(dataset: Dataset, block: Multihash, owner: str) -> DatasetView | None:
+    """Return the rows of a dataset as recorded up to a block; None if it has no columns by then.
+
+    Raises as `slice_files` does, and as the chain does of a block that it does not have.
+    """
+    state = dataset.state(block)
+    schema = None if state is None else schema_in_force(state)
+    if state is None or schema is None:
+        return None
+    paths = slice_files(dataset, block, owner)
+    return DatasetView(paths=paths, schema=schema, vocab=state.vocab, log=True)
+
+
+def slice_files(dataset: Dataset, block: Multihash | None, owner: str) -> tuple[Path, ...]:
+    """Return the files of all slices up to a block, oldest first; None is the head.
+
+    `owner` names the dataset in messages.  Raises LostDataError, DamagedDataError and, where a
+    footer counts other rows than its block, FaultyRowsError.
+    """
+    slices = slices_upto(dataset, block)
+    paths = data_files(dataset, slices, owner)
+    check_counts(slices, paths)
+    return paths

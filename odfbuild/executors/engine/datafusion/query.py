@@ -9,7 +9,7 @@ import sys
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.data.views import DatasetView, faults_named
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     batches_of,
@@ -31,9 +31,10 @@ def answer(request: QueryRequest) -> Frame:
     """
     statement = QueryStep(None, request.text, engine=DATAFUSION).statement
     assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
-    with query_context(spill=request.staging, clock=True) as context:
+    with query_context(spill=request.staging, clock=request.clock) as context:
         for name, view in request.views.items():
-            context.add(name, _rows(view, _named(statement, view.columns().names)))
+            with faults_named():
+                context.add(name, _rows(view, _named(statement, view.columns().names)))
         frame = context.query(statement.sent)
         schema, held = columns(frame), BYTES_IN_MEMORY
         check_names(schema.names)

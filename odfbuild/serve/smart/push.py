@@ -59,8 +59,8 @@ from odfbuild.repositories.smart.messages import (
 )
 from odfbuild.repositories.smart.refusals import DivergedIntervalError
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.frames import Frames, HungUpError, LateError
 from odfbuild.serve.served import Served
+from odfbuild.serve.smart.frames import Frames, HungUpError, LateError
 from odfbuild.serve.uploads import OpenPush
 from odfbuild.state.chain.attestations import LocalAttestations
 from odfbuild.state.chain.dataset import Dataset

@@ -11,7 +11,7 @@ from odfbuild.repositories.signatures.trust import (
     UnsignedUndoError,
     UntrustedKeyError,
 )
-from odfbuild.serve.smart_push import PushedHead
+from odfbuild.serve.smart.push import PushedHead
 from odfbuild.state.chain.attestations import DELEGATIONS
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD, HeadMovedError

@@ -28,9 +28,9 @@ from odfbuild.repositories.smart.messages import (
     TransferFailed,
     TransferUrl,
 )
-from odfbuild.serve.frames import Frames, HungUpError, LateError
-from odfbuild.serve.interval import BlockInterval, NoIntervalError, block_interval
 from odfbuild.serve.limits import ServerLimits
+from odfbuild.serve.smart.frames import Frames, HungUpError, LateError
+from odfbuild.serve.smart.interval import BlockInterval, NoIntervalError, block_interval
 from odfbuild.state.chain.dataset import Dataset, NotInChainError, holds
 
 _SHORT: Final = 1 << 16  # characters of a message without a list

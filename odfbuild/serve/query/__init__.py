@@ -1,0 +1,1 @@
+"""Questions in SQL over HTTP: answers, and proofs of them."""

@@ -1,0 +1,127 @@
+"""Questions of clients: the document that they send, read strictly."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from odfbuild.errors import ProtocolError
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
+
+DIALECT = "SqlDataFusion"
+INCLUDED = ("Input", "Proof", "Schema")
+DATA_FORMATS = ("JsonAoS", "JsonSoA", "JsonAoA")
+SCHEMA_FORMATS = ("OdfJson",)
+_MEMBERS = frozenset(
+    ["query", "queryDialect", "dataFormat", "schemaFormat", "include", "datasets", "skip", "limit"]
+)
+_MOST_DATASETS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedDataset:
+    """A dataset as of a block, by the name that a query has for it; None is the head."""
+
+    alias: str
+    id: DatasetId
+    block: Multihash | None
+
+    def document(self) -> dict[str, str]:
+        """Return it as JSON."""
+        form = {"id": str(self.id), "alias": self.alias}
+        return form if self.block is None else {**form, "blockHash": str(self.block)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryQuestion:
+    """One SELECT, which rows of the answer are wanted, and in which form.
+
+    `include` are names of INCLUDED in their order; `datasets` are those that are pinned.
+    """
+
+    query: str
+    data_format: str = "JsonAoS"
+    schema_format: str | None = None
+    include: tuple[str, ...] = ()
+    datasets: tuple[PinnedDataset, ...] = field(default_factory=tuple)
+    skip: int = 0
+    limit: int = 100
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON, all defaults named."""
+        form: dict[str, Any] = {
+            "query": self.query,
+            "queryDialect": DIALECT,
+            "dataFormat": self.data_format,
+            "include": list(self.include),
+            "datasets": [each.document() for each in self.datasets],
+            "skip": self.skip,
+            "limit": self.limit,
+        }
+        return form if self.schema_format is None else {**form, "schemaFormat": self.schema_format}
+
+
+def read_question(document: Any, most_rows: int) -> QueryQuestion:
+    """Read a document.  Raises ValueError, which says what is wrong."""
+    if not isinstance(document, Mapping):
+        raise ValueError("a question is a JSON object")
+    unknown = sorted(document.keys() - _MEMBERS)
+    if unknown:
+        name = excerpt(str(unknown[0]), 40)
+        raise ValueError(f"{name!r} is no member of a question: {', '.join(sorted(_MEMBERS))}")
+    query = document.get("query")
+    if not isinstance(query, str):
+        raise ValueError("query is the text of a SELECT")
+    _one_of(document, "queryDialect", (DIALECT,))
+    include = document.get("include") or []
+    if not isinstance(include, list) or not all(each in INCLUDED for each in include):
+        raise ValueError(f"include is a list of {', '.join(INCLUDED)}")
+    wanted = {*include, *(["Input"] if "Proof" in include else [])}
+    return QueryQuestion(
+        query=query,
+        data_format=_one_of(document, "dataFormat", DATA_FORMATS) or DATA_FORMATS[0],
+        schema_format=_one_of(document, "schemaFormat", SCHEMA_FORMATS),
+        include=tuple(each for each in INCLUDED if each in wanted),
+        datasets=_datasets(document.get("datasets") or []),
+        skip=_count(document, "skip", 0, 1 << 53),
+        limit=_count(document, "limit", 100, most_rows),
+    )
+
+
+def _one_of(document: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str | None:
+    value = document.get(name)
+    if value is not None and value not in known:
+        raise ValueError(f"{name} is one of {', '.join(known)} here")
+    return None if value is None else str(value)
+
+
+def _count(document: Mapping[str, Any], name: str, default: int, most: int) -> int:
+    value = document.get(name)
+    if value is None:
+        return min(default, most)
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{name} is a whole number from 0 to {most:,}")
+    return value
+
+
+def _datasets(given: Any) -> tuple[PinnedDataset, ...]:
+    if not isinstance(given, list) or len(given) > _MOST_DATASETS:
+        raise ValueError(f"datasets is a list of at most {_MOST_DATASETS:,}")
+    return tuple(map(_pinned, given))
+
+
+def _pinned(given: Any) -> PinnedDataset:
+    if not isinstance(given, Mapping) or not {"id", "alias"} <= given.keys():
+        raise ValueError("each of datasets has id, alias, and blockHash if it is pinned")
+    if unknown := sorted(given.keys() - {"id", "alias", "blockHash"}):
+        raise ValueError(f"{excerpt(str(unknown[0]), 40)!r} is no member of a dataset")
+    block = given.get("blockHash")
+    try:
+        return PinnedDataset(
+            alias=str(given["alias"]),
+            id=DatasetId.parse(str(given["id"])),
+            block=None if block is None else Multihash.parse(str(block)),
+        )
+    except ProtocolError as error:
+        raise ValueError(f"datasets: {error.what}") from None

@@ -1,0 +1,281 @@
+"""Answers to questions over HTTP: rows, with a proof on request, and the check of such a proof.
+
+The routes, documents and proofs are those of the reference implementation.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from anyio.to_thread import run_sync
+from starlette.responses import JSONResponse, Response
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.query.commitment import (
+    BadSignatureError,
+    check_proof,
+    commitment_of,
+    hash_of,
+    proof_of,
+)
+from odfbuild.serve.query.question import PinnedDataset, QueryQuestion, read_question
+from odfbuild.serve.query.workers import Workers
+from odfbuild.serve.served import Served
+from odfbuild.serve.simple_routes import body_of
+from odfbuild.state.chain.dataset import Dataset, holds
+from odfbuild.state.keys import KeyFolder, PrivateKey
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from odfbuild.odf.chain.state import ChainState
+
+_COUNTS = frozenset({"skip", "limit"})
+_Part = Callable[[Dataset, "ChainState"], Any]
+"""What is said of one part of the metadata; None says nothing."""
+
+
+class QueryRoutes:
+    """Questions about the datasets of one server."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._workers = Workers(served.settings.limits)
+
+    @cached_property
+    def _key(self) -> PrivateKey:
+        """The key that signs answers, made when the first is asked for; it is in no workspace."""
+        folder = KeyFolder(self._served.settings.tokens.with_name("answers"))
+        kept = [each.dataset for each in folder.kept()]
+        return folder.load(kept[0] if kept else folder.new_working_key())
+
+    async def query(self, request: "Request") -> Response:
+        """Answer a question, which is the body of a POST, or the parameters of a GET."""
+        caller = self._caller(request)
+        document = await self._document(request) if request.method == "POST" else _given(request)
+        question = self._question(document)
+        pinned, output = await self._answer(question, caller)
+        found: dict[str, Any] = {}
+        if "Input" in question.include:
+            found["input"] = pinned.document()
+        found["output"] = output
+        if "Proof" in question.include:
+            commitment = commitment_of(found["input"], output)
+            key = await run_sync(lambda: self._key)
+            found |= {
+                "subQueries": [],
+                "commitment": commitment,
+                "proof": proof_of(commitment, key),
+            }
+        return JSONResponse(found)
+
+    async def verify(self, request: "Request") -> Response:
+        """Check a proof, and that the answer is still computed from the same blocks."""
+        caller = self._caller(request)
+        document = await self._document(request)
+        parts = {
+            name: document.get(name, default)
+            for name, default in (("input", {}), ("subQueries", []), ("commitment", {}))
+        }
+        proof = document.get("proof")
+        commitment = parts["commitment"]
+        if not isinstance(commitment, Mapping) or not isinstance(proof, Mapping):
+            raise AccessError(400, "input, subQueries, commitment and proof are wanted.")
+        if hash_of(parts["input"]) != commitment.get("inputHash"):
+            return _refused("InvalidRequest::InputHash", "the input has another hash")
+        if hash_of(parts["subQueries"]) != commitment.get("subQueriesHash"):
+            return _refused("InvalidRequest::SubQueriesHash", "the sub-queries have another hash")
+        try:
+            check_proof(commitment, proof)
+        except BadSignatureError as error:
+            return _refused("InvalidRequest::BadSignature", str(error))
+        question = self._question(parts["input"])
+        try:
+            _, output = await self._answer(question, caller)
+        except AccessError as error:
+            if error.status != 404:
+                raise
+            kind = "DatasetBlockNotFound" if " block " in error.text else "DatasetNotFound"
+            return _refused(f"VerificationFailed::{kind}", error.text)
+        if hash_of(output) != commitment.get("outputHash"):
+            return _refused("VerificationFailed::OutputMismatch", "the answer is another one here")
+        return JSONResponse({"ok": True})
+
+    async def tail(self, request: "Request", alias: DatasetAlias, dataset: Dataset) -> Response:
+        """Answer with the last rows of a dataset, as recorded."""
+        given = dict(request.query_params)
+        question = self._question({"query": "", **_numbers(given)})
+        state = await run_sync(dataset.state)
+        if state is None:
+            raise AccessError(404, "There is no such dataset.")
+        async with self._workers.one() as worker:
+            found = await worker.say(
+                {
+                    **self._form(question),
+                    "rows": str(alias),
+                    "id": str(dataset.id),
+                    "block": str(state.head),
+                }
+            )
+        return JSONResponse(found["output"])
+
+    async def metadata(self, request: "Request", dataset: Dataset) -> Response:
+        """Answer with what is in force in a chain; `include` names parts of it."""
+        wanted = request.query_params.get("include", "Seed").split(",")
+        unknown = [each for each in wanted if each not in _PARTS]
+        if unknown:
+            raise AccessError(400, f"include is a list of {', '.join(_PARTS)}.")
+        state = await run_sync(dataset.state)
+        if state is None:
+            raise AccessError(404, "There is no such dataset.")
+        output = {_PARTS[each][0]: _PARTS[each][1](dataset, state) for each in wanted}
+        return JSONResponse({"output": {name: of for name, of in output.items() if of is not None}})
+
+    def _caller(self, request: "Request") -> Caller:
+        caller = self._served.access.caller(request.headers)
+        request.state.caller = caller.name
+        self._served.access.check_known(caller)
+        return caller
+
+    async def _document(self, request: "Request") -> dict[str, Any]:
+        limits, data = self._served.settings.limits, bytearray()
+        async for piece in body_of(request, limits.piece):
+            data += piece
+            if len(data) > limits.question:
+                raise AccessError(413, f"A question has at most {limits.question:,} bytes.")
+        try:
+            found = parse_json(bytes(data))
+        except ValueError as error:
+            raise AccessError(400, f"The body is no JSON: {error}.") from None
+        if not isinstance(found, dict):
+            raise AccessError(400, "The body is no JSON object.")
+        return found
+
+    def _question(self, document: Any) -> QueryQuestion:
+        try:
+            return read_question(document, self._served.settings.limits.rows)
+        except ValueError as error:
+            raise AccessError(400, f"{error}.") from None
+
+    async def _answer(
+        self, question: QueryQuestion, caller: Caller
+    ) -> tuple[QueryQuestion, Mapping[str, Any]]:
+        """Return the question with the blocks that were read, and the rows of its answer."""
+        first = {"query": question.query, "is_repeatable": "Proof" in question.include}
+        async with self._workers.one() as worker:
+            names = (await worker.say(first))["tables"]
+            read = await run_sync(self._read, question, caller, names)
+            tables = {each.alias: (str(each.id), str(each.block)) for each in read}
+            found = await worker.say({**self._form(question), "tables": tables})
+        return replace(question, datasets=read), found["output"]
+
+    def _form(self, question: QueryQuestion) -> dict[str, Any]:
+        """Return what a process has to know of any question."""
+        return {
+            "workspace": str(self._served.workspace.root),
+            "skip": question.skip,
+            "limit": question.limit,
+            "bytes": self._served.settings.limits.output,
+            "data_format": question.data_format,
+            "schema_format": (question.schema_format or "OdfJson")
+            if "Schema" in question.include
+            else None,
+        }
+
+    def _read(
+        self, question: QueryQuestion, caller: Caller, names: list[str]
+    ) -> tuple[PinnedDataset, ...]:
+        """Return the datasets that a question names, at the blocks that it is to be read at."""
+        pinned = {each.alias: each for each in question.datasets}
+        return tuple(self._pin(name, pinned.get(name), caller) for name in names)
+
+    def _pin(self, name: str, pinned: PinnedDataset | None, caller: Caller) -> PinnedDataset:
+        id, alias = self._named(name) if pinned is None else self._with_id(pinned.id)
+        self._served.access.check_read(caller, alias, id)
+        dataset = self._served.workspace.dataset(id)
+        try:
+            head = dataset.head()
+            block = head if pinned is None or pinned.block is None else pinned.block
+            is_there = head is not None and block is not None and holds(dataset, block, head)
+        except OdfBuildError as error:
+            raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
+        if not is_there:
+            raise AccessError(404, f"{name} has no block {block}.")
+        return PinnedDataset(name, id, block)
+
+    def _named(self, name: str) -> tuple[DatasetId, DatasetAlias]:
+        try:
+            alias = DatasetAlias.parse(name)
+        except OdfBuildError:
+            raise AccessError(404, f"There is no dataset {name}.") from None
+        dataset = self._served.find(alias)
+        if dataset is None or (alias.account is None) == self._served.settings.is_multi_tenant:
+            raise AccessError(404, f"There is no dataset {name}.")
+        return dataset.id, alias
+
+    def _with_id(self, id: DatasetId) -> tuple[DatasetId, DatasetAlias]:
+        alias = self._served.workspace.aliases().get(id)
+        if alias is None or (alias.account is None) == self._served.settings.is_multi_tenant:
+            raise AccessError(404, f"There is no dataset {id}.")
+        return id, alias
+
+
+def _given(request: "Request") -> dict[str, Any]:
+    """Return a question that is in the parameters of an address."""
+    given = dict(request.query_params)
+    form: dict[str, Any] = _numbers(given)
+    if "include" in given:
+        form["include"] = given["include"].split(",")
+    return form
+
+
+def _numbers(given: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: int(text) if name in _COUNTS and text.isascii() and text.isdigit() else text
+        for name, text in given.items()
+    }
+
+
+def _refused(kind: str, message: str) -> Response:
+    return JSONResponse({"ok": False, "error": {"kind": kind, "message": message}})
+
+
+def _event(name: str) -> "_Part":
+    def found(_: Dataset, state: "ChainState") -> Any:
+        event = getattr(state, name)
+        return None if event is None else to_mapping(event)
+
+    return found
+
+
+def _schema(_: Dataset, state: "ChainState") -> Any:
+    schema = schema_in_force(state)
+    return None if schema is None else to_mapping(schema)
+
+
+def _seed(_: Dataset, state: "ChainState") -> Any:
+    return {"datasetId": str(state.dataset), "datasetKind": state.kind.value}
+
+
+def _refs(dataset: Dataset, _: "ChainState") -> Any:
+    heads = dataset.stores.heads
+    known = ((name, heads.read(name)) for name in heads.names())
+    return [{"name": name, "blockHash": str(hash)} for name, hash in known if hash is not None]
+
+
+_PARTS: dict[str, tuple[str, "_Part"]] = {
+    "Seed": ("seed", _seed),
+    "Info": ("info", _event("info")),
+    "License": ("license", _event("license")),
+    "Schema": ("schema", _schema),
+    "Refs": ("refs", _refs),
+    "Vocab": ("vocab", _event("vocab")),
+    "Attachments": ("attachments", _event("attachments")),
+}

@@ -1,0 +1,224 @@
+"""A process that answers one question of a client within limits, and ends.
+
+What a client asks for may take any time and memory, so it is not done in the server.  The process
+is spoken to in messages of JSON, each behind its length in four bytes:
+
+    server    {"query": text, "is_repeatable": bool}        or    {"rows": name, ...}
+    process   {"tables": [name, ...]}
+    server    {"workspace": path, "tables": {name: [id, block]}, "skip": n, "limit": n, ...}
+    process   {"output": {...}}                             or    {"status": n, "message": text}
+
+It ends with its input: that is how it ends with the server.
+"""
+
+import json
+import os
+import queue
+import resource
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from odfbuild.errors import (
+    EngineFailedError,
+    InvalidQueryError,
+    OdfBuildError,
+    UsageRefusedError,
+)
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.identity import DatasetId, Multihash
+
+if TYPE_CHECKING:
+    from odfbuild.executors.data.frames import Frame
+    from odfbuild.executors.data.views import DatasetView
+    from odfbuild.sql.text.steps import QueryStep
+
+_LENGTH = 4
+_OF_CLIENTS = (InvalidQueryError, UsageRefusedError, EngineFailedError)
+
+
+class QuestionRefusedError(Exception):
+    """A question is refused with a status of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def main() -> None:
+    """Answer one question."""
+    memory = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sent: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, sent), daemon=True).start()
+    import datafusion  # noqa: F401 - so that it is there when the question comes
+    import pyarrow.parquet  # noqa: F401
+
+    from odfbuild.executors.engine.datafusion import query  # noqa: F401
+    from odfbuild.sql.text import tree_datafusion  # noqa: F401
+
+    try:
+        _say(_answer(sent.get(), sent))
+    except QuestionRefusedError as error:
+        _say({"status": error.status, "message": str(error)})
+    except OdfBuildError as error:
+        status = 400 if isinstance(error, _OF_CLIENTS) else 500
+        _say({"status": status, "message": _text_of(error)})
+    except MemoryError:
+        _say({"status": 400, "message": "The answer needs more memory than a question may take."})
+    except Exception as error:
+        _say({"status": 500, "message": f"The server made a mistake: {type(error).__name__}."})
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _listen(stream: BinaryIO, sent: "queue.Queue[Any]") -> None:
+    """Read messages, and end the process with them."""
+    while True:
+        head = stream.read(_LENGTH)
+        size = int.from_bytes(head, "big")
+        data = stream.read(size)
+        if len(head) < _LENGTH or len(data) < size:
+            os._exit(0)
+        sent.put(parse_json(data))
+
+
+def _say(message: Mapping[str, Any]) -> None:
+    data = json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    sys.stdout.buffer.write(len(data).to_bytes(_LENGTH, "big") + data)
+    sys.stdout.buffer.flush()
+
+
+def _answer(asked: Mapping[str, Any], sent: "queue.Queue[Any]") -> Mapping[str, Any]:
+    if "rows" in asked:
+        return {"output": _last_rows(asked)}
+    from odfbuild.sql.text.steps import DATAFUSION, QueryStep
+
+    step = QueryStep(None, asked["query"], engine=DATAFUSION)
+    _say({"tables": _tables(step)})
+    more = sent.get()
+    _check(step, more["tables"], is_repeatable=asked["is_repeatable"])
+    return {"output": _output(step, more, is_repeatable=asked["is_repeatable"])}
+
+
+def _tables(step: "QueryStep") -> list[str]:
+    from odfbuild.sql.text.statement import SqlTextError
+
+    try:
+        names = list(dict.fromkeys(each.text for each in step.statement.tables))
+    except SqlTextError as error:
+        place = error.place
+        message = f"{error} (line {place.line}, column {place.column})"
+        raise QuestionRefusedError(400, message) from None
+    if "" in names:
+        raise QuestionRefusedError(400, "A question reads datasets, not what a function gives.")
+    return names
+
+
+def _check(step: "QueryStep", tables: Mapping[str, Any], *, is_repeatable: bool) -> None:
+    from odfbuild.sql.analysis.facts import diagnostics, examine
+    from odfbuild.sql.findings import Reason
+
+    reasons = [Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reason.FOREIGN_CODE]
+    reasons += [Reason.NOT_DETERMINISTIC] if is_repeatable else []
+    found = diagnostics(examine((step,), list(tables), ()), tuple(reasons))
+    if found:
+        raise QuestionRefusedError(400, "; ".join(f"{each.what}: {each.why}" for each in found))
+
+
+def _output(
+    step: "QueryStep", more: Mapping[str, Any], *, is_repeatable: bool
+) -> Mapping[str, Any]:
+    from odfbuild.executors.engine.datafusion.query import answer
+    from odfbuild.executors.engine.querier import QueryRequest
+    from odfbuild.state.workspace import Workspace
+
+    workspace = Workspace(Path(more["workspace"]))
+    views = {
+        name: _view(workspace, name, DatasetId.parse(id), Multihash.parse(block))
+        for name, (id, block) in more["tables"].items()
+    }
+    with workspace.staging() as staging:
+        request = QueryRequest(
+            text=step.text,
+            views=views,
+            staging=staging,
+            limit=more["skip"] + more["limit"],
+            engine=step.engine,
+            clock=not is_repeatable,
+        )
+        return _document(answer(request), more)
+
+
+def _view(workspace: Any, name: str, id: DatasetId, block: Multihash) -> "DatasetView":
+    from odfbuild.executors.data.checks.verified_files import recorded_rows
+
+    view = recorded_rows(workspace.dataset(id), block, f"the dataset '{name}'")
+    if view is None:
+        raise QuestionRefusedError(400, f"{name} has no rows by then, and so no columns.")
+    return view
+
+
+def _last_rows(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the last rows of a dataset, as recorded."""
+    from odfbuild.executors.data.frames import Frame
+    from odfbuild.state.workspace import Workspace
+
+    workspace = Workspace(Path(asked["workspace"]))
+    block = Multihash.parse(asked["block"])
+    view = _view(workspace, asked["rows"], DatasetId.parse(asked["id"]), block)
+    rows = view.last(asked["skip"] + asked["limit"])
+    kept = rows.slice(0, max(0, rows.num_rows - asked["skip"]))
+    return _document(Frame.of(kept), {**asked, "skip": 0})
+
+
+def _document(frame: "Frame", more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return rows in the form that was asked for, and their columns if they were."""
+    from odfbuild.executors.data.views import faults_named
+    from odfbuild.odf.manifest.writer import to_mapping
+    from odfbuild.odf.schema.arrow import from_arrow
+    from odfbuild.texts.json_values import plain
+
+    rows: list[list[Any]] = []
+    size, left = 0, more["skip"]
+    for batch in frame.batches():
+        kept = batch.slice(min(left, batch.num_rows))
+        left -= batch.num_rows - kept.num_rows
+        size += kept.nbytes
+        if size > more["bytes"]:
+            raise QuestionRefusedError(
+                400, f"The answer has more than {more['bytes']:,} bytes: ask for fewer rows."
+            )
+        with faults_named():
+            columns = [list(map(plain, column.to_pylist())) for column in kept.columns]
+        rows += map(list, zip(*columns, strict=True))
+    names = frame.schema.names
+    found: dict[str, Any] = {"data": _data(names, rows, more["data_format"])}
+    found["dataFormat"] = more["data_format"]
+    if more["schema_format"] is not None:
+        found["schema"] = to_mapping(from_arrow(frame.schema))
+        found["schemaFormat"] = more["schema_format"]
+    return found
+
+
+def _data(names: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> Any:
+    match form:
+        case "JsonAoS":
+            return [dict(zip(names, row, strict=True)) for row in rows]
+        case "JsonSoA":
+            return {name: [row[at] for row in rows] for at, name in enumerate(names)}
+        case _:
+            return rows
+
+
+def _text_of(error: OdfBuildError) -> str:
+    return "; ".join(f"{each.what}: {each.why}" for each in error.diagnostics())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Smart Transfer Protocol of a server: pulls and pushes over WebSockets."""

@@ -1,0 +1,319 @@
+"""Questions over HTTP: rows, proofs, who may ask, and what a question may cost."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.serve.query.commitment import check_proof, commitment_of
+from odfbuild.state.workspace import Workspace
+from tests.support.servers.datasets import DatasetServer, serving_datasets
+
+ROOT = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: {name}
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {{kind: FilesGlob, path: data/*.csv}}
+      read:
+        kind: Csv
+        header: true
+        schema: [t TIMESTAMP, city STRING, people BIGINT, area DOUBLE]
+      merge: {{kind: Append}}
+    - kind: SetVocab
+      eventTimeColumn: t
+    - kind: SetInfo
+      description: cities
+"""
+FIRST = "t,city,people,area\n2031-01-01T00:00:00Z,A,100,1.5\n2031-01-01T00:00:00Z,B,200,\n"
+SECOND = "t,city,people,area\n2031-01-02T00:00:00Z,C,300,2.5\n"
+LIMITS = {"answer": 6.0, "memory": 3 << 30, "output": 1 << 20, "turn": 2.0, "rows": 2_000}
+
+
+def built(project: Path, *files: str) -> None:
+    """Build the two datasets of a project from some files."""
+    for folder in (project / "datasets", project / "data"):
+        folder.mkdir(parents=True, exist_ok=True)
+    settings = "odfbuild: 1\ntargets: {dev: {workspace: workspace}}\nengine: {ingest: arrow}\n"
+    (project / "odfbuild.yaml").write_text(settings)
+    for name in ("team.cities", "secret"):
+        (project / "datasets" / f"{name}.yaml").write_text(ROOT.format(name=name))
+    for number, text in enumerate(files):
+        (project / "data" / f"{number}.csv").write_text(text)
+    program = "from odfbuild.cli.main import program; program()"
+    subprocess.run(
+        [sys.executable, "-c", program, "apply", "--yes"],
+        cwd=project, check=True, capture_output=True, env={**os.environ, "CI": "true"},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
+    folder = tmp_path_factory.mktemp("server")
+    built(folder, FIRST)
+    with serving_datasets(folder, limits=LIMITS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(server: DatasetServer) -> Iterator[httpx.Client]:
+    token = server.token("read", datasets="team.*")
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60) as found:
+        yield found
+
+
+def ask(client: httpx.Client, query: str, **more: Any) -> Any:
+    answered = client.post("/query", json={"query": query, **more})
+    assert answered.status_code == 200, answered.text
+    return answered.json()
+
+
+def refused(client: httpx.Client, status: int, document: Any) -> str:
+    answered = client.post("/query", json=document)
+    assert answered.status_code == status, answered.text
+    message: str = answered.json()["message"]
+    return message
+
+
+CITIES = 'select "offset", city, people, area from "team.cities" order by "offset"'
+
+
+def test_rows_come_in_each_form(client: httpx.Client) -> None:
+    rows = [
+        {"offset": 0, "city": "A", "people": 100, "area": 1.5},
+        {"offset": 1, "city": "B", "people": 200, "area": None},
+    ]
+    one = ask(client, CITIES, limit=2)["output"]
+    assert one == {"data": rows, "dataFormat": "JsonAoS"}
+    lists = ask(client, CITIES, limit=2, dataFormat="JsonAoA")["output"]["data"]
+    assert lists == [[*row.values()] for row in rows]
+    columns = ask(client, CITIES, limit=2, dataFormat="JsonSoA", include=["Schema"])["output"]
+    assert columns["data"] == {name: [row[name] for row in rows] for name in rows[0]}
+    assert columns["schema"]["fields"][1] == {
+        "name": "city",
+        "type": {"kind": "Option", "inner": {"kind": "String"}},
+    }
+    asked = {"query": CITIES, "skip": "1", "limit": "1", "include": "Input"}
+    found = client.get("/query", params=asked).json()
+    assert found["output"]["data"] == rows[1:]
+    assert found["input"]["datasets"][0]["alias"] == "team.cities"
+
+
+def test_a_proof_names_the_blocks_and_holds_after_more_rows_have_come(
+    server: DatasetServer, client: httpx.Client
+) -> None:
+    query = 'select count(*) as n, sum(people) as people from "team.cities"'
+    found = ask(client, query, include=["Proof"])
+    assert found["input"]["include"] == ["Input", "Proof"]
+    workspace = Workspace(server.folder)
+    dataset = workspace.open(DatasetAlias.parse("team.cities"))
+    assert dataset is not None
+    head = str(dataset.head())
+    assert found["input"]["datasets"] == [
+        {"id": str(dataset.id), "alias": "team.cities", "blockHash": head}
+    ]
+    assert found["commitment"] == commitment_of(found["input"], found["output"])
+    check_proof(found["commitment"], found["proof"])
+
+    built(server.folder.parent, FIRST, SECOND)
+    parts = {name: found[name] for name in ("input", "subQueries", "commitment", "proof")}
+    assert client.post("/verify", json=parts).json() == {"ok": True}
+    later = ask(client, query, include=["Proof"])
+    assert later["output"]["data"] != found["output"]["data"]
+    assert later["proof"]["verificationMethod"] == found["proof"]["verificationMethod"]
+    pinned = ask(client, query, datasets=found["input"]["datasets"])
+    assert pinned["output"] == found["output"]
+
+    def verified(**other: Any) -> str:
+        error: str = client.post("/verify", json={**parts, **other}).json()["error"]["kind"]
+        return error
+
+    assert verified(input={**found["input"], "skip": 1}) == "InvalidRequest::InputHash"
+    assert verified(subQueries=[1]) == "InvalidRequest::SubQueriesHash"
+    wrong = {**found["commitment"], "outputHash": later["commitment"]["outputHash"]}
+    assert verified(commitment=wrong) == "InvalidRequest::BadSignature"
+
+
+@pytest.mark.holds("serving-proofs")
+def test_a_proof_by_another_key_of_another_answer_is_found_out(client: httpx.Client) -> None:
+    from odfbuild.serve.query.commitment import proof_of
+    from odfbuild.state.keys import PrivateKey
+    from odfbuild.state.keys.sealed import private_key
+
+    found = ask(client, CITIES, include=["Proof"])
+    key = PrivateKey(private_key(bytes(range(32))))
+
+    def forged(question: Any, output: Any) -> str:
+        commitment = commitment_of(question, output)
+        parts = {"input": question, "subQueries": [], "commitment": commitment}
+        answered = client.post("/verify", json={**parts, "proof": proof_of(commitment, key)})
+        assert answered.json()["ok"] is False
+        kind: str = answered.json()["error"]["kind"]
+        return kind
+
+    question = found["input"]
+    lie = {**found["output"], "data": []}
+    assert forged(question, lie) == "VerificationFailed::OutputMismatch"
+    block = {**question["datasets"][0], "blockHash": "f1620" + "00" * 32}
+    gone = {**question, "datasets": [block]}
+    assert forged(gone, found["output"]) == "VerificationFailed::DatasetBlockNotFound"
+    other = {**question["datasets"][0], "id": "did:odf:fed01" + "11" * 32}
+    assert forged({**question, "datasets": [other]}, lie) == "VerificationFailed::DatasetNotFound"
+
+
+@pytest.mark.parametrize("function", ["now()", "random()", "current_date"])
+def test_an_answer_that_is_another_each_time_has_no_proof(
+    client: httpx.Client, function: str
+) -> None:
+    query = f'select {function} as x from "team.cities"'
+    assert "may give another result" in refused(client, 400, {"query": query, "include": ["Proof"]})
+
+
+@pytest.mark.holds("serving-questions")
+def test_nobody_asks_about_what_he_may_not_read(
+    server: DatasetServer, client: httpx.Client
+) -> None:
+    hidden = refused(client, 404, {"query": "select * from secret"})
+    assert hidden == "There is no such dataset."
+    id = str(Workspace(server.folder).names()[DatasetAlias.parse("secret")])
+    pinned = {
+        "query": 'select * from "team.cities"',
+        "datasets": [{"id": id, "alias": "team.cities"}],
+    }
+    assert refused(client, 404, pinned) == "There is no such dataset."
+    assert httpx.post(f"{server.url}query", json={"query": "select 1"}).status_code == 401
+    assert httpx.get(f"{server.url}secret/tail").status_code == 401
+    assert client.get("/secret/tail").status_code == 404
+    assert client.get("/secret/metadata").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "words"),
+    [
+        ({"query": "select * from nothing"}, 404, "nothing"),
+        ({"query": "select * frm t"}, 400, "line 1, column"),
+        ({"query": "select nothing from \"team.cities\""}, 400, "nothing"),
+        ({"query": "drop table t"}, 400, "SELECT"),
+        ({"query": "select * from read_parquet('/etc/passwd')"}, 400, "function"),
+        ({"query": "select 1; select 2"}, 400, "more than one"),
+        ({"query": "select 1", "limit": -1}, 400, "limit"),
+        ({"query": "select 1", "limit": True}, 400, "limit"),
+        ({"query": "select 1", "limit": 5_000}, 400, "2,000"),
+        ({"query": "select 1", "queryDialect": "SqlSpark"}, 400, "SqlDataFusion"),
+        ({"query": "select 1", "dataFormat": "Csv"}, 400, "JsonAoS"),
+        ({"query": "select 1", "include": ["All"]}, 400, "Proof"),
+        ({"query": "select 1", "order": 1}, 400, "order"),
+        ({"query": 1}, 400, "SELECT"),
+        ({}, 400, "SELECT"),
+        ([], 400, "object"),
+        ({"query": "select 1", "datasets": [{"alias": "a"}]}, 400, "id"),
+        ({"query": "select 1", "datasets": [{"alias": "a", "id": "x"}]}, 400, "datasets"),
+        ({"query": "select 1 + " + "(" * 20_000 + "1"}, 400, ""),
+        ({"query": "select '" + "x" * (1 << 20) + "'"}, 413, "bytes"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_question_is_said(
+    client: httpx.Client, document: Any, status: int, words: str
+) -> None:
+    assert words in refused(client, status, document)
+
+
+MANY = " cross join ".join(
+    f'(select unnest(range(0, 3000)) as a from "team.cities") t{number}' for number in range(4)
+)
+
+
+@pytest.mark.holds("serving-questions")
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"select count(*) as n from {MANY}",
+        "select lpad('x', 2000000000) || rpad('x', 2000000000) as s",
+        "select array_repeat(array_repeat(1, 100000), 100000) as s",
+        "select repeat('x', 3000) as s, unnest(range(0, 1000)) as n from \"team.cities\"",
+    ],
+)
+def test_a_question_that_takes_too_much_ends_and_others_are_answered(
+    client: httpx.Client, query: str
+) -> None:
+    begun = time.monotonic()
+    assert client.post("/query", json={"query": query, "limit": 2_000}).status_code == 400
+    assert time.monotonic() - begun < 60
+    assert ask(client, CITIES)["output"]["data"]
+
+
+def test_questions_at_once_wait_for_each_other_and_are_not_without_number(
+    client: httpx.Client,
+) -> None:
+    statuses: list[int] = []
+
+    def slow() -> None:
+        document = {"query": f"select count(*) as n from {MANY}"}
+        statuses.append(client.post("/query", json=document).status_code)
+
+    threads = [threading.Thread(target=slow) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert set(statuses) == {400, 503}
+    assert client.get("/info").status_code == 200
+
+
+def test_a_worker_ends_with_the_server(tmp_path: Path) -> None:
+    built(tmp_path, FIRST)
+    with serving_datasets(tmp_path, "--anonymous-read") as server:
+        url = f"{server.url}query"
+        assert (
+            httpx.post(url, json={"query": "select * from secret"}, timeout=60).status_code == 200
+        )
+        pids = [int(each) for each in _children(server.process.pid)]
+        server.process.kill()
+        server.process.wait()
+        deadline = time.monotonic() + 60
+        while any(map(_runs, pids)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not any(map(_runs, pids))
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_the_last_rows_and_the_metadata_are_those_of_the_chain(client: httpx.Client) -> None:
+    last = client.get("/team.cities/tail", params={"limit": 1}).json()
+    assert last["dataFormat"] == "JsonAoS"
+    whole = ask(client, 'select * from "team.cities" order by "offset"')["output"]["data"]
+    assert last["data"] == whole[-1:]
+    before = client.get("/team.cities/tail", params={"limit": 1, "skip": 1}).json()["data"]
+    assert before == whole[-2:-1]
+    assert client.get("/team.cities/tail", params={"limit": "x"}).status_code == 400
+    parts = "Seed,Info,License,Schema,Refs,Vocab,Attachments"
+    found = client.get("/team.cities/metadata", params={"include": parts}).json()["output"]
+    assert found["seed"]["datasetKind"] == "Root"
+    assert found["info"]["description"] == "cities"
+    assert found["vocab"]["eventTimeColumn"] == "t"
+    assert [each["name"] for each in found["refs"]] == ["head"]
+    assert "license" not in found
+    assert json.dumps(found["schema"]).count('"name"') == 7
+    assert client.get("/team.cities/metadata?include=All").status_code == 400
