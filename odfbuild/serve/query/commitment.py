@@ -24,8 +24,11 @@ class BadSignatureError(ValueError):
 
 
 def canonical(document: Any) -> bytes:
-    """Return the canonical JSON of a document."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """Return the canonical JSON of a document.  Raises ValueError if it is nested too deeply."""
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -71,7 +71,7 @@ def read_question(document: Any, most_rows: int) -> QueryQuestion:
         name = excerpt(str(unknown[0]), 40)
         raise ValueError(f"{name!r} is no member of a question: {', '.join(sorted(_MEMBERS))}")
     query = document.get("query")
-    if not isinstance(query, str):
+    if not isinstance(query, str) or not _is_text(query):
         raise ValueError("query is the text of a SELECT")
     _one_of(document, "queryDialect", (DIALECT,))
     include = document.get("include") or []
@@ -87,6 +87,11 @@ def read_question(document: Any, most_rows: int) -> QueryQuestion:
         skip=_count(document, "skip", 0, 1 << 53),
         limit=_count(document, "limit", 100, most_rows),
     )
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether a text is one of Unicode: JSON has escapes for halves of characters."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _one_of(document: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str | None:
@@ -116,10 +121,12 @@ def _pinned(given: Any) -> PinnedDataset:
         raise ValueError("each of datasets has id, alias, and blockHash if it is pinned")
     if unknown := sorted(given.keys() - {"id", "alias", "blockHash"}):
         raise ValueError(f"{excerpt(str(unknown[0]), 40)!r} is no member of a dataset")
-    block = given.get("blockHash")
+    alias, block = given["alias"], given.get("blockHash")
+    if not isinstance(alias, str) or not _is_text(alias):
+        raise ValueError("alias is the name of a dataset in the query")
     try:
         return PinnedDataset(
-            alias=str(given["alias"]),
+            alias=alias,
             id=DatasetId.parse(str(given["id"])),
             block=None if block is None else Multihash.parse(str(block)),
         )

@@ -3,7 +3,7 @@
 The routes, documents and proofs are those of the reference implementation.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -84,18 +84,14 @@ class QueryRoutes:
             name: document.get(name, default)
             for name, default in (("input", {}), ("subQueries", []), ("commitment", {}))
         }
-        proof = document.get("proof")
-        commitment = parts["commitment"]
+        commitment, proof = parts["commitment"], document.get("proof")
         if not isinstance(commitment, Mapping) or not isinstance(proof, Mapping):
             raise AccessError(400, "input, subQueries, commitment and proof are wanted.")
-        if hash_of(parts["input"]) != commitment.get("inputHash"):
-            return _refused("InvalidRequest::InputHash", "the input has another hash")
-        if hash_of(parts["subQueries"]) != commitment.get("subQueriesHash"):
-            return _refused("InvalidRequest::SubQueriesHash", "the sub-queries have another hash")
         try:
-            check_proof(commitment, proof)
-        except BadSignatureError as error:
-            return _refused("InvalidRequest::BadSignature", str(error))
+            if (objection := _objection(parts, commitment, proof)) is not None:
+                return objection
+        except ValueError as error:
+            raise AccessError(400, f"{error}.") from None
         question = self._question(parts["input"])
         try:
             _, output = await self._answer(question, caller)
@@ -135,8 +131,8 @@ class QueryRoutes:
         state = await run_sync(dataset.state)
         if state is None:
             raise AccessError(404, "There is no such dataset.")
-        output = {_PARTS[each][0]: _PARTS[each][1](dataset, state) for each in wanted}
-        return JSONResponse({"output": {name: of for name, of in output.items() if of is not None}})
+        found = await run_sync(_parts, dataset, state, wanted)
+        return JSONResponse({"output": found})
 
     def _caller(self, request: "Request") -> Caller:
         caller = self._served.access.caller(request.headers)
@@ -243,8 +239,28 @@ def _numbers(given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _objection(
+    parts: Mapping[str, Any], commitment: Mapping[str, Any], proof: Mapping[str, Any]
+) -> Response | None:
+    """Return what is wrong with a proof and the hashes of what it is of, the answer left out."""
+    for name, text in (("input", "the input"), ("subQueries", "the sub-queries")):
+        if hash_of(parts[name]) != commitment.get(f"{name}Hash"):
+            kind = f"InvalidRequest::{name[0].upper()}{name[1:]}Hash"
+            return _refused(kind, f"{text} of the commitment is another one")
+    try:
+        check_proof(commitment, proof)
+    except BadSignatureError as error:
+        return _refused("InvalidRequest::BadSignature", str(error))
+    return None
+
+
 def _refused(kind: str, message: str) -> Response:
     return JSONResponse({"ok": False, "error": {"kind": kind, "message": message}})
+
+
+def _parts(dataset: Dataset, state: "ChainState", wanted: Iterable[str]) -> dict[str, Any]:
+    found = {_PARTS[each][0]: _PARTS[each][1](dataset, state) for each in wanted}
+    return {name: part for name, part in found.items() if part is not None}
 
 
 def _event(name: str) -> "_Part":

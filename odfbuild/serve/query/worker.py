@@ -1,7 +1,7 @@
 """A process that answers one question of a client within limits, and ends.
 
 What a client asks for may take any time and memory, so it is not done in the server.  The process
-is spoken to in messages of JSON, each behind its length in four bytes:
+is spoken to in frames of JSON:
 
     server    {"query": text, "is_repeatable": bool}        or    {"rows": name, ...}
     process   {"tables": [name, ...]}
@@ -15,12 +15,13 @@ import json
 import os
 import queue
 import resource
+import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import (
     EngineFailedError,
@@ -28,6 +29,7 @@ from odfbuild.errors import (
     OdfBuildError,
     UsageRefusedError,
 )
+from odfbuild.host.frames import framed, read_frame
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
 
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.sql.text.steps import QueryStep
 
-_LENGTH = 4
 _OF_CLIENTS = (InvalidQueryError, UsageRefusedError, EngineFailedError)
 
 
@@ -50,60 +51,82 @@ class QuestionRefusedError(Exception):
 
 def main() -> None:
     """Answer one question."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # whoever started it ends it
     memory = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
     sent: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, sent), daemon=True).start()
+    threading.Thread(target=_listen, args=(sent,), daemon=True).start()
     import datafusion  # noqa: F401 - so that it is there when the question comes
     import pyarrow.parquet  # noqa: F401
 
     from odfbuild.executors.engine.datafusion import query  # noqa: F401
     from odfbuild.sql.text import tree_datafusion  # noqa: F401
 
-    try:
-        _say(_answer(sent.get(), sent))
-    except QuestionRefusedError as error:
-        _say({"status": error.status, "message": str(error)})
-    except OdfBuildError as error:
-        status = 400 if isinstance(error, _OF_CLIENTS) else 500
-        _say({"status": status, "message": _text_of(error)})
-    except MemoryError:
-        _say({"status": 400, "message": "The answer needs more memory than a question may take."})
-    except Exception as error:
-        _say({"status": 500, "message": f"The server made a mistake: {type(error).__name__}."})
-        traceback.print_exc()
+    def say(message: Mapping[str, Any]) -> None:
+        text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+        answers.write(framed(text.encode("utf-8", "replace")))
+        answers.flush()
+
+    say(_said(Conversation(sent, say)))
     sys.stderr.flush()
     os._exit(0)
 
 
-def _listen(stream: BinaryIO, sent: "queue.Queue[Any]") -> None:
+def _listen(sent: "queue.Queue[Any]") -> None:
     """Read messages, and end the process with them."""
-    while True:
-        head = stream.read(_LENGTH)
-        size = int.from_bytes(head, "big")
-        data = stream.read(size)
-        if len(head) < _LENGTH or len(data) < size:
-            os._exit(0)
-        sent.put(parse_json(data))
+    while (frame := read_frame(sys.stdin.buffer)) is not None:
+        sent.put(parse_json(frame))
+    os._exit(0)
 
 
-def _say(message: Mapping[str, Any]) -> None:
-    data = json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    sys.stdout.buffer.write(len(data).to_bytes(_LENGTH, "big") + data)
-    sys.stdout.buffer.flush()
+def _said(server: "Conversation") -> Mapping[str, Any]:
+    """Return the last message of a conversation: an answer, or why there is none."""
+    try:
+        return {"output": _answer(server)}
+    except QuestionRefusedError as error:
+        return {"status": error.status, "message": str(error)}
+    except OdfBuildError as error:
+        status = 400 if isinstance(error, _OF_CLIENTS) else 500
+        return {"status": status, "message": _text_of(error)}
+    except MemoryError:
+        return {"status": 400, "message": "The answer needs more memory than a question may take."}
+    except Exception as error:
+        traceback.print_exc()
+        return {"status": 500, "message": f"The server made a mistake: {type(error).__name__}."}
 
 
-def _answer(asked: Mapping[str, Any], sent: "queue.Queue[Any]") -> Mapping[str, Any]:
+class Conversation:
+    """The messages that a server sends, and the way to answer them."""
+
+    def __init__(self, sent: "queue.Queue[Any]", say: Callable[[Mapping[str, Any]], None]) -> None:
+        self._sent = sent
+        self._say = say
+
+    def first(self) -> Mapping[str, Any]:
+        """Wait for the first message."""
+        message: Mapping[str, Any] = self._sent.get()
+        return message
+
+    def ask(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send a message and wait for the next one."""
+        self._say(message)
+        return self.first()
+
+
+def _answer(server: Conversation) -> Mapping[str, Any]:
+    asked = server.first()
     if "rows" in asked:
-        return {"output": _last_rows(asked)}
+        return _last_rows(asked)
     from odfbuild.sql.text.steps import DATAFUSION, QueryStep
 
     step = QueryStep(None, asked["query"], engine=DATAFUSION)
-    _say({"tables": _tables(step)})
-    more = sent.get()
+    more = server.ask({"tables": _tables(step)})
     _check(step, more["tables"], is_repeatable=asked["is_repeatable"])
-    return {"output": _output(step, more, is_repeatable=asked["is_repeatable"])}
+    return _output(step, more, is_repeatable=asked["is_repeatable"])
 
 
 def _tables(step: "QueryStep") -> list[str]:

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from odfbuild.host.frames import LENGTH, framed
 from odfbuild.host.json_text import parse_json
 from odfbuild.serve.access import AccessError
 from odfbuild.serve.limits import ServerLimits
 
-_LENGTH = 4
 _CUT_OFF = "The answer took more time or memory than a question may take."
 
 
@@ -25,11 +25,16 @@ class Worker:
     async def start(cls, limits: ServerLimits) -> "Worker":
         """Start one; it makes itself ready for a question."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "odfbuild.serve.query.worker", str(limits.memory)),
+            *(sys.executable, "-P", "-m", "odfbuild.serve.query.worker", str(limits.memory)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
         return cls(process)
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether it is there no more."""
+        return self._process.returncode is not None
 
     async def say(self, message: Mapping[str, Any]) -> Any:
         """Send a message and return what comes back.  Raises AccessError of a refusal."""
@@ -38,9 +43,9 @@ class Worker:
         assert stdin is not None  # noqa: S101 - of the pipes that are asked for
         assert stdout is not None  # noqa: S101
         try:
-            stdin.write(len(data).to_bytes(_LENGTH, "big") + data)
+            stdin.write(framed(data))
             await stdin.drain()
-            size = int.from_bytes(await stdout.readexactly(_LENGTH), "big")
+            size = int.from_bytes(await stdout.readexactly(LENGTH), "big")
             found = parse_json(await stdout.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError):
             raise AccessError(400, _CUT_OFF) from None
@@ -86,6 +91,9 @@ class Workers:
     async def _taken(self) -> Worker:
         """Return the process that is ready, and have another one get so."""
         taken, self._next = self._next, None
-        worker = await Worker.start(self._limits) if taken is None else await taken
-        self._next = asyncio.create_task(Worker.start(self._limits))
+        worker = None if taken is None else await taken
+        if worker is None or worker.has_ended:
+            worker = await Worker.start(self._limits)
+        if self._next is None:
+            self._next = asyncio.create_task(Worker.start(self._limits))
         return worker

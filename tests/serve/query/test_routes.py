@@ -82,7 +82,7 @@ def ask(client: httpx.Client, query: str, **more: Any) -> Any:
 
 
 def refused(client: httpx.Client, status: int, document: Any) -> str:
-    answered = client.post("/query", json=document)
+    answered = client.post("/query", content=json.dumps(document))  # in ASCII
     assert answered.status_code == status, answered.text
     message: str = answered.json()["message"]
     return message
@@ -174,6 +174,15 @@ def test_a_proof_by_another_key_of_another_answer_is_found_out(client: httpx.Cli
     assert forged({**question, "datasets": [other]}, lie) == "VerificationFailed::DatasetNotFound"
 
 
+def test_a_proof_that_is_nested_too_deeply_or_is_none_is_refused(client: httpx.Client) -> None:
+    for depth in (100, 700, 900, 950, 5_000):
+        text = '{"input": ' + "[" * depth + "]" * depth + ', "commitment": {}, "proof": {}}'
+        assert client.post("/verify", content=text).status_code in (200, 400)
+    assert client.post("/verify", json={"input": {}}).status_code == 400
+    assert client.post("/verify", json=[]).status_code == 400
+    assert client.post("/verify", content=b"\xff").status_code == 400
+
+
 @pytest.mark.parametrize("function", ["now()", "random()", "current_date"])
 def test_an_answer_that_is_another_each_time_has_no_proof(
     client: httpx.Client, function: str
@@ -209,6 +218,8 @@ def test_nobody_asks_about_what_he_may_not_read(
         ({"query": "drop table t"}, 400, "SELECT"),
         ({"query": "select * from read_parquet('/etc/passwd')"}, 400, "function"),
         ({"query": "select 1; select 2"}, 400, "more than one"),
+        ({"query": "select '\ud800'"}, 400, "SELECT"),
+        ({"query": "select 1", "datasets": [{"alias": "\udfff", "id": "x"}]}, 400, "alias"),
         ({"query": "select 1", "limit": -1}, 400, "limit"),
         ({"query": "select 1", "limit": True}, 400, "limit"),
         ({"query": "select 1", "limit": 5_000}, 400, "2,000"),

@@ -1,7 +1,7 @@
 """Worker of an engine server: a process that answers one request after another.
 
-It reads requests from its standard input and writes answers to its standard output, as frames: the
-number of bytes in eight, then so many.  A request is the name of the operation, a zero byte and the
+It reads requests from its standard input and writes answers to its standard output, as frames.  A
+request is the name of the operation, a zero byte and the
 message.  What a request starts, such as a JVM, stays for the next one.
 """
 
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -21,10 +21,8 @@ from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.messages import EngineOperations, answered
 from odfbuild.executors.engine.messages.provenance import MessageEngine
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
+from odfbuild.host.frames import framed, read_frame
 from odfbuild.host.json_text import parse_json
-
-LENGTH: Final = 8
-"""Bytes in which the length of a frame stands."""
 
 _DIE_WITH_PARENT: Final = 1  # of prctl
 
@@ -78,21 +76,6 @@ class LocalEngines:
         from odfbuild.executors.engine.spark.engine import SparkEngine
 
         return SparkEngine(self._cache, memory=self._memory)
-
-
-def read_frame(stream: BinaryIO) -> bytes | None:
-    """Return what a frame holds, None at the end of the stream or within a frame."""
-    head = stream.read(LENGTH)
-    if len(head) < LENGTH:
-        return None
-    size = int.from_bytes(head, "big")
-    found = stream.read(size)
-    return found if len(found) == size else None
-
-
-def framed(content: bytes) -> bytes:
-    """Return a frame."""
-    return len(content).to_bytes(LENGTH, "big") + content
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ from tempfile import mkdtemp
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES
-from odfbuild.executors.engine.contract.worker import COMMAND, LENGTH, framed
+from odfbuild.executors.engine.contract.worker import COMMAND
+from odfbuild.host.frames import LENGTH, framed
 
 _FAREWELL = 10.0  # seconds that a worker has to end by itself, with its JVM
 
