@@ -358,7 +358,7 @@ def test_clients_that_leave_at_any_message_leave_nothing(
             each(opened)
         with talking(server, token, "rates/push") as opened:
             each(opened)
-            opened.socket.close()
+            opened.socket.shutdown(socket.SHUT_RDWR)
     end = time.monotonic() + 20
     while [*(server.workspace.root / "staging").iterdir()]:
         assert time.monotonic() < end
@@ -366,9 +366,11 @@ def test_clients_that_leave_at_any_message_leave_nothing(
 
 
 @pytest.mark.holds("serving-bounds")
-def test_requests_that_do_not_end_are_cut_off(server: DatasetServer, token: str) -> None:
-    url = httpx.URL(server.url)
-    with socket.create_connection((url.host, url.port or 80), timeout=60) as opened:
+def test_requests_that_do_not_end_are_cut_off(tmp_path: Path) -> None:
+    with (
+        serving_datasets(tmp_path, limits={"request": 1.0}) as hasty,
+        socket.create_connection(("127.0.0.1", hasty.port), timeout=60) as opened,
+    ):
         begin = time.monotonic()
         stop = threading.Event()
 

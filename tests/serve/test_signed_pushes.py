@@ -37,11 +37,15 @@ from tests.serve.copies import content, grow, made, update_of
 from tests.support.data.disks import verified
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
+_SOON = {"farewell": 0.3}
+"""A server that soon ends a conversation: who may not read the head waits for that."""
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
     options = ("--accept-signed", "open.*", "--anonymous-read")
-    with serving_datasets(tmp_path_factory.mktemp("server"), *options) as found:
+    folder = tmp_path_factory.mktemp("server")
+    with serving_datasets(folder, *options, limits=_SOON) as found:
         yield found
 
 
@@ -129,7 +133,7 @@ def test_who_may_not_read_a_dataset_does_not_learn_of_it_by_pushing(
     here: Workspace, tmp_path: Path
 ) -> None:
     options = ("--accept-signed", "*", "--anonymous-read")
-    with serving_datasets(tmp_path / "closed", *options) as server:
+    with serving_datasets(tmp_path / "closed", *options, limits=_SOON) as server:
         kept = made(here, "kept", 3)
         with closing(SmartDataset(server.of("kept"))) as client:
             push(client, kept, signature(here, kept, None))  # as a private one
@@ -246,7 +250,8 @@ def test_other_names_need_a_token(server: DatasetServer, here: Workspace) -> Non
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
-    with serving_datasets(tmp_path_factory.mktemp("closed"), "--accept-signed", "*") as found:
+    folder = tmp_path_factory.mktemp("closed")
+    with serving_datasets(folder, "--accept-signed", "*", limits=_SOON) as found:
         yield found
 
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import struct
 import tarfile
 import tracemalloc
 import zlib
@@ -135,20 +136,29 @@ def test_any_byte_that_is_changed_is_found(data: st.DataObject) -> None:
 
 def bomb(size: int) -> bytes:
     """Return an archive of one entry that says it has so many bytes, and has them: zeros."""
-    packer = zlib.compressobj(9, wbits=31)
     header = gzip.decompress(tar((NAME, b"")))[:512]
     blank = header[:124] + b"%011o\0" % size + header[136:148] + b" " * 8 + header[156:]
     header = blank[:148] + b"%07o\0" % sum(blank) + blank[156:]
-    parts = [packer.compress(header)]
-    parts += [packer.compress(bytes(1 << 20)) for _ in range(size >> 20)]
-    return b"".join([*parts, packer.flush()])
+    return repeated(header, bytes(1 << 20), size >> 20)
 
 
 def endless(size: int) -> bytes:
     """Return many blocks that are alike, packed to a thousandth."""
-    packer = zlib.compressobj(9, wbits=31)
     one = gzip.decompress(tar((NAME, DATA[0])))[:1024]
-    return b"".join([packer.compress(one * 1024) for _ in range(size >> 20)] + [packer.flush()])
+    return repeated(b"", one * 1024, size >> 20)
+
+
+def repeated(first: bytes, block: bytes, count: int) -> bytes:
+    """Return `first` and a block so many times, packed by gzip; the block is packed once."""
+    packer = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    begin = packer.compress(first) + packer.flush(zlib.Z_FULL_FLUSH)
+    one = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    checksum = zlib.crc32(first)
+    for _ in range(count):
+        checksum = zlib.crc32(block, checksum)
+    size = len(first) + count * len(block)
+    end = packer.flush() + struct.pack("<II", checksum, size % (1 << 32))
+    return b"\x1f\x8b\x08" + bytes(6) + b"\xff" + begin + one * count + end
 
 
 @pytest.mark.parametrize(
@@ -166,6 +176,10 @@ def test_a_small_archive_that_unpacks_to_much_is_refused_in_little_memory(
         assert tracemalloc.get_traced_memory()[1] < 48 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_what_is_packed_once_is_what_gzip_packs() -> None:
+    assert gzip.decompress(repeated(b"first", b"block" * 999, 7)) == b"first" + b"block" * 6_993
 
 
 def test_blocks_that_do_not_pack_are_no_bomb() -> None:
