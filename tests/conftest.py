@@ -32,7 +32,6 @@ _TESTS = itertools.count()
 _LIMITS = {"slow": 4 * 3_600, "spark": 900}
 _FILES = 300  # open at once: beyond, the garbage is collected
 _MORE_FILES = 100  # than the last collection left: before, there is no other one
-_BUILT_ONCE = ("tests/real/",)
 _LONG = tuple(
     f"tests/{each}"
     for each in (
@@ -83,17 +82,20 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give the files of a folder that share what takes long to build to one process."""
+    """Give each file to one process, and those that need a JVM to some of them."""
     if config.getoption("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadFileScheduling
+    from tests.support.scheduling import FileScheduling
 
-    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            shared = (each for each in _BUILT_ONCE if nodeid.startswith(each))
-            return next(shared, super()._split_scope(nodeid))
+    return FileScheduling(config, log)
 
-    return Scheduling(config, log)
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Have more processes than processors, as tests wait much."""
+    from tests.support.scheduling import processes
+
+    return processes()
 
 
 @pytest.fixture
