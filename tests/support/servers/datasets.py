@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.serve.tokens import TokenFile, TokenScope
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["DatasetServer", "serving_datasets"]
@@ -40,21 +42,17 @@ class DatasetServer:
         return f"odf+{self.url}{DatasetAlias.parse(name)}/"
 
     def token(self, *scopes: str, datasets: str = "*", account: str | None = None) -> str:
-        """Make a token for this server."""
-        options = [each for scope in scopes for each in ("--scope", scope)]
-        if account is not None:
-            options += ["--account", account]
-        done = subprocess.run(
-            [
-                *(sys.executable, "-c", _PROGRAM, "token", "new", "test", "--dataset", datasets),
-                *options,
-                *("--workspace", str(self.folder), "--tokens", str(self.tokens)),
-            ],
-            capture_output=True,
-            check=True,
-            text=True,
+        """Make a token for this server, valid for a day."""
+        now = datetime.now(UTC).replace(microsecond=0)
+        token, _ = TokenFile(self.tokens).new(
+            label="test",
+            scopes=frozenset(map(TokenScope, scopes)),
+            patterns=(datasets,),
+            account=account,
+            created=now,
+            expires=now + timedelta(days=1),
         )
-        return done.stdout.strip()
+        return token
 
     def kept_tokens(self) -> list[dict[str, object]]:
         """Return what is kept of tokens."""

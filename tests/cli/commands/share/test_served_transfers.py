@@ -194,7 +194,8 @@ def test_an_owner_without_a_token_pushes_by_signature_what_nobody_may_read(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with serving_datasets(tmp_path / "server", "--accept-signed", "s*") as server:
+    soon = {"farewell": 0.3}  # who may not read the head waits for the end of a push
+    with serving_datasets(tmp_path / "server", "--accept-signed", "s*", limits=soon) as server:
         owner = Team(market, capsys, monkeypatch, FakeEngine())
         owner.ok("repo add", "hub", f"odf+{server.url}")
         assert "new, pushed to hub/src: " in owner.ok("push", "src")

@@ -13,6 +13,7 @@ import pytest
 from odfbuild.errors import EngineFailedError, InvalidQueryError
 from odfbuild.executors.data.changelog import InvalidChangelogError
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.contract import client as contract_client
 from odfbuild.executors.engine.contract import exchange
 from odfbuild.executors.engine.contract.client import (
     EngineAnswerError,
@@ -178,7 +179,10 @@ def test_a_count_that_is_not_that_of_the_file_is_refused(engine: Engines, tmp_pa
 
 @pytest.mark.holds("engine-answers")
 @pytest.mark.parametrize("mode", sorted(WRONG))
-def test_what_breaks_the_contract_is_not_taken(mode: str, engine: Engines, tmp_path: Path) -> None:
+def test_what_breaks_the_contract_is_not_taken(
+    mode: str, engine: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contract_client, "_MOST_MESSAGES", 2_000)
     text = f"-- mode {mode}\nselect event_time, k from a"
     with pytest.raises(EngineAnswerError) as caught:
         steps(engine(), tmp_path / "steps", text)

@@ -24,7 +24,7 @@ COLUMNS = {
     "e": (pa.date32(), 1),
 }
 SCHEMA = pa.schema([(name, kind) for name, (kind, *_) in COLUMNS.items()])
-DRAWN = examples(400, 8_000)
+DRAWN = examples(200, 8_000)
 _FORMS = (
     "regexp_replace(s, '{regex}', 'b')", "regexp_replace(s, 'a', 'b', '{flags}')",
     "regexp_match(s, '{regex}')", "regexp_count(s, '{regex}')", "regexp_like(s, '{regex}')",

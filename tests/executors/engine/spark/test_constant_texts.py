@@ -39,7 +39,7 @@ VALUES = {
 SCHEMA = parse_ddl(", ".join(f"{name} {kind}" for name, kind, _ in VALUES.values()))
 _CASTS = {each for each in OPERATORS if each.startswith("cast:")}
 _LEFT_OUT = {"time", "make_time"}  # of a type that is not enabled
-DRAWN = examples(150, 6_000)
+DRAWN = examples(90, 6_000)
 _FORMS = (
     "to_number(k, '{number}')", "try_to_number(k, '{number}')", "to_char(c, '{number}')",
     "from_utc_timestamp(time, '{zone}')", "convert_timezone('{zone}', time)",

@@ -15,7 +15,7 @@ from odfbuild.odf.events import (
 )
 from tests.executors.engine.spark.tables import MILLIS, ingest_request
 
-ROWS = 250_000
+ROWS = 62_500
 MEMORY = 32 << 20
 
 
@@ -26,7 +26,7 @@ def rows(first: int, value: str) -> pa.Table:
         {
             "event_time": pc.multiply(numbers, 1_000).cast(MILLIS),
             "k": pc.add(numbers, first),
-            "v": pa.array([f"{value}{at:0150d}" for at in range(ROWS)]),
+            "v": pa.array([f"{value}{at:0600d}" for at in range(ROWS)]),
         }
     )
 

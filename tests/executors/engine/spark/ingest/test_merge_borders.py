@@ -34,7 +34,7 @@ BEFORE, KEY = ("k", "n"), ("k",)
 OLDER = pa.schema([("at", pa.int32()), ("k", pa.string()), ("n", pa.int64()), ("x", pa.float64())])
 NEWER = OLDER.append(pa.field("y", pa.string()))
 LAW = settings(
-    max_examples=examples(4, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(3, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 older = {

@@ -85,7 +85,7 @@ def check(
 
 
 LAW = settings(
-    max_examples=examples(4, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(3, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

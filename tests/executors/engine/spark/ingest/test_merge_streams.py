@@ -43,7 +43,7 @@ TIMED = pa.schema([("at", pa.int32()), *DATA])
 HISTORY = pa.schema([("offset", pa.int64()), ("op", pa.int32()), *TIMED])
 
 LAW = settings(
-    max_examples=examples(4, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(3, 200), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 columns = {

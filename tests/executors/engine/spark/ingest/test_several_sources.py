@@ -63,7 +63,7 @@ def one_by_one(
 
 
 @settings(
-    max_examples=examples(4, 100),
+    max_examples=examples(3, 100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
