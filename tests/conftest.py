@@ -39,7 +39,8 @@ _LONG = tuple(
         "hostile/test_looked_at",
         "app/", "executors/verify/test_forged_chains", "executors/runs/",
         "executors/transform/test_query_changes", "cli/commands/apply/", "hostile/test_server",
-        "cli/terminal/test_events", "cli/damage/",
+        "cli/terminal/test_events", "cli/damage/", "executors/engine/contract/", "serve/",
+        "state/remote/", "repositories/test_transfer",
     )
 )  # fmt: skip
 
