@@ -29,6 +29,8 @@ HOST = r"[a-zA-Z0-9]+(?:[.-][a-zA-Z0-9]+)*"
 _NAME = re.compile(HOST)
 _URL = re.compile(r"[a-zA-Z0-9]+(?:\+[a-zA-Z0-9]+)*://\S+")
 _ID = "did:odf:"
+LONGEST_ALIAS = 240
+"""How many characters the `file_name` of an alias may have, as that of any file."""
 
 
 class InvalidNameError(ProtocolError):
@@ -85,6 +87,11 @@ class DatasetAlias(Folded):
         if other.__class__ is not DatasetAlias:
             return NotImplemented
         return self._order < other._order
+
+    @property
+    def file_name(self) -> str:
+        """What a file is called that stands for it."""
+        return self.folded.replace("/", "%2F")
 
     @property
     def _order(self) -> tuple[bool, str, str]:

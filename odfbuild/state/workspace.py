@@ -24,7 +24,7 @@ from odfbuild.errors import OdfBuildError, ProtocolError, StateError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, Seed, SetPollingSource
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.refs import LONGEST_ALIAS, DatasetAlias
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.head_facts import agrees
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 _HOST = r"[a-z0-9]+(?:[.-][a-z0-9]+)*"
 _NAME_FILE = re.compile(rf"{_HOST}(?:%2F{_HOST})?")
-_LONGEST_NAME = 240
 _SWEEPING = DEFAULT_LOCK_TIMEOUT  # seconds for the steps of one run to get past each other
 
 
@@ -539,11 +538,11 @@ def _name_text(alias: DatasetAlias, id: DatasetId) -> bytes:
 
 def _name_file(alias: DatasetAlias) -> str:
     """Return the file name of an alias; whatever could leave the folder is refused."""
-    name = str(alias).lower().replace("/", "%2F")
-    if _NAME_FILE.fullmatch(name) is None or len(name) > _LONGEST_NAME:
+    name = alias.file_name
+    if _NAME_FILE.fullmatch(name) is None or len(name) > LONGEST_ALIAS:
         raise UnusableNameError(
             what=f"{excerpt(str(alias), 80)!r} cannot name a dataset here",
-            why=f"names are letters, digits, inner dots and dashes, at most {_LONGEST_NAME} long",
+            why=f"names are letters, digits, inner dots and dashes, at most {LONGEST_ALIAS} long",
             fix="give the dataset another name",
         )
     return name

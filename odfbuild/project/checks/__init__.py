@@ -26,10 +26,11 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.refs import LONGEST_ALIAS, DatasetAlias
 from odfbuild.planner.declared import in_effect
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_fetch, check_prepare, check_reading
+from odfbuild.texts.redaction import excerpt
 from odfbuild.texts.suggest import Suggestions
 
 _Steps = tuple[str | int, ...]
@@ -49,6 +50,7 @@ _SINGULAR = (
 
 def check_snapshot(snapshot: DatasetSnapshot, findings: Findings) -> None:
     """Add to the findings what is wrong with a definition as it was written."""
+    _check_name(snapshot.name, findings)
     metadata = in_effect(snapshot.metadata)
     _check_singular(metadata, findings)
     _check_sources(metadata, findings)
@@ -72,6 +74,18 @@ def check_snapshot(snapshot: DatasetSnapshot, findings: Findings) -> None:
             _check_vocabulary(vocab, path, findings)
     if snapshot.kind is DatasetKind.DERIVATIVE:
         _check_has_transform(snapshot, findings)
+
+
+def _check_name(alias: DatasetAlias, findings: Findings) -> None:
+    if len(alias.file_name) > LONGEST_ALIAS:
+        findings.refuse(
+            "unusable-name",
+            ("content", "name"),
+            f"the name {excerpt(str(alias), 80)!r} is too long",
+            f"a file is called like it, so it may have {LONGEST_ALIAS} characters, of which a / "
+            "takes three",
+            "give the dataset a shorter name",
+        )
 
 
 def _check_singular(metadata: Sequence[MetadataEvent], findings: Findings) -> None:
