@@ -102,7 +102,7 @@ def project_files(root: Path, folders: Iterable[str]) -> list[str]:
     found.update(_unsaved(str(root), asked))
     if not any(each.startswith(_TESTS) for each in (f"{folder}/" for folder in asked)):
         found = {name for name in found if not name.startswith(_TESTS)}
-    return sorted(name for name in found if name.endswith(_DEFINITIONS))
+    return sorted(name for name in found if name.lower().endswith(_DEFINITIONS))
 
 
 def _unsaved(root: str, folders: Iterable[str]) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _walk_folder(path: str, prefix: str, suffixes: tuple[str, ...]) -> Iterator[
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk_folder(entry.path, f"{prefix}{name}/", suffixes)
-            elif name.endswith(suffixes) and (prefix or name != PROJECT_FILE):
+            elif name.lower().endswith(suffixes) and (prefix or name != PROJECT_FILE):
                 yield f"{prefix}{name}", entry.path
 
 

@@ -259,9 +259,9 @@ class Reading:
         """Read the files of the home, and what generators make of templates."""
         generated = {each.template for each in generators}
         files = self._files()
-        self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
+        self._plain_files([name for name in files if not name.lower().endswith(_TEMPLATE)])
         for name in files:
-            if name.endswith(_TEMPLATE) and name not in generated:
+            if name.lower().endswith(_TEMPLATE) and name not in generated:
                 self._alone(name)
         for generator in generators:
             self._generate(generator)
@@ -269,7 +269,7 @@ class Reading:
     def read_plain(self) -> None:
         """Read the files of the home that are no templates."""
         files = self._files()
-        self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
+        self._plain_files([name for name in files if not name.lower().endswith(_TEMPLATE)])
 
     def _files(self) -> list[str]:
         if self.only is not None:

@@ -217,3 +217,14 @@ def test_taking_a_fingerprint_imports_no_reader_of_yaml() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["a.YAML", "a.Yml", "a.yaml", "sub/a.YML"])
+def test_definitions_are_found_in_any_letter_case(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "datasets" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("kind: DatasetSnapshot")
+    assert project_files(tmp_path, ["datasets"]) == [f"datasets/{name}"]
+    before = fingerprint(tmp_path, ["datasets"], now=0)
+    path.write_text("kind: Other")
+    assert not is_unchanged(tmp_path, before)

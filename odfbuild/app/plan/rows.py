@@ -86,7 +86,7 @@ def is_alone(each: Declared) -> bool:
     """Say whether a definition depends on no other file that may be a definition."""
     if each.instance is not None or each.package is not None:
         return False
-    if not each.file.endswith(_DEFINITIONS):
+    if not each.file.lower().endswith(_DEFINITIONS):
         return False
     if isinstance(each.places, LazyPlaces):
         return True

@@ -97,6 +97,6 @@ def _definitions(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
         folders[:] = [each for each in folders if not each.startswith(".")]
         for name in names:
-            if name.endswith((".yaml", ".yml")) and left:
+            if name.lower().endswith((".yaml", ".yml")) and left:
                 left -= 1
                 yield Path(folder, name)

@@ -135,7 +135,7 @@ def _files(tree: WorkTree, commit: str) -> Iterator[tuple[str, str]]:
         facts, _, name = entry.partition(b"\t")
         mode, _, id = facts.decode().split()
         path = os.fsdecode(name)
-        if mode in (_FILE, _EXECUTABLE) and path.endswith(_SUFFIXES) and _is_inside(path):
+        if mode in (_FILE, _EXECUTABLE) and path.lower().endswith(_SUFFIXES) and _is_inside(path):
             yield path, id
 
 

@@ -155,7 +155,7 @@ _AMOUNTS = ("1", "2", "-1", "0", "i", "strpos(s, '@')", "strpos(s, '@') - 1", "l
 
 def test_what_is_computed_of_columns_is_no_constant(context: QueryContext) -> None:
     random, amount = Random(f"computed {DRAWN}"), examples(300, 6_000)
-    calls = ["substr(s, 1, strpos(s, '@') - 1)"]
+    calls = ["substr(s, 1, strpos(s, '@') - 1)", "i % 10 / strpos(s, '@') + d / 0"]
     for _ in range(amount):
         regex = random.choice(("a", "b", "[a]"))
         form = random.choice(_PLACES)
