@@ -54,8 +54,8 @@ def history(draw: Random, inputs: Sequence[str], sizes: Sequence[int] = _FEW) ->
 
 
 def begun(found: History) -> History:
-    """Return a history, or in a short run its first three steps: the long run has all of it."""
-    return History(found.schemas, found.portions[: examples(3, len(found.portions))])
+    """Return a history, or in a short run its first four steps: the long run has all of it."""
+    return History(found.schemas, found.portions[: examples(4, len(found.portions))])
 
 
 def _time(draw: Random) -> int:
