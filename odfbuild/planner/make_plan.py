@@ -30,7 +30,7 @@ from odfbuild.planner.plan.changes import Assessment, ChangeClass
 from odfbuild.planner.plan.policy import Policy, Severity
 from odfbuild.planner.plan.remote_inputs import RemoteState, RemoteStates
 from odfbuild.planner.queries import Examined, check_queries
-from odfbuild.planner.staleness import diverged_notes
+from odfbuild.planner.staleness import diverged_datasets
 from odfbuild.planner.steps import RereadFiles, SourceLook, Steps
 from odfbuild.values import dataclass
 
@@ -63,11 +63,11 @@ class PlanTerms:
     Without `data`, nothing is run.  `against` names a revision that `current` stands for, in place
     of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
     `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
-    no longer hold the block that was read from them last, `disabled` the datasets whose sources are
-    not used, `reread` the files that a rule has read though their order passes them over, `at_rest`
-    the derivatives whose next step is known to change nothing, `remote` the inputs that are
-    datasets of repositories, `pulled` where undeclared datasets were pulled from, `taken`
-    undeclared inputs whose definition changed, as they were when
+    no longer hold the block that was read from them last, with `diverged` these are in the plan all
+    the same, `disabled` the datasets whose sources are not used, `reread` the files that a rule has
+    read though their order passes them over, `at_rest` the derivatives whose next step is known to
+    change nothing, `remote` the inputs that are datasets of repositories, `pulled` where undeclared
+    datasets were pulled from, `taken` undeclared inputs whose definition changed, as they were when
     their readers read of them.
     """
 
@@ -77,6 +77,7 @@ class PlanTerms:
     locked: Mapping[DatasetAlias, DataSchema] = field(default_factory=dict)
     examined: Examined = field(default_factory=dict)
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
+    diverged: bool = False
     disabled: Collection[DatasetAlias] = ()
     reread: Mapping[DatasetAlias, RereadFiles] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
@@ -119,8 +120,13 @@ def make_plan(
         *waiting_notes(declared, steps, moves.current),
     )
     plan = _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
-    stopped = {alias: (each,) for alias, each in found if each.level is Level.ERROR}
-    return replace(plan, refused={**stopped, **assessed.refusals, **compared.refused})
+    refused = {
+        **{alias: (each,) for alias, each in found if each.level is Level.ERROR},
+        **({} if wanted.diverged else dict(diverged_datasets(declared, steps))),
+        **assessed.refusals,
+        **compared.refused,
+    }
+    return replace(plan, refused=refused)
 
 
 def definition_text(each: Declared) -> str:
@@ -274,7 +280,6 @@ def _plan(
         unchanged=tuple(alias for alias in datasets if _is_unchanged(alias, touched, assessed)),
         notes=(
             *notes,
-            *diverged_notes(declared, steps),
             *(
                 _unmanaged(alias, wanted.pulled.get(alias))
                 for alias in sorted(set(moves.current) - told)

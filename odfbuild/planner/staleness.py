@@ -9,9 +9,10 @@ equal length is caught before, by ancestry of the recorded block.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from odfbuild.errors import Diagnostic, Level, PlanError
+from odfbuild.errors import Diagnostic, PlanError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.restate import restates
 from odfbuild.planner.plan.reasons import InputAdvanced, InputRewritten
@@ -82,8 +83,10 @@ def diverged(alias: str, what: str, name: str = "NAME") -> DivergedInputError:
     return DivergedInputError(what=f"{alias} {what}", why=_WHY, fix=diverged_fix(name))
 
 
-def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> Iterator[Diagnostic]:
-    """Say of whom an input was rewritten, and what to do: their steps will fail, others go on."""
+def diverged_datasets(
+    declared: "Sequence[Declared]", steps: "Sequence[Step]"
+) -> Iterator[tuple[DatasetAlias, tuple[Diagnostic, ...]]]:
+    """Yield the datasets of which an input was rewritten, and what to do: steps would fail."""
     lost = {
         step.target: reason
         for step in steps
@@ -92,15 +95,14 @@ def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> I
     }
     for each in declared if lost else ():
         if (reason := lost.get(each.alias)) is not None:
-            yield Diagnostic(
+            found = Diagnostic(
                 code=DivergedInputError.code,
-                what=f"{each.alias} cannot go on, as {reason.alias} was rewritten; to "
-                f"rebuild it: odfbuild rebuild {each.alias}",
+                what=f"it cannot go on, as {reason.alias} was rewritten",
                 why=_WHY,
                 fix=diverged_fix(str(each.alias)),
                 span=each.input_span(reason.alias),
-                level=Level.WARNING,
             )
+            yield each.alias, (found,)
 
 
 _WHY = "history only grows, so this copy of the input is outdated, or was reset or compacted"

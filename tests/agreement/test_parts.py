@@ -198,11 +198,14 @@ def _head(folder: Path, name: str) -> Path:
     return folder / ".odfbuild" / "datasets" / id.multibase / "refs" / "head"
 
 
-def _head_back(folder: Path) -> None:
-    head = _head(folder, "calm2")
-    dataset = Workspace(folder / ".odfbuild").open(DatasetAlias.parse("calm2"))
-    assert dataset is not None
-    head.write_text(str(list(dataset.blocks())[-2][0]), "ascii")
+def _head_back(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        head = _head(folder, name)
+        dataset = Workspace(folder / ".odfbuild").open(DatasetAlias.parse(name))
+        assert dataset is not None
+        head.write_text(str(list(dataset.blocks())[-2][0]), "ascii")
+
+    return change
 
 
 def _bits(path: Path, at: int) -> None:
@@ -218,7 +221,7 @@ IN_PART: dict[str, Callable[[Path], object]] = {
     "a file is new": lambda at: lay_out(at, {"data/calm1/2.csv": "t,k,v\n2024-01-02,b,1\n"}),
     "a file is late": lambda at: lay_out(at, {"data/calm1/0.csv": "t,k,v\n2024-01-02,b,1\n"}),
     "a file is another": lambda at: lay_out(at, {"data/calm1/1.csv": "t,k,v\n2024-01-01,a,2\n"}),
-    "a head goes back": _head_back,
+    "a head goes back": _head_back("calm2d"),
 }
 
 
@@ -233,6 +236,7 @@ def _both(first: str, second: str) -> Callable[[Path], object]:
 IN_PART["a query is another, a file is new"] = _both("a query is another", "a file is new")
 IN_PART["a query is another, a head goes back"] = _both("a query is another", "a head goes back")
 WHOLE: dict[str, Callable[[Path], object]] = {
+    "the head of an input goes back": _head_back("calm2"),
     "a definition went": lambda at: _definition(at).unlink(),
     "a definition is new": lambda at: lay_out(at, {"datasets/n.yaml": derivative("n", "calm3")}),
     "a definition is elsewhere": lambda at: _definition(at).rename(at / "datasets" / "x.yaml"),

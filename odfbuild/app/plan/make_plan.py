@@ -68,7 +68,8 @@ class PlanRequest:
     local sources are not looked at; `repositories` says whether those are asked for inputs that are
     datasets of them: for what is not known at all, always (look), or never (offline); `against` is
     a revision of git to compare with, in place of the workspace; with `engine`, one is asked about
-    new queries.  What is let pass depends on the datasets that there are.
+    new queries.  What is let pass depends on the datasets that there are.  With `diverged` datasets
+    of which an input was rewritten are in the plan, with steps that would fail.
     """
 
     gate: str = "default"
@@ -78,6 +79,7 @@ class PlanRequest:
     repositories: LookMode = "known"
     against: str | None = None
     engine: bool = False
+    diverged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +332,7 @@ def _planned(
             rewritten={}
             if against
             else rewritten_inputs(project.workspace, as_they_are(current, remote)),
+            diverged=asked.diverged,
             disabled=disabled,
             at_rest=() if against else at_rest(project, current),
             reread=reread_files(loaded.declared, passed),

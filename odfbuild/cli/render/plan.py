@@ -316,12 +316,12 @@ def _folded(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, ActionS
 
 def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
     """Yield notes; where several datasets lost their place in an input, that is one note."""
-    lost = [note for note in notes if note.code == _DIVERGED and note.level is Level.WARNING]
+    lost = [note for note in notes if note.code == _DIVERGED]
     for note in notes:
         if len(lost) < 2 or note not in lost:
             yield note
         elif note is lost[0]:
-            names = [each.what.split(" ", 1)[0] for each in lost]
+            names = [each.what.partition(":")[0] for each in lost]
             more = "" if len(names) <= _MOST_READERS else f", {len(names) - _MOST_READERS} more"
             yield replace(
                 note,

@@ -10,7 +10,6 @@ from odfbuild.planner.maintenance.rewrite import Stranded, stranded
 from odfbuild.planner.make_plan import PlanTerms, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.reasons import InputRewritten
-from odfbuild.planner.saved import from_json, to_json
 from tests.planner.builders import Chain, dataset_id, derivative, root, schema
 
 NOON = "2024-01-01T00:00:00Z"
@@ -77,15 +76,13 @@ def plan(made: dict[str, Chain], rewritten: dict[str, str]) -> Plan:
     )
 
 
-def test_who_lost_an_input_has_a_step_that_says_so_and_a_warning() -> None:
+def test_who_lost_an_input_has_a_step_that_says_so_and_an_error() -> None:
     made = plan(chains(), {"b": "a"})
     (step,) = made.steps
     assert (step.id, step.reasons) == ("transform:b", (InputRewritten(dataset_id("a"), "a"),))
-    (note,) = made.notes
-    assert (note.code, note.level) == ("diverged-input", Level.WARNING)
-    assert "odfbuild rebuild b" in note.what
-    assert from_json(to_json(made)) == made
-    assert not made.is_empty
+    ((refused, (error,)),) = made.refused.items()
+    assert (refused, error.code, error.level) == (alias("b"), "diverged-input", Level.ERROR)
+    assert "odfbuild rebuild b" in error.fix
 
 
 def test_an_input_of_fewer_rows_no_longer_refuses_the_plan() -> None:

@@ -78,7 +78,7 @@ def explain(
 ) -> int:
     """Say why a dataset will or will not run. It goes down to files and lines."""
     project = open_given(given, offline=offline)
-    made = app.plan_result(project, app.PlanRequest())
+    made = app.plan_result(project, app.PlanRequest(diverged=True))
     loaded = made.loaded.declared
     declared = {each.alias: each for each in loaded}
     current = project.workspace.states()

@@ -89,7 +89,7 @@ def test_it_is_the_way_out_after_an_input_was_rewritten(run: Inside) -> None:
     before = rows(run)
     assert run("compact", "src", "--yes").code == 0
     said = run("plan")
-    assert "to rebuild it: odfbuild rebuild out" in said.out + said.err
+    assert "rebuild it: odfbuild rebuild out" in said.out + said.err
     failed = run("apply", "--yes")
     assert failed.code == 1
     assert "odfbuild rebuild out" in failed.err
@@ -202,7 +202,7 @@ def test_what_cannot_go_on_after_it_is_made_anew_as_well(deep: Inside) -> None:
     for name in ("out", "below", "deepest"):
         assert keys(deep, name) == ["a", "b", "d"]
     assert keys(deep, "beside") == ["a", "b", "c"]
-    assert "beside cannot go on" in deep("plan").out
+    assert "beside: it cannot go on" in deep("plan").out
     assert deep("verify", "out", "below", "deepest", "--replay").code == 0
 
 
