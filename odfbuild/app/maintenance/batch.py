@@ -13,12 +13,13 @@ from odfbuild.app.maintenance.rewrite import (
     prepare,
 )
 from odfbuild.app.plan.divergence import rewritten_inputs
-from odfbuild.errors import OdfBuildError
+from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
 from odfbuild.planner.maintenance.batch import in_order
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
@@ -86,7 +87,34 @@ def prepare_all(
     for alias in order:  # what is behind one comes after it
         if alias in rebuilds:
             add(alias, wishes.get(alias) or _rebuild(alias, rebuild))
+    _check_queries(project, steps, states)
     return PreparedAll(tuple(steps), tuple(idle))
+
+
+def _check_queries(
+    project: Opened, steps: Sequence[PreparedRewrite], states: Mapping[DatasetAlias, ChainState]
+) -> None:
+    """Raise ProjectErrors for queries of new chains that the columns of their inputs do not fit.
+
+    Of an input that gets a new chain, too, these are the columns of its definition.
+    """
+    from odfbuild.app.plan.query_errors import column_findings, quick_engines
+    from odfbuild.project.lock import read_lock
+
+    definitions: dict[DatasetAlias, Declared] = {}
+    for step in steps:
+        if isinstance(step.wish, Rebuild):
+            definitions.update(step.wish.definitions or {})
+    new = {step.housekeeping.alias for step in steps if step.chain is not None}
+    if not new:
+        return
+    left = {alias: state for alias, state in states.items() if alias not in new}
+    declared, lock = tuple(definitions.values()), read_lock(project.root)
+    with quick_engines(project, [each for each in declared if each.alias in new]) as asker:
+        findings = column_findings(declared, left, lock, new, asker=asker)
+        wrong = [found for _, found in findings if found.level is Level.ERROR]
+    if wrong:
+        raise ProjectErrors(wrong)
 
 
 def rebuilt_by(steps: Sequence[PreparedRewrite]) -> Collection[DatasetId]:

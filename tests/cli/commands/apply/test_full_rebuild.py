@@ -14,6 +14,7 @@ from tests.support.process.inside import Inside, heads, lay_out
 from tests.support.projects.texts import derivative, root
 
 LACKING = "select t, nothing from src"
+BREAKING = "select t, k from src"
 WIDER = "t DATE NOT NULL, k STRING NOT NULL, v STRING"
 
 
@@ -90,7 +91,9 @@ def test_a_saved_one_is_done_while_the_definition_is_the_same(run: Inside, proje
         ({"data/1.csv": "t,k,v\nno day,k,1\n"}, "src", 1, "no day"),
         ({"datasets/src.yaml": None, "datasets/out.yaml": None}, "src", 1, "error[not-declared]"),
         ({"datasets/out.yaml": root("out")}, "out", 1, "error[kind-changed]"),
-        ({"datasets/out.yaml": derivative(query=LACKING)}, "out", 1, "it broke"),
+        ({"datasets/out.yaml": derivative(query=BREAKING)}, "out", 1, "it broke"),
+        ({"datasets/out.yaml": derivative(query=LACKING)}, "out", 1, "'nothing'"),
+        ({"datasets/out.yaml": derivative(query=LACKING)}, "src --downstream", 1, "'nothing'"),
         ({}, "src --restore", 64, "--restore keeps the chain"),
     ],
 )
@@ -106,7 +109,7 @@ def test_what_cannot_be_made_anew_stays_as_it_was(
     before, known = heads(project), remembered(project)
     lay_out(project, files)
     if "broke" in says:
-        engine = FakeEngine(failing=frozenset({LACKING}))
+        engine = FakeEngine(failing=frozenset({BREAKING}))
         monkeypatch.setattr(
             "odfbuild.executors.engine.spark.engine.SparkEngine", lambda *_, **__: engine
         )
