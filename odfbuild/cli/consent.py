@@ -20,7 +20,7 @@ def confirm(command: str) -> None:
         raise UsageRefusedError(
             what=f"{command} asks before it changes anything, and nobody can answer here",
             why="standard input is not a terminal",
-            fix=f"look at the plan, then run: odfbuild {command} --yes",
+            fix="look at the plan, then give the same command with --yes",
         )
     asked = "Apply this plan?" if command == "apply" else "Do this?"
     sys.stderr.write(f'{asked} Only "yes" does it: ')

@@ -381,7 +381,8 @@ def test_what_a_refusal_of_two_ways_says_is_done_and_shows_both(
         again = "pull hub/src --force" if command == "pull" else "push src --to hub/src --force"
         assert f"odfbuild {again}, which takes" in " ".join(done.err.split())
         asked = second(command, "src", "--force")
-        assert f"then run: odfbuild {command} src --force --yes" in asked.err
+        assert f"{command} src --force asks before it changes anything" in asked.err
+        assert "give the same command with --yes" in asked.err
     other = lay_out(
         tmp_path / "other", {"odfbuild.yaml": (second.project / "odfbuild.yaml").read_bytes()}
     )
