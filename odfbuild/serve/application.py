@@ -13,13 +13,14 @@ With the account on a server of several tenants, else without.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -77,17 +78,31 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Gu
         WebSocketRoute(dataset + "/pull", routes.pull),
         WebSocketRoute(dataset + "/push", routes.push),
     ]
-    starlette = Starlette(routes=files, exception_handlers={AccessError: _refused})
+    refusals: dict[Any, Any] = {AccessError: _refused, HTTPException: _refused, Exception: _failed}
+    starlette = Starlette(routes=files, exception_handlers=refusals)
     starlette.router.redirect_slashes = False
     return Guarded(starlette, served)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
+    """Answer with a refusal of this server, or of the library: no such route or method."""
+    if isinstance(error, HTTPException):
+        return _said(request, error.status_code, f"{error.detail}.", error.headers)
     assert isinstance(error, AccessError)  # noqa: S101 - for types
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
-    if request.url.path.rpartition("/")[2] in _ANSWERED_IN_JSON:
-        return JSONResponse({"message": error.text}, error.status, headers)
-    return PlainTextResponse(error.text + "\n", error.status, headers)
+    return _said(request, error.status, error.text, headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer where the server fails; the error itself goes to its log."""
+    reason = f": {error.code}" if isinstance(error, OdfBuildError) else ""
+    return _said(request, 500, f"The server failed{reason}.", None)
+
+
+def _said(request: Request, status: int, text: str, headers: Mapping[str, str] | None) -> Response:
+    if request.url.path.rstrip("/").rpartition("/")[2] in _ANSWERED_IN_JSON:
+        return JSONResponse({"message": text}, status, headers)
+    return PlainTextResponse(text + "\n", status, headers)
 
 
 class _Routes:

@@ -467,6 +467,12 @@ class Workspace:
             if opened is not None:
                 os.close(opened)
 
+    def sweep_staging(self) -> None:
+        """Delete what processes that are gone have left in the staging folder."""
+        if self._staging.is_dir():
+            with self._keeping(self._staging):
+                self._sweep()
+
     def _sweep(self) -> None:
         """Delete the folders of processes that are gone: theirs alone are not locked."""
         for name in file_names(self._staging):

@@ -24,9 +24,14 @@ class BadSignatureError(ValueError):
 
 
 def canonical(document: Any) -> bytes:
-    """Return the canonical JSON of a document.  Raises ValueError if it is nested too deeply."""
+    """Return the canonical JSON of a document.
+
+    Raises ValueError if it is nested too deeply or has a number that JSON does not have.
+    """
     try:
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(
+            document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return text.encode("utf-8", "surrogatepass")
@@ -41,7 +46,14 @@ def commitment_of(
     question: Mapping[str, Any], output: Mapping[str, Any], parts: Sequence[Any] = ()
 ) -> dict[str, str]:
     """Return the hashes of a question, its answer, and the questions that it was made of."""
-    hashes = map(hash_of, (question, output, list(parts)))
+    return commitment_to(question, hash_of(output), parts)
+
+
+def commitment_to(
+    question: Mapping[str, Any], output: str, parts: Sequence[Any] = ()
+) -> dict[str, str]:
+    """Return the same for an answer with a hash."""
+    hashes = (hash_of(question), output, hash_of(list(parts)))
     return dict(zip(_HASHES, hashes, strict=True))
 
 

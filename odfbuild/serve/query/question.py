@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from odfbuild.errors import ProtocolError
+from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
@@ -16,7 +17,9 @@ SCHEMA_FORMATS = ("OdfJson",)
 _MEMBERS = frozenset(
     ["query", "queryDialect", "dataFormat", "schemaFormat", "include", "datasets", "skip", "limit"]
 )
-_MOST_DATASETS = 1_000
+MOST_DATASETS = 1_000
+_COUNTS = frozenset({"skip", "limit"})
+_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,38 @@ class QueryQuestion:
         return form if self.schema_format is None else {**form, "schemaFormat": self.schema_format}
 
 
+def read_document(data: bytes) -> Any:
+    """Return the value of a JSON text.  Raises ValueError where readers of JSON do not agree on it.
+
+    Those are members of one name, of which some readers take the first and others the last, and
+    numbers that JSON does not have.
+    """
+    return parse_json(data, object_pairs_hook=_members, parse_constant=_no_number)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the member {excerpt(twice, 40)!r} twice")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"it has {text}, which is no number of JSON")
+
+
+def counts_read(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return parameters of an address with whole numbers read; other texts are left as they are."""
+    return {name: _number(text) if name in _COUNTS else text for name, text in given.items()}
+
+
+def _number(text: str) -> int | str:
+    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS
+    return int(text) if is_number else text
+
+
 def read_question(document: Any, most_rows: int) -> QueryQuestion:
     """Read a document.  Raises ValueError, which says what is wrong."""
     if not isinstance(document, Mapping):
@@ -74,7 +109,7 @@ def read_question(document: Any, most_rows: int) -> QueryQuestion:
     if not isinstance(query, str) or not _is_text(query):
         raise ValueError("query is the text of a SELECT")
     _one_of(document, "queryDialect", (DIALECT,))
-    include = document.get("include") or []
+    include = _given(document, "include")
     if not isinstance(include, list) or not all(each in INCLUDED for each in include):
         raise ValueError(f"include is a list of {', '.join(INCLUDED)}")
     wanted = {*include, *(["Input"] if "Proof" in include else [])}
@@ -83,10 +118,15 @@ def read_question(document: Any, most_rows: int) -> QueryQuestion:
         data_format=_one_of(document, "dataFormat", DATA_FORMATS) or DATA_FORMATS[0],
         schema_format=_one_of(document, "schemaFormat", SCHEMA_FORMATS),
         include=tuple(each for each in INCLUDED if each in wanted),
-        datasets=_datasets(document.get("datasets") or []),
+        datasets=_datasets(_given(document, "datasets")),
         skip=_count(document, "skip", 0, 1 << 53),
         limit=_count(document, "limit", 100, most_rows),
     )
+
+
+def _given(document: Mapping[str, Any], name: str) -> Any:
+    found = document.get(name)
+    return [] if found is None else found
 
 
 def _is_text(value: str) -> bool:
@@ -111,9 +151,12 @@ def _count(document: Mapping[str, Any], name: str, default: int, most: int) -> i
 
 
 def _datasets(given: Any) -> tuple[PinnedDataset, ...]:
-    if not isinstance(given, list) or len(given) > _MOST_DATASETS:
-        raise ValueError(f"datasets is a list of at most {_MOST_DATASETS:,}")
-    return tuple(map(_pinned, given))
+    if not isinstance(given, list) or len(given) > MOST_DATASETS:
+        raise ValueError(f"datasets is a list of at most {MOST_DATASETS:,}")
+    found = tuple(map(_pinned, given))
+    if len({each.alias for each in found}) < len(found):
+        raise ValueError("datasets has two for one alias")
+    return found
 
 
 def _pinned(given: Any) -> PinnedDataset:
@@ -124,11 +167,13 @@ def _pinned(given: Any) -> PinnedDataset:
     alias, block = given["alias"], given.get("blockHash")
     if not isinstance(alias, str) or not _is_text(alias):
         raise ValueError("alias is the name of a dataset in the query")
+    if not isinstance(given["id"], str) or not isinstance(block, str | None):
+        raise ValueError("id and blockHash of a dataset are texts")
     try:
         return PinnedDataset(
             alias=alias,
-            id=DatasetId.parse(str(given["id"])),
-            block=None if block is None else Multihash.parse(str(block)),
+            id=DatasetId.parse(given["id"]),
+            block=None if block is None else Multihash.parse(block),
         )
     except ProtocolError as error:
         raise ValueError(f"datasets: {error.what}") from None

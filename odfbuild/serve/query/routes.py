@@ -3,7 +3,8 @@
 The routes, documents and proofs are those of the reference implementation.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ from anyio.to_thread import run_sync
 from starlette.responses import JSONResponse, Response
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.host.json_text import parse_json
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
@@ -21,25 +21,37 @@ from odfbuild.serve.access import AccessError, Caller
 from odfbuild.serve.query.commitment import (
     BadSignatureError,
     check_proof,
-    commitment_of,
+    commitment_to,
     hash_of,
     proof_of,
 )
-from odfbuild.serve.query.question import PinnedDataset, QueryQuestion, read_question
-from odfbuild.serve.query.workers import Workers
+from odfbuild.serve.query.question import (
+    MOST_DATASETS,
+    PinnedDataset,
+    QueryQuestion,
+    counts_read,
+    read_document,
+    read_question,
+)
+from odfbuild.serve.query.workers import AnswerText, Worker, Workers
 from odfbuild.serve.served import Served
 from odfbuild.serve.simple_routes import body_of
+from odfbuild.serve.tokens import TokenScope
 from odfbuild.state.chain.dataset import Dataset, holds
 from odfbuild.state.keys import KeyFolder, PrivateKey
+from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from odfbuild.odf.chain.state import ChainState
 
-_COUNTS = frozenset({"skip", "limit"})
 _Part = Callable[[Dataset, "ChainState"], Any]
 """What is said of one part of the metadata; None says nothing."""
+
+
+class MissingBlockError(AccessError):
+    """A dataset does not have a block, or not below its head."""
 
 
 class QueryRoutes:
@@ -61,20 +73,19 @@ class QueryRoutes:
         caller = self._caller(request)
         document = await self._document(request) if request.method == "POST" else _given(request)
         question = self._question(document)
-        pinned, output = await self._answer(question, caller)
+        pinned, answer = await self._answer(question, caller)
         found: dict[str, Any] = {}
         if "Input" in question.include:
             found["input"] = pinned.document()
-        found["output"] = output
         if "Proof" in question.include:
-            commitment = commitment_of(found["input"], output)
+            commitment = commitment_to(found["input"], answer.hash)
             key = await run_sync(lambda: self._key)
             found |= {
                 "subQueries": [],
                 "commitment": commitment,
                 "proof": proof_of(commitment, key),
             }
-        return JSONResponse(found)
+        return _with_output(answer, found)
 
     async def verify(self, request: "Request") -> Response:
         """Check a proof, and that the answer is still computed from the same blocks."""
@@ -92,27 +103,29 @@ class QueryRoutes:
                 return objection
         except ValueError as error:
             raise AccessError(400, f"{error}.") from None
+        if parts["subQueries"] != []:
+            raise AccessError(400, "Answers that are made of other answers are not verified here.")
         question = self._question(parts["input"])
         try:
-            _, output = await self._answer(question, caller)
+            _, answer = await self._answer(question, caller, at_head=False)
+        except MissingBlockError as error:
+            return _refused("VerificationFailed::DatasetBlockNotFound", error.text)
         except AccessError as error:
             if error.status != 404:
                 raise
-            kind = "DatasetBlockNotFound" if " block " in error.text else "DatasetNotFound"
-            return _refused(f"VerificationFailed::{kind}", error.text)
-        if hash_of(output) != commitment.get("outputHash"):
+            return _refused("VerificationFailed::DatasetNotFound", error.text)
+        if answer.hash != commitment.get("outputHash"):
             return _refused("VerificationFailed::OutputMismatch", "the answer is another one here")
         return JSONResponse({"ok": True})
 
     async def tail(self, request: "Request", alias: DatasetAlias, dataset: Dataset) -> Response:
         """Answer with the last rows of a dataset, as recorded."""
-        given = dict(request.query_params)
-        question = self._question({"query": "", **_numbers(given)})
+        question = self._question({"query": "", **_given(request)})
         state = await run_sync(dataset.state)
         if state is None:
             raise AccessError(404, "There is no such dataset.")
-        async with self._workers.one() as worker:
-            found = await worker.say(
+        async with self._worker() as worker:
+            answer = await worker.answer(
                 {
                     **self._form(question),
                     "rows": str(alias),
@@ -120,7 +133,7 @@ class QueryRoutes:
                     "block": str(state.head),
                 }
             )
-        return JSONResponse(found["output"])
+        return Response(answer.text, media_type="application/json")
 
     async def metadata(self, request: "Request", dataset: Dataset) -> Response:
         """Answer with what is in force in a chain; `include` names parts of it."""
@@ -138,7 +151,21 @@ class QueryRoutes:
         caller = self._served.access.caller(request.headers)
         request.state.caller = caller.name
         self._served.access.check_known(caller)
+        is_reader = caller.token is None or TokenScope.READ in caller.token.scopes
+        if not is_reader and not self._served.settings.anonymous_read:
+            raise AccessError(403, "The token does not allow to read.")
         return caller
+
+    @asynccontextmanager
+    async def _worker(self) -> AsyncIterator[Worker]:
+        """Give a process for one question; what one that was cut off leaves is deleted."""
+        async with self._workers.one() as worker:
+            try:
+                yield worker
+            finally:
+                await worker.end()
+                if not worker.has_answered:
+                    await run_sync(self._served.workspace.sweep_staging)
 
     async def _document(self, request: "Request") -> dict[str, Any]:
         limits, data = self._served.settings.limits, bytearray()
@@ -147,7 +174,7 @@ class QueryRoutes:
             if len(data) > limits.question:
                 raise AccessError(413, f"A question has at most {limits.question:,} bytes.")
         try:
-            found = parse_json(bytes(data))
+            found = read_document(bytes(data))
         except ValueError as error:
             raise AccessError(400, f"The body is no JSON: {error}.") from None
         if not isinstance(found, dict):
@@ -161,16 +188,20 @@ class QueryRoutes:
             raise AccessError(400, f"{error}.") from None
 
     async def _answer(
-        self, question: QueryQuestion, caller: Caller
-    ) -> tuple[QueryQuestion, Mapping[str, Any]]:
-        """Return the question with the blocks that were read, and the rows of its answer."""
+        self, question: QueryQuestion, caller: Caller, *, at_head: bool = True
+    ) -> tuple[QueryQuestion, AnswerText]:
+        """Return the question with the blocks that were read, and the rows of its answer.
+
+        Unless datasets may be read `at_head` the question has to name a block of each.
+        """
         first = {"query": question.query, "is_repeatable": "Proof" in question.include}
-        async with self._workers.one() as worker:
+        async with self._worker() as worker:
             names = (await worker.say(first))["tables"]
+            _check_names(question, names, at_head=at_head)
             read = await run_sync(self._read, question, caller, names)
             tables = {each.alias: (str(each.id), str(each.block)) for each in read}
-            found = await worker.say({**self._form(question), "tables": tables})
-        return replace(question, datasets=read), found["output"]
+            answer = await worker.answer({**self._form(question), "tables": tables})
+        return replace(question, datasets=read), answer
 
     def _form(self, question: QueryQuestion) -> dict[str, Any]:
         """Return what a process has to know of any question."""
@@ -193,8 +224,11 @@ class QueryRoutes:
         return tuple(self._pin(name, pinned.get(name), caller) for name in names)
 
     def _pin(self, name: str, pinned: PinnedDataset | None, caller: Caller) -> PinnedDataset:
-        id, alias = self._named(name) if pinned is None else self._with_id(pinned.id)
-        self._served.access.check_read(caller, alias, id)
+        found = self._named(name) if pinned is None else self._with_id(pinned.id)
+        if found is None or not self._served.access.sees(caller, *found):
+            asked = name if pinned is None else str(pinned.id)
+            raise AccessError(404, f"There is no dataset {excerpt(asked, 100)}.")
+        id = found[1]
         dataset = self._served.workspace.dataset(id)
         try:
             head = dataset.head()
@@ -203,40 +237,55 @@ class QueryRoutes:
         except OdfBuildError as error:
             raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
         if not is_there:
-            raise AccessError(404, f"{name} has no block {block}.")
+            raise MissingBlockError(404, f"{name} has no block {block}.")
         return PinnedDataset(name, id, block)
 
-    def _named(self, name: str) -> tuple[DatasetId, DatasetAlias]:
+    def _named(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
         try:
             alias = DatasetAlias.parse(name)
         except OdfBuildError:
-            raise AccessError(404, f"There is no dataset {name}.") from None
-        dataset = self._served.find(alias)
-        if dataset is None or (alias.account is None) == self._served.settings.is_multi_tenant:
-            raise AccessError(404, f"There is no dataset {name}.")
-        return dataset.id, alias
+            return None
+        dataset = self._served.find(alias) if self._is_served(alias) else None
+        return None if dataset is None else (alias, dataset.id)
 
-    def _with_id(self, id: DatasetId) -> tuple[DatasetId, DatasetAlias]:
+    def _with_id(self, id: DatasetId) -> tuple[DatasetAlias, DatasetId] | None:
         alias = self._served.workspace.aliases().get(id)
-        if alias is None or (alias.account is None) == self._served.settings.is_multi_tenant:
-            raise AccessError(404, f"There is no dataset {id}.")
-        return id, alias
+        return None if alias is None or not self._is_served(alias) else (alias, id)
+
+    def _is_served(self, alias: DatasetAlias) -> bool:
+        return (alias.account is not None) == self._served.settings.is_multi_tenant
+
+
+def _check_names(question: QueryQuestion, names: list[str], *, at_head: bool) -> None:
+    """Raise AccessError (400) if the datasets of a question are not those that its text reads."""
+    if len(names) > MOST_DATASETS:
+        raise AccessError(400, f"A question reads at most {MOST_DATASETS:,} datasets.")
+    for each in question.datasets:
+        if each.alias not in names:
+            alias = excerpt(each.alias, 100)
+            raise AccessError(400, f"datasets has {alias!r}, which the query does not read.")
+    pinned = {each.alias for each in question.datasets if each.block is not None}
+    if not at_head and (left := [each for each in names if each not in pinned]):
+        name = excerpt(left[0], 100)
+        raise AccessError(400, f"datasets of the input has no block of {name!r}.")
+
+
+def _with_output(answer: AnswerText, more: Mapping[str, Any]) -> Response:
+    """Return the document of an answer, whose text is put in as it is."""
+    members = [
+        f'"{name}":'.encode() + bytes(JSONResponse(part).body) for name, part in more.items()
+    ]
+    members.insert("input" in more, b'"output":' + answer.text)
+    return Response(b"{" + b",".join(members) + b"}", media_type="application/json")
 
 
 def _given(request: "Request") -> dict[str, Any]:
     """Return a question that is in the parameters of an address."""
     given = dict(request.query_params)
-    form: dict[str, Any] = _numbers(given)
+    form = counts_read(given)
     if "include" in given:
         form["include"] = given["include"].split(",")
     return form
-
-
-def _numbers(given: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        name: int(text) if name in _COUNTS and text.isascii() and text.isdigit() else text
-        for name, text in given.items()
-    }
 
 
 def _objection(

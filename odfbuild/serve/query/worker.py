@@ -6,7 +6,7 @@ is spoken to in frames of JSON:
     server    {"query": text, "is_repeatable": bool}        or    {"rows": name, ...}
     process   {"tables": [name, ...]}
     server    {"workspace": path, "tables": {name: [id, block]}, "skip": n, "limit": n, ...}
-    process   {"output": {...}}                             or    {"status": n, "message": text}
+    process   {"hash": text}, and the output                or    {"status": n, "message": text}
 
 It ends with its input: that is how it ends with the server.
 """
@@ -32,6 +32,7 @@ from odfbuild.errors import (
 from odfbuild.host.frames import framed, read_frame
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.serve.query.commitment import hash_of
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
@@ -67,11 +68,12 @@ def main() -> None:
     from odfbuild.sql.text import tree_datafusion  # noqa: F401
 
     def say(message: Mapping[str, Any]) -> None:
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False)
-        answers.write(framed(text.encode("utf-8", "replace")))
+        answers.write(framed(_json(message)))
         answers.flush()
 
-    say(_said(Conversation(sent, say)))
+    for message in _said(Conversation(sent, say)):
+        answers.write(framed(message))
+    answers.flush()
     sys.stderr.flush()
     os._exit(0)
 
@@ -83,20 +85,34 @@ def _listen(sent: "queue.Queue[Any]") -> None:
     os._exit(0)
 
 
-def _said(server: "Conversation") -> Mapping[str, Any]:
-    """Return the last message of a conversation: an answer, or why there is none."""
+def _json(message: Any) -> bytes:
+    text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def _said(server: "Conversation") -> Sequence[bytes]:
+    """Return the last messages of a conversation: an answer, or why there is none."""
     try:
-        return {"output": _answer(server)}
+        output = _answer(server)
+        return [_json({"hash": hash_of(output)}), _json(output)]
     except QuestionRefusedError as error:
-        return {"status": error.status, "message": str(error)}
+        status, message = error.status, str(error)
+    except _OF_CLIENTS as error:
+        status, message = 400, _without_paths(_text_of(error), server.folder)
     except OdfBuildError as error:
-        status = 400 if isinstance(error, _OF_CLIENTS) else 500
-        return {"status": status, "message": _text_of(error)}
+        sys.stderr.write(f"{error.code}: {_text_of(error)}\n")
+        status, message = 500, f"The dataset cannot be read: {error.code}."
     except MemoryError:
-        return {"status": 400, "message": "The answer needs more memory than a question may take."}
+        status, message = 400, "The answer needs more memory than a question may take."
     except Exception as error:
         traceback.print_exc()
-        return {"status": 500, "message": f"The server made a mistake: {type(error).__name__}."}
+        status, message = 500, f"The server made a mistake: {type(error).__name__}."
+    return [_json({"status": status, "message": message})]
+
+
+def _without_paths(text: str, folder: str | None) -> str:
+    """Return a message without the place of the workspace on the disk of the server."""
+    return text if folder is None else text.replace(folder, "WORKSPACE")
 
 
 class Conversation:
@@ -105,10 +121,12 @@ class Conversation:
     def __init__(self, sent: "queue.Queue[Any]", say: Callable[[Mapping[str, Any]], None]) -> None:
         self._sent = sent
         self._say = say
+        self.folder: str | None = None
 
     def first(self) -> Mapping[str, Any]:
         """Wait for the first message."""
         message: Mapping[str, Any] = self._sent.get()
+        self.folder = message.get("workspace")
         return message
 
     def ask(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -202,31 +220,60 @@ def _last_rows(asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _document(frame: "Frame", more: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return rows in the form that was asked for, and their columns if they were."""
-    from odfbuild.executors.data.views import faults_named
     from odfbuild.odf.manifest.writer import to_mapping
     from odfbuild.odf.schema.arrow import from_arrow
-    from odfbuild.texts.json_values import plain
 
-    rows: list[list[Any]] = []
-    size, left = 0, more["skip"]
+    names, rows = frame.schema.names, _Rows(more["bytes"])
+    left = more["skip"]
     for batch in frame.batches():
         kept = batch.slice(min(left, batch.num_rows))
         left -= batch.num_rows - kept.num_rows
-        size += kept.nbytes
-        if size > more["bytes"]:
-            raise QuestionRefusedError(
-                400, f"The answer has more than {more['bytes']:,} bytes: ask for fewer rows."
-            )
-        with faults_named():
-            columns = [list(map(plain, column.to_pylist())) for column in kept.columns]
-        rows += map(list, zip(*columns, strict=True))
-    names = frame.schema.names
-    found: dict[str, Any] = {"data": _data(names, rows, more["data_format"])}
+        rows.take(kept, names if more["data_format"] == "JsonAoS" else ())
+    found: dict[str, Any] = {"data": _data(names, rows.found, more["data_format"])}
     found["dataFormat"] = more["data_format"]
     if more["schema_format"] is not None:
         found["schema"] = to_mapping(from_arrow(frame.schema))
         found["schemaFormat"] = more["schema_format"]
     return found
+
+
+class _Rows:
+    """Rows as JSON has them, as far as their text has no more than some bytes."""
+
+    def __init__(self, most: int) -> None:
+        self.found: list[list[Any]] = []
+        self._most = most
+        self._size = 0
+
+    def take(self, batch: Any, names: Sequence[str]) -> None:
+        """Take the rows of a batch; `names` are repeated in each of them."""
+        repeated = batch.num_rows * len(_json(names)) if names else 0
+        self._check(repeated)
+        pairs = zip(batch.schema.names, batch.columns, strict=True)
+        columns = [_values(name, column) for name, column in pairs]
+        self._size += repeated + len(_json(columns))
+        self._check(0)
+        self.found += map(list, zip(*columns, strict=True))
+
+    def _check(self, more: int) -> None:
+        if self._size + more > self._most:
+            raise QuestionRefusedError(
+                400, f"The answer has more than {self._most:,} bytes: ask for fewer rows."
+            )
+
+
+def _values(name: str, column: Any) -> list[Any]:
+    """Return the values of a column as JSON has them."""
+    import pyarrow as pa
+
+    from odfbuild.texts.json_values import plain
+
+    try:
+        return list(map(plain, column.to_pylist()))
+    except (pa.ArrowException, OverflowError, ValueError) as error:
+        raise QuestionRefusedError(
+            400, f"The column {name!r} has values that are not written as JSON here: {error}."
+        ) from None
 
 
 def _data(names: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> Any:

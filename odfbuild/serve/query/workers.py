@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -11,8 +12,22 @@ from odfbuild.host.frames import LENGTH, framed
 from odfbuild.host.json_text import parse_json
 from odfbuild.serve.access import AccessError
 from odfbuild.serve.limits import ServerLimits
+from odfbuild.values import dataclass
 
+_ERRORS = logging.getLogger("odfbuild.serve")
 _CUT_OFF = "The answer took more time or memory than a question may take."
+_FAILED = "The process that answers questions failed; the log of the server says why."
+_NONE_STARTS = "No process for a question can be started now; try again later."
+_PYTHON_FAILED = 1
+"""The exit code of Python after an error that nobody expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    """The JSON text of an answer, and the hash of its canonical form."""
+
+    text: bytes
+    hash: str
 
 
 class Worker:
@@ -20,6 +35,7 @@ class Worker:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self.has_answered = False
 
     @classmethod
     async def start(cls, limits: ServerLimits) -> "Worker":
@@ -38,20 +54,34 @@ class Worker:
 
     async def say(self, message: Mapping[str, Any]) -> Any:
         """Send a message and return what comes back.  Raises AccessError of a refusal."""
-        data = json.dumps(message).encode()
-        stdin, stdout = self._process.stdin, self._process.stdout
+        stdin = self._process.stdin
         assert stdin is not None  # noqa: S101 - of the pipes that are asked for
-        assert stdout is not None  # noqa: S101
-        try:
-            stdin.write(framed(data))
+        with suppress(ConnectionError):  # it may have said why
+            stdin.write(framed(json.dumps(message).encode()))
             await stdin.drain()
-            size = int.from_bytes(await stdout.readexactly(LENGTH), "big")
-            found = parse_json(await stdout.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            raise AccessError(400, _CUT_OFF) from None
+        found = parse_json(await self._frame())
         if "status" in found:
+            self.has_answered = True
             raise AccessError(found["status"], found["message"])
         return found
+
+    async def answer(self, message: Mapping[str, Any]) -> AnswerText:
+        """Send a message and return the answer that comes back.  Raises AccessError."""
+        found = await self.say(message)
+        text = await self._frame()
+        self.has_answered = True
+        return AnswerText(text, found["hash"])
+
+    async def _frame(self) -> bytes:
+        stdout = self._process.stdout
+        assert stdout is not None  # noqa: S101 - of the pipes that are asked for
+        try:
+            size = int.from_bytes(await stdout.readexactly(LENGTH), "big")
+            return await stdout.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            if await self._process.wait() == _PYTHON_FAILED:
+                raise AccessError(500, _FAILED) from None
+            raise AccessError(400, _CUT_OFF) from None
 
     async def end(self) -> None:
         """End it, whatever it does."""
@@ -88,12 +118,26 @@ class Workers:
         finally:
             self._room.release()
 
+    async def close(self) -> None:
+        """End the process that is ready."""
+        ready, self._next = self._next, None
+        if ready is not None:
+            with suppress(OSError):
+                await (await ready).end()
+
     async def _taken(self) -> Worker:
-        """Return the process that is ready, and have another one get so."""
+        """Return the process that is ready, and have another one get so.  Raises AccessError."""
         taken, self._next = self._next, None
-        worker = None if taken is None else await taken
+        worker = None
+        if taken is not None:
+            with suppress(OSError):
+                worker = await taken
         if worker is None or worker.has_ended:
-            worker = await Worker.start(self._limits)
+            try:
+                worker = await Worker.start(self._limits)
+            except OSError as error:
+                _ERRORS.warning("no process for a question: %s", error)
+                raise AccessError(503, _NONE_STARTS) from None
         if self._next is None:
             self._next = asyncio.create_task(Worker.start(self._limits))
         return worker

@@ -1,7 +1,9 @@
 """Questions over HTTP: rows, proofs, who may ask, and what a question may cost."""
 
+import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -14,7 +16,12 @@ import httpx
 import pytest
 
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.serve.query.commitment import check_proof, commitment_of
+from odfbuild.serve.access import AccessError
+from odfbuild.serve.limits import ServerLimits
+from odfbuild.serve.query.commitment import check_proof, commitment_of, proof_of
+from odfbuild.serve.query.workers import Workers
+from odfbuild.state.keys import PrivateKey
+from odfbuild.state.keys.sealed import private_key
 from odfbuild.state.workspace import Workspace
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
@@ -88,6 +95,15 @@ def refused(client: httpx.Client, status: int, document: Any) -> str:
     return message
 
 
+def forged(client: httpx.Client, question: Any, output: Any, parts: Any = ()) -> Any:
+    """Return what is said to a proof by a key that anybody may have."""
+    key = PrivateKey(private_key(bytes(range(32))))
+    commitment = commitment_of(question, output, parts)
+    document = {"input": question, "subQueries": list(parts), "commitment": commitment}
+    answered = client.post("/verify", json={**document, "proof": proof_of(commitment, key)})
+    return answered.json()
+
+
 CITIES = 'select "offset", city, people, area from "team.cities" order by "offset"'
 
 
@@ -149,29 +165,43 @@ def test_a_proof_names_the_blocks_and_holds_after_more_rows_have_come(
 
 @pytest.mark.holds("serving-proofs")
 def test_a_proof_by_another_key_of_another_answer_is_found_out(client: httpx.Client) -> None:
-    from odfbuild.serve.query.commitment import proof_of
-    from odfbuild.state.keys import PrivateKey
-    from odfbuild.state.keys.sealed import private_key
-
     found = ask(client, CITIES, include=["Proof"])
-    key = PrivateKey(private_key(bytes(range(32))))
 
-    def forged(question: Any, output: Any) -> str:
-        commitment = commitment_of(question, output)
-        parts = {"input": question, "subQueries": [], "commitment": commitment}
-        answered = client.post("/verify", json={**parts, "proof": proof_of(commitment, key)})
-        assert answered.json()["ok"] is False
-        kind: str = answered.json()["error"]["kind"]
-        return kind
+    def kind(question: Any, output: Any) -> str:
+        error: str = forged(client, question, output)["error"]["kind"]
+        return error
 
     question = found["input"]
     lie = {**found["output"], "data": []}
-    assert forged(question, lie) == "VerificationFailed::OutputMismatch"
+    assert forged(client, question, found["output"]) == {"ok": True}
+    assert kind(question, lie) == "VerificationFailed::OutputMismatch"
     block = {**question["datasets"][0], "blockHash": "f1620" + "00" * 32}
     gone = {**question, "datasets": [block]}
-    assert forged(gone, found["output"]) == "VerificationFailed::DatasetBlockNotFound"
+    assert kind(gone, found["output"]) == "VerificationFailed::DatasetBlockNotFound"
     other = {**question["datasets"][0], "id": "did:odf:fed01" + "11" * 32}
-    assert forged({**question, "datasets": [other]}, lie) == "VerificationFailed::DatasetNotFound"
+    assert kind({**question, "datasets": [other]}, lie) == "VerificationFailed::DatasetNotFound"
+
+
+@pytest.mark.holds("serving-proofs")
+def test_a_proof_holds_only_of_an_answer_whose_blocks_are_all_named_and_read(
+    client: httpx.Client,
+) -> None:
+    found = ask(client, CITIES, include=["Proof"])
+    question, output = found["input"], found["output"]
+    (pinned,) = question["datasets"]
+    at_head = {name: pinned[name] for name in ("id", "alias")}
+    no_block = {**pinned, "blockHash": "f1620" + "00" * 32}
+    for datasets, words in [
+        ([], "no block of 'team.cities'"),
+        ([at_head], "no block of 'team.cities'"),
+        ([pinned, {**no_block, "alias": "other"}], "does not read"),
+        ([{**pinned, "alias": "Team.cities"}], "does not read"),
+        ([no_block, pinned], "two for one alias"),
+    ]:
+        refusal = forged(client, {**question, "datasets": datasets}, output)
+        assert words in refusal["message"]
+    refusal = forged(client, question, output, [{"input": question}])
+    assert "other answers" in refusal["message"]
 
 
 def test_a_proof_that_is_nested_too_deeply_or_is_none_is_refused(client: httpx.Client) -> None:
@@ -195,18 +225,26 @@ def test_an_answer_that_is_another_each_time_has_no_proof(
 def test_nobody_asks_about_what_he_may_not_read(
     server: DatasetServer, client: httpx.Client
 ) -> None:
-    hidden = refused(client, 404, {"query": "select * from secret"})
-    assert hidden == "There is no such dataset."
-    id = str(Workspace(server.folder).names()[DatasetAlias.parse("secret")])
-    pinned = {
-        "query": 'select * from "team.cities"',
-        "datasets": [{"id": id, "alias": "team.cities"}],
-    }
-    assert refused(client, 404, pinned) == "There is no such dataset."
-    assert httpx.post(f"{server.url}query", json={"query": "select 1"}).status_code == 401
+    hidden_id = str(Workspace(server.folder).names()[DatasetAlias.parse("secret")])
+    for name, id in (("secret", hidden_id), ("nothing", "did:odf:fed01" + "11" * 32)):
+        question: dict[str, Any] = {"query": f"select * from {name}"}
+        assert refused(client, 404, question) == f"There is no dataset {name}."
+        pinned = {"id": id, "alias": name, "blockHash": "f1620" + "00" * 32}
+        question["datasets"] = [pinned]
+        assert refused(client, 404, question) == f"There is no dataset {id}."
+        error = forged(client, question, {"data": []})["error"]
+        assert error["kind"] == "VerificationFailed::DatasetNotFound"
+        assert error["message"] == f"There is no dataset {id}."
+    writer = {"authorization": f"Bearer {server.token('write')}"}
+    url, asked = f"{server.url}query", {"query": "select 1"}
+    assert httpx.post(url, json=asked, headers=writer).status_code == 403
+    assert httpx.post(url, json=asked).status_code == 401
     assert httpx.get(f"{server.url}secret/tail").status_code == 401
     assert client.get("/secret/tail").status_code == 404
     assert client.get("/secret/metadata").status_code == 404
+
+
+NOBODY = "did:odf:fed01" + "11" * 32
 
 
 @pytest.mark.parametrize(
@@ -232,6 +270,15 @@ def test_nobody_asks_about_what_he_may_not_read(
         ([], 400, "object"),
         ({"query": "select 1", "datasets": [{"alias": "a"}]}, 400, "id"),
         ({"query": "select 1", "datasets": [{"alias": "a", "id": "x"}]}, 400, "datasets"),
+        ({"query": "select 1", "datasets": {}}, 400, "list"),
+        ({"query": "select 1", "include": False}, 400, "list"),
+        ({"query": "select 1", "datasets": [{"alias": "a", "id": [[1]]}]}, 400, "texts"),
+        ({"query": "select 1", "datasets": [{"alias": "a", "id": NOBODY}]}, 400, "not read"),
+        ({"query": "select 1", "datasets": [{"alias": "a", "id": NOBODY}] * 2}, 400, "two"),
+        ({"query": "select arrow_cast(2147483647, 'Date32') as x"}, 400, "'x'"),
+        ({"query": "select arrow_cast(9223372036854775, 'Timestamp(ms)') as x"}, 400, "'x'"),
+        ({"query": "select arrow_cast(1, 'Time64(ns)') as x"}, 400, "'x'"),
+        ({"query": "select named_struct('a', 1, 'a', 2) as x"}, 400, "'x'"),
         ({"query": "select 1 + " + "(" * 20_000 + "1"}, 400, ""),
         ({"query": "select '" + "x" * (1 << 20) + "'"}, 413, "bytes"),
     ],
@@ -240,6 +287,111 @@ def test_what_is_wrong_with_a_question_is_said(
     client: httpx.Client, document: Any, status: int, words: str
 ) -> None:
     assert words in refused(client, status, document)
+
+
+def test_every_refusal_of_a_question_is_json(client: httpx.Client) -> None:
+    twice = b'{"query": "select 1", "query": "select 2"}'
+    for status, answered in [
+        (400, client.post("/query", content=twice)),
+        (400, client.post("/query", content=b'{"query": "select 1", "x": NaN}')),
+        (400, client.get("/query", params={"query": "select 1", "skip": "9" * 5_000})),
+        (400, client.get("/team.cities/tail", params={"skip": "9" * 5_000})),
+        (405, client.put("/query")),
+        (405, client.get("/verify")),
+        (405, client.post("/team.cities/metadata")),
+        (404, client.get("/query/")),
+        (401, httpx.get(client.base_url.join("/query"))),
+    ]:
+        assert answered.status_code == status, answered.text
+        assert answered.json().keys() == {"message"}
+
+
+def test_a_damaged_workspace_is_named_by_a_code_and_by_no_path(tmp_path: Path) -> None:
+    built(tmp_path, FIRST)
+    with serving_datasets(tmp_path, "--anonymous-read") as server:
+        dataset = Workspace(server.folder).open(DatasetAlias.parse("team.cities"))
+        assert dataset is not None
+        head = server.folder / "datasets" / dataset.id.multibase / "refs" / "head"
+        (piece,) = dataset.data_slices()
+        for path, code in (
+            (dataset.data_path(piece.physical_hash), "damaged-data"),
+            (head, "corrupt-head"),
+        ):
+            path.chmod(0o600)
+            kept = path.read_bytes()
+            path.write_bytes(b"damaged")
+            answers = [
+                httpx.post(f"{server.url}query", json={"query": CITIES}, timeout=60),
+                httpx.get(f"{server.url}team.cities/tail", timeout=60),
+            ]
+            if path == head:
+                answers.append(httpx.get(f"{server.url}team.cities/metadata?include=Refs"))
+            for each in answers:
+                assert each.status_code == 500
+                assert code in each.json()["message"]
+                assert "/" not in each.json()["message"]
+            path.write_bytes(kept)
+
+
+def test_questions_are_refused_where_no_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(workers: Workers) -> list[int]:
+        found = []
+        for _ in range(3):
+            with pytest.raises(AccessError) as caught:
+                async with workers.one() as worker:
+                    await worker.say({"query": "select 1", "is_repeatable": False})
+            found.append(caught.value.status)
+        await workers.close()
+        return found
+
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert asyncio.run(asked(Workers(ServerLimits()))) == [503] * 3
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert asyncio.run(asked(Workers(ServerLimits()))) == [500] * 3
+
+
+def test_rows_are_those_of_a_model_whatever_is_skipped(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    texts = ["", "é", "😀 x", '"quoted"', "a,b", "§", "null", "NaN", "\u2028"]
+    rows = [
+        {
+            "t": f"2031-01-01T00:00:00.{number:03}Z",
+            "city": chance.choice(texts),
+            "people": chance.choice([None, 0, -1, 1 << 62, -(1 << 63)]),
+            "area": chance.choice([None, -0.0, 0.1, 1e300, 5e-324]),
+        }
+        for number in range(60)
+    ]
+
+    def written(value: Any) -> str:
+        quoted = str(value).replace('"', '""')
+        return "" if value is None else f'"{quoted}"'
+
+    lines = [",".join(map(written, row.values())) for row in rows]
+    built(tmp_path, "\n".join(["t,city,people,area", *lines]) + "\n")
+    names = [*rows[0]]
+    nan = "case when people = 0 then 'nan'::double else area end as area"
+    query = f'select t, city, people, {nan} from "team.cities" order by "offset"'
+    with (
+        serving_datasets(tmp_path, "--anonymous-read") as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
+        whole = ask(client, query)["output"]["data"]
+        for row, model in zip(whole, rows, strict=True):
+            area = "nan" if model["people"] == 0 else model["area"]
+            city = row["city"] if model["city"] == "" else model["city"]
+            assert row == {**model, "area": area, "city": city}
+        for _ in range(6):
+            skip, limit = chance.randrange(70), chance.randrange(70)
+            part = whole[skip : skip + limit]
+            some = {"skip": str(skip), "limit": str(limit)}
+            asked = {"query": query, "dataFormat": "JsonSoA", **some}
+            found = client.get("/query", params=asked).json()["output"]["data"]
+            assert found == {name: [row[name] for row in part] for name in names}
+            end = max(0, len(rows) - skip)
+            last = client.get("/team.cities/tail", params=some)
+            wanted = [row["t"] for row in whole[max(0, end - limit) : end]]
+            assert [row["t"] for row in last.json()["data"]] == wanted
 
 
 MANY = " cross join ".join(
@@ -255,14 +407,17 @@ MANY = " cross join ".join(
         "select lpad('x', 2000000000) || rpad('x', 2000000000) as s",
         "select array_repeat(array_repeat(1, 100000), 100000) as s",
         "select repeat('x', 3000) as s, unnest(range(0, 1000)) as n from \"team.cities\"",
+        f"select unnest(range(0, 2000)) as {'n' * 600}",
+        f"select named_struct('{'n' * 600}', i) as s from (select unnest(range(0, 2000)) as i)",
     ],
 )
 def test_a_question_that_takes_too_much_ends_and_others_are_answered(
-    client: httpx.Client, query: str
+    server: DatasetServer, client: httpx.Client, query: str
 ) -> None:
     begun = time.monotonic()
     assert client.post("/query", json={"query": query, "limit": 2_000}).status_code == 400
     assert time.monotonic() - begun < 60
+    assert not [*(server.folder / "staging").glob("*")]
     assert ask(client, CITIES)["output"]["data"]
 
 
