@@ -3,11 +3,12 @@
 The routes, documents and proofs are those of the reference implementation.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio.to_thread import run_sync
 from starlette.responses import JSONResponse, Response
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
     from odfbuild.odf.chain.state import ChainState
 
+T = TypeVar("T")
+_LOOK = 0.5  # seconds between looks whether a client is still there
 _Part = Callable[[Dataset, "ChainState"], Any]
 """What is said of one part of the metadata; None says nothing."""
 
@@ -73,7 +76,7 @@ class QueryRoutes:
         caller = self._caller(request)
         document = await self._document(request) if request.method == "POST" else _given(request)
         question = self._question(document)
-        pinned, answer = await self._answer(question, caller)
+        pinned, answer = await _while_connected(request, self._answer(question, caller))
         found: dict[str, Any] = {}
         if "Input" in question.include:
             found["input"] = pinned.document()
@@ -107,7 +110,8 @@ class QueryRoutes:
             raise AccessError(400, "Answers that are made of other answers are not verified here.")
         question = self._question(parts["input"])
         try:
-            _, answer = await self._answer(question, caller, at_head=False)
+            answering = self._answer(question, caller, at_head=False)
+            _, answer = await _while_connected(request, answering)
         except MissingBlockError as error:
             return _refused("VerificationFailed::DatasetBlockNotFound", error.text)
         except AccessError as error:
@@ -277,6 +281,20 @@ def _with_output(answer: AnswerText, more: Mapping[str, Any]) -> Response:
     ]
     members.insert("input" in more, b'"output":' + answer.text)
     return Response(b"{" + b",".join(members) + b"}", media_type="application/json")
+
+
+async def _while_connected(request: "Request", work: Coroutine[Any, Any, T]) -> T:
+    """Do work as long as the client of a request is there; it is cancelled when that is gone."""
+    task = asyncio.create_task(work)
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=_LOOK)
+            if not task.done() and await request.is_disconnected():
+                raise AccessError(400, "The client is gone.")
+        return task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 def _given(request: "Request") -> dict[str, Any]:

@@ -56,6 +56,7 @@ def main() -> None:
         signal.signal(each, signal.SIG_IGN)  # whoever started it ends it
     memory = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))  # of what a sort spills
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer

@@ -439,6 +439,16 @@ def test_questions_at_once_wait_for_each_other_and_are_not_without_number(
     assert client.get("/info").status_code == 200
 
 
+def test_what_was_asked_by_clients_that_are_gone_keeps_nobody_waiting(
+    client: httpx.Client,
+) -> None:
+    document = {"query": f"select count(*) as n from {MANY}"}
+    for _ in range(4):
+        with pytest.raises(httpx.ReadTimeout):
+            client.post("/query", json=document, timeout=0.5)
+    assert ask(client, CITIES)["output"]["data"]
+
+
 def test_a_worker_ends_with_the_server(tmp_path: Path) -> None:
     built(tmp_path, FIRST)
     with serving_datasets(tmp_path, "--anonymous-read") as server:
