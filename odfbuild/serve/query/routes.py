@@ -80,7 +80,7 @@ class QueryRoutes:
         found: dict[str, Any] = {}
         if "Input" in question.include:
             found["input"] = pinned.document()
-        if "Proof" in question.include:
+        if answer.hash is not None:
             commitment = commitment_to(found["input"], answer.hash)
             key = await run_sync(lambda: self._key)
             found |= {
@@ -204,7 +204,9 @@ class QueryRoutes:
             _check_names(question, names, at_head=at_head)
             read = await run_sync(self._read, question, caller, names)
             tables = {each.alias: (str(each.id), str(each.block)) for each in read}
-            answer = await worker.answer({**self._form(question), "tables": tables})
+            is_hashed = "Proof" in question.include or not at_head
+            form = {**self._form(question), "tables": tables, "is_hashed": is_hashed}
+            answer = await worker.answer(form)
         return replace(question, datasets=read), answer
 
     def _form(self, question: QueryQuestion) -> dict[str, Any]:

@@ -8,7 +8,8 @@ is spoken to in frames of JSON:
     server    {"workspace": path, "tables": {name: [id, block]}, "skip": n, "limit": n, ...}
     process   {"hash": text}, and the output                or    {"status": n, "message": text}
 
-It ends with its input: that is how it ends with the server.
+The output is hashed where that is asked for, with `"is_hashed": true`.  The process ends with its
+input: that is how it ends with the server.
 """
 
 import json
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import (
+    Diagnostic,
     EngineFailedError,
     InvalidQueryError,
     OdfBuildError,
@@ -95,13 +97,14 @@ def _said(server: "Conversation") -> Sequence[bytes]:
     """Return the last messages of a conversation: an answer, or why there is none."""
     try:
         output = _answer(server)
-        return [_json({"hash": hash_of(output)}), _json(output)]
+        hash = hash_of(output) if server.is_hashed else None
+        return [_json({"hash": hash}), _json(output)]
     except QuestionRefusedError as error:
         status, message = error.status, str(error)
     except _OF_CLIENTS as error:
-        status, message = 400, _without_paths(_text_of(error), server.folder)
+        status, message = 400, _without_paths(_text_of(error.diagnostics()), server.folder)
     except OdfBuildError as error:
-        sys.stderr.write(f"{error.code}: {_text_of(error)}\n")
+        sys.stderr.write(f"{error.code}: {_text_of(error.diagnostics())}\n")
         status, message = 500, f"The dataset cannot be read: {error.code}."
     except MemoryError:
         status, message = 400, "The answer needs more memory than a question may take."
@@ -123,11 +126,13 @@ class Conversation:
         self._sent = sent
         self._say = say
         self.folder: str | None = None
+        self.is_hashed = False
 
     def first(self) -> Mapping[str, Any]:
         """Wait for the first message."""
         message: Mapping[str, Any] = self._sent.get()
         self.folder = message.get("workspace")
+        self.is_hashed = message.get("is_hashed", False)
         return message
 
     def ask(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -170,7 +175,7 @@ def _check(step: "QueryStep", tables: Mapping[str, Any], *, is_repeatable: bool)
     reasons += [Reason.NOT_DETERMINISTIC] if is_repeatable else []
     found = diagnostics(examine((step,), list(tables), ()), tuple(reasons))
     if found:
-        raise QuestionRefusedError(400, "; ".join(f"{each.what}: {each.why}" for each in found))
+        raise QuestionRefusedError(400, _text_of(found))
 
 
 def _output(
@@ -287,8 +292,8 @@ def _data(names: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> Any
             return rows
 
 
-def _text_of(error: OdfBuildError) -> str:
-    return "; ".join(f"{each.what}: {each.why}" for each in error.diagnostics())
+def _text_of(found: Sequence[Diagnostic]) -> str:
+    return "; ".join(f"{each.what}: {each.why}" for each in found)
 
 
 if __name__ == "__main__":

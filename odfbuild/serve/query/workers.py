@@ -24,10 +24,10 @@ _PYTHON_FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """The JSON text of an answer, and the hash of its canonical form."""
+    """The JSON text of an answer, and the hash of its canonical form, None if nobody asked."""
 
     text: bytes
-    hash: str
+    hash: str | None
 
 
 class Worker:
