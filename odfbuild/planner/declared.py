@@ -82,6 +82,14 @@ class Declared:
                         return self.span(("metadata", at, "inputs", number, "datasetRef"))
         return self.span()
 
+    def alias_span(self, alias: str) -> SourceSpan:
+        """Return where the input is named that a query calls so; the dataset's name if none is."""
+        for event in self.snapshot.metadata:
+            for each in event.inputs if isinstance(event, SetTransform) else ():
+                if alias in {each.alias, str(each.dataset_ref)}:
+                    return self.input_span(str(each.dataset_ref))
+        return self.span()
+
     def key_span(self, path: PathSteps) -> SourceSpan:
         """Return where the key of a value of the snapshot is written."""
         return self.places.key(("content", *path))

@@ -100,7 +100,7 @@ def diverged_datasets(
                 what=f"it cannot go on, as {reason.alias} was rewritten",
                 why=_WHY,
                 fix=diverged_fix(str(each.alias)),
-                span=each.input_span(reason.alias),
+                span=each.alias_span(reason.alias),
             )
             yield each.alias, (found,)
 

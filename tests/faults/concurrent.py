@@ -32,6 +32,7 @@ from odfbuild.app.maintenance.rewrite import (
     carry_out,
     prepare,
 )
+from odfbuild.app.selection import PlanScope
 from odfbuild.app.undo import prepare_undo, take_back
 from odfbuild.cli import exits, files
 from odfbuild.cli import reservation as busy
@@ -66,6 +67,7 @@ from tests.support.projects.texts import derivative, root
 
 __all__ = [
     "COMMANDS",
+    "LEFT_OUT",
     "MERGES",
     "Done",
     "World",
@@ -211,7 +213,7 @@ class World:
         """Run one command to its end; return what it raised."""
         with _leases(self):
             try:
-                COMMANDS[name](app.open_project(folder), self)
+                SERIAL[name](app.open_project(folder), self)
             except OdfBuildError as error:
                 return error
         return None
@@ -270,6 +272,11 @@ def _do_apply(project: app.Opened, _: "World") -> None:
 
 def _do_run(project: app.Opened, _: "World") -> None:
     _ended(run_data(ProjectArguments(directory=project.root), RunOptions(apply=_APPLY)))
+
+
+def _apply_without_out(project: app.Opened, _: "World") -> None:
+    scope = PlanScope(exclude=(str(OUT),))
+    _ended(apply_project(ProjectArguments(directory=project.root), replace(_APPLY, scope=scope)))
 
 
 def _move_files(project: app.Opened, _: "World") -> None:
@@ -341,6 +348,10 @@ COMMANDS: Mapping[str, Command] = {
     "mv-files": _move_files,
     "upgrade": _upgrade,
 }
+LEFT_OUT = "apply-without-out"
+"""What `apply` and `run` do where their plan leaves out who lost an input just then."""
+SERIAL: Mapping[str, Command] = {**COMMANDS, LEFT_OUT: _apply_without_out}
+"""What may go one after the other, to be compared with."""
 
 
 # What must be true

@@ -7,16 +7,18 @@ has it.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odfbuild.errors import StateError
 from odfbuild.executors.data.checks.files import file_problems
-from odfbuild.executors.data.views import DatasetView, check_counts
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import DatasetKind, DataSlice
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.checked_files import mark_of
 from odfbuild.state.chain.dataset import Dataset
+
+if TYPE_CHECKING:
+    from odfbuild.executors.data.views import DatasetView
 
 
 class LostDataError(StateError):
@@ -137,11 +139,13 @@ def _check_rows(
         raise DamagedDataError(path, owner, actual, kind)
 
 
-def recorded_rows(dataset: Dataset, block: Multihash, owner: str) -> DatasetView | None:
+def recorded_rows(dataset: Dataset, block: Multihash, owner: str) -> "DatasetView | None":
     """Return the rows of a dataset as recorded up to a block; None if it has no columns by then.
 
     Raises as `slice_files` does, and as the chain does of a block that it does not have.
     """
+    from odfbuild.executors.data.views import DatasetView
+
     state = dataset.state(block)
     schema = None if state is None else schema_in_force(state)
     if state is None or schema is None:
@@ -156,6 +160,8 @@ def slice_files(dataset: Dataset, block: Multihash | None, owner: str) -> tuple[
     `owner` names the dataset in messages.  Raises LostDataError, DamagedDataError and, where a
     footer counts other rows than its block, FaultyRowsError.
     """
+    from odfbuild.executors.data.views import check_counts
+
     slices = slices_upto(dataset, block)
     paths = data_files(dataset, slices, owner)
     check_counts(slices, paths)

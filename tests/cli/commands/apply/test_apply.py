@@ -57,7 +57,7 @@ def test_where_nobody_can_answer_nothing_is_done(news: Path) -> None:
     assert done.code == 64
     assert "Plan: 0 to add" in done.out
     assert "error[usage]" in done.err
-    assert "odfbuild apply --yes" in done.err
+    assert "give the same command with --yes" in done.err
     assert heads(news) == before
 
 

@@ -179,7 +179,7 @@ def test_the_head_is_no_block_to_go_back_to(run: Inside) -> None:
         (("reset", "src", "99", "--yes"), 1, "no block of the dataset"),
         (("reset", "scr", "0", "--yes"), 1, "did you mean 'src'?"),
         (("reset", "src", "0"), 64, "nobody can answer here"),
-        (("compact", "src"), 64, "odfbuild compact --yes"),
+        (("compact", "src"), 64, "the same command with --yes"),
         (("compact", "src", "--hard", "--keep-metadata-only"), 64, "--hard keeps the data"),
         (("compact", "src", "--max-slice-records", "0"), 64, "max-slice-records"),
     ],

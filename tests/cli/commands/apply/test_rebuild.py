@@ -130,7 +130,7 @@ def test_a_rebuild_that_fails_leaves_everything_as_it_was(
     ("arguments", "code", "says"),
     [
         (("rebuild", "src", "--yes"), 1, "src is a root dataset"),
-        (("rebuild", "out"), 64, "odfbuild rebuild --yes"),
+        (("rebuild", "out"), 64, "the same command with --yes"),
         (("rebuild", "outt", "--yes"), 1, "did you mean 'out'?"),
     ],
 )
@@ -322,7 +322,7 @@ def test_a_reset_of_several_goes_readers_first_and_strands_nobody(
         (("rebuild", "src", "out", "--yes"), 1, "src is a root dataset"),
         (("rebuild", "src*", "--yes"), 1, "src is a root dataset"),
         (("rebuild", "out", "nowhere", "--yes"), 1, "nowhere"),
-        (("rebuild", "*"), 64, "odfbuild rebuild --yes"),
+        (("rebuild", "*"), 64, "the same command with --yes"),
         (("compact", "*", "--hard"), 64, "slices of derivative datasets are not merged"),
         (("reset", "*", "99", "--yes"), 1, "no block of the dataset"),
         (("reset", "*", "--as-at", "2001-01-01", "--yes"), 1, "had no block yet at 2001-01-01"),

@@ -124,7 +124,7 @@ def test_a_name_that_is_declared_again_begins_another_dataset(run: Inside, proje
     [
         (("nowhere", "--yes"), 1, "nowhere"),
         ((), 64, "SEL"),
-        (("src",), 64, "odfbuild retire --yes"),
+        (("src",), 64, "the same command with --yes"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_done(
