@@ -91,14 +91,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FileScheduling(config, log)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Have more processes than processors, as tests wait much."""
-    from tests.support.scheduling import processes
-
-    return processes()
-
-
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     """Compare a text with a golden file, byte for byte; --update-golden writes it instead."""

@@ -1,7 +1,7 @@
 """Which process of a run of tests takes which files: the processors are busy, the memory suffices.
 
-Much of what tests do is to wait: for servers, clients, processes.  So there are more processes than
-processors; but a JVM has hundreds of megabytes, so no more processes than processors have one.
+Much of what tests do is to wait: for servers, clients, processes.  So there may be more processes
+than processors (`-n 4`); but a JVM has hundreds of megabytes, so no more than processors have one.
 """
 
 import os
@@ -10,16 +10,11 @@ from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
 
-__all__ = ["FileScheduling", "processes"]
+__all__ = ["FileScheduling"]
 
 _ROOT = Path(__file__).parents[2]
 _BUILT_ONCE = ("tests/real/",)  # folders whose files share what takes long to build
 _MARK = "mark.spark"
-
-
-def processes() -> int:
-    """Return how many processes run tests: twice as many as there are processors."""
-    return 2 * _processors()
 
 
 def _processors() -> int:
