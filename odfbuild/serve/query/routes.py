@@ -128,16 +128,15 @@ class QueryRoutes:
         state = await run_sync(dataset.state)
         if state is None:
             raise AccessError(404, "There is no such dataset.")
-        async with self._worker() as worker:
-            answer = await worker.answer(
-                {
-                    **self._form(question),
-                    "rows": str(alias),
-                    "id": str(dataset.id),
-                    "block": str(state.head),
-                }
-            )
+        form = {"rows": str(alias), "id": str(dataset.id), "block": str(state.head)}
+        answering = self._rows({**self._form(question), **form})
+        answer = await _while_connected(request, answering)
         return Response(answer.text, media_type="application/json")
+
+    async def _rows(self, form: Mapping[str, Any]) -> AnswerText:
+        """Return rows that no query is needed for."""
+        async with self._worker() as worker:
+            return await worker.answer(form)
 
     async def metadata(self, request: "Request", dataset: Dataset) -> Response:
         """Answer with what is in force in a chain; `include` names parts of it."""

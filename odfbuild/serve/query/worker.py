@@ -108,7 +108,7 @@ def _said(server: "Conversation") -> Sequence[bytes]:
         status, message = 500, f"The dataset cannot be read: {error.code}."
     except MemoryError:
         status, message = 400, "The answer needs more memory than a question may take."
-    except Exception as error:
+    except Exception as error:  # whoever asked gets an answer; the log says what went wrong
         traceback.print_exc()
         status, message = 500, f"The server made a mistake: {type(error).__name__}."
     return [_json({"status": status, "message": message})]

@@ -52,6 +52,8 @@ _PARSED: Final = """
     to_timestamp to_timestamp_seconds to_timestamp_millis to_timestamp_micros to_timestamp_nanos
     to_date to_unixtime
 """
+_OF_FORMATS: Final = frozenset(_PARSED.split())
+"""Functions that try one format after the other."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _value(kind: pa.DataType, number: int) -> pa.Array:
 def _faults(steps: Sequence[QueryStep]) -> tuple[str, ...]:
     """Return what DataFusion might say of constants that are arguments in a query."""
     found = [each for step in steps for each in _constants(step)]
-    several = {name for name, at, _ in found if at > 1} & frozenset(_PARSED.split())
+    several = {name for name, at, _ in found if at > 1} & _OF_FORMATS
     found = [each for each in found if each[0] not in several]  # the next format may fit
     return tuple(
         fault.says
