@@ -347,12 +347,14 @@ class Workspace:
             new, state = self._unnamed(kind, prepared, id)
         except FileNotFoundError as error:  # of folders that were just made
             raise ClearedAwayError(alias) from error
-        if id is None and not self.keys.has(new):
-            raise ClearedAwayError(alias)
         try:
-            self.name(alias, new)
-        except AliasTakenError:  # by who made it meanwhile; of ours nobody knows
-            self._home.drop(new, state.head)
+            with self._names.changing():  # gc takes a key away under it, too
+                if id is None and not self.keys.has(new):
+                    raise ClearedAwayError(alias)
+                self._name(alias, new)
+        except (AliasTakenError, ClearedAwayError):  # of what was made here nobody knows
+            with suppress(FileNotFoundError, HeadMovedError):
+                self._home.drop(new, state.head)
             if id is None:
                 self.keys.forget(new)
             raise
@@ -387,10 +389,13 @@ class Workspace:
         Raises AliasTakenError, and ClearedAwayError if the dataset is gone.
         """
         with self._names.changing():
-            self._refuse_taken(alias)
-            if self.dataset(id).head() is None:
-                raise ClearedAwayError(alias)
-            self._put_name(alias, id)
+            self._name(alias, id)
+
+    def _name(self, alias: DatasetAlias, id: DatasetId) -> None:
+        self._refuse_taken(alias)
+        if self.dataset(id).head() is None:
+            raise ClearedAwayError(alias)
+        self._put_name(alias, id)
 
     @contextmanager
     def _keeping(self, folder: Path) -> Iterator[None]:

@@ -114,6 +114,7 @@ def test_what_is_being_made_is_made_or_refused_while_all_is_cleared(n: int, tmp_
     with suppress(OdfBuildError):  # and no OSError
         Workspace(tmp_path, disk=disk).create(FOO, DatasetKind.ROOT, PREPARED)
     workspace = Workspace(tmp_path)
+    assert {*workspace.names().values()} == {*workspace.heads()}
     cleared(tmp_path)
     assert {*workspace.names().values()} == {*workspace.heads()}
     assert {each.dataset for each in workspace.keys.kept()} == {*workspace.heads()}
