@@ -201,7 +201,7 @@ def _has_many(project: Opened, datasets: int) -> bool:
 
 def _moved_sources(project: Opened, before: PlanRecord) -> Mapping[int, LocalSource]:
     """Return the sources whose marks are others now, by their numbers."""
-    listings: Listings = {}
+    listings = Listings()
     root = str(project.root)
     found = {}
     for number, (known, kind, where, last) in enumerate(before.sources):

@@ -1,4 +1,4 @@
-"""Reports of files that the order of a source skips: late ones and corrected ones."""
+"""Reports of what a source skips: late files and corrected ones, and entries that are no files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from odfbuild.planner.plan.policy import Reread
 from odfbuild.planner.steps import RereadFiles
 from odfbuild.project.opened import Opened
 
-UNREAD = frozenset({"late-files", "changed-files", "partial-input"})
+UNREAD = frozenset({"late-files", "changed-files", "other-entries", "partial-input"})
 """The codes of the reports on files and sources that stay unread."""
 
 _LISTED = 3
@@ -45,7 +45,9 @@ def reread_files(
 def files_notes(
     declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
 ) -> Iterator[Diagnostic]:
-    """Yield a warning for the late and for the corrected files of each dataset that stay unread."""
+    """Yield a warning for the late files, the corrected files and the other entries that each
+    dataset leaves unread.
+    """
     for each in declared:
         found = passed.get(each.alias)
         for index, source in enumerate(each.snapshot.metadata):
@@ -86,12 +88,21 @@ def left_unread(found: PassedOver) -> Iterator[str]:
         yield f"{_late(found)}: {_some(found.late)}"
     if found.changed:
         yield f"{_changed(found)}: {_some(found.changed)}"
+    if found.others:
+        yield f"{_others(found)}: {_kinds(found)}"
 
 
 def _unread(
     alias: DatasetAlias, source: SetPollingSource, found: PassedOver, rule: Reread | None
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield code, what, why and fix of the files that stay unread without anybody meaning it."""
+    """Yield code, what, why and fix of what stays unread without anybody meaning it."""
+    if found.others:
+        yield (
+            "other-entries",
+            f"{alias}: {_others(found)}, not read: {_kinds(found)}",
+            "the pattern of a source means files, and links to files",
+            "move it elsewhere, put the file there that was meant, or narrow `fetch.path`",
+        )
     if rule is Reread.NEVER:
         return
     never = f"if that is meant: defaults: {{{alias}: {{reread: never}}}}"
@@ -136,6 +147,15 @@ def _late(found: PassedOver) -> str:
 def _changed(found: PassedOver) -> str:
     number = len(found.changed)
     return f"{number:,} file{'s' if number > 1 else ''} changed since the reading"
+
+
+def _others(found: PassedOver) -> str:
+    number = len(found.others)
+    return f"{number:,} entries that match are no files" if number > 1 else "1 entry is no file"
+
+
+def _kinds(found: PassedOver) -> str:
+    return _some([f"{path} ({kind})" for path, kind in found.others])
 
 
 def _some(names: Sequence[str]) -> str:

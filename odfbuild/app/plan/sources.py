@@ -141,7 +141,7 @@ def look(
     passed over, `barred` the sources that cannot be read: by links that lead where nothing may be
     read, or by the names of their files; ProjectErrors has them without it.
     """
-    listings: Listings = {}
+    listings = Listings()
     many = files is not None and len(declared) > _FEW
     before = recall_clear(project.workspace.root) if many else None
     clear = {} if files is None else files.clear
@@ -168,7 +168,7 @@ def look(
             names = pending(fetch, known, project.root, listings, reach) if local else ()
             refuse_names(fetch, known, names, project.root, listings, reach)
             looks[each.alias] = names if local else ToAsk(_origin(fetch))
-            if local and files is not None and state is not None:
+            if local and files is not None:
                 _note_files(project, each, source, state, files, listings)
         except PathNotPermittedError as error:
             at = each.snapshot.metadata.index(source)
@@ -190,7 +190,7 @@ def name_findings(
     current: Mapping[DatasetAlias, ChainState],
 ) -> Iterator[Diagnostic]:
     """Yield an error for each source whose new files have names without their time."""
-    listings: Listings = {}
+    listings = Listings()
     reach = _reach(project)
     for each in declared:
         source = polling_of(each)
@@ -222,14 +222,14 @@ def _note_files(
     project: Opened,
     each: Declared,
     source: SetPollingSource,
-    state: ChainState,
+    state: ChainState | None,
     files: Files,
     listings: Listings,
 ) -> None:
-    known = state.source_state.get(SOURCE_NAME)
-    if not isinstance(source.fetch, FetchStepFilesGlob) or known is None:
+    if not isinstance(source.fetch, FetchStepFilesGlob):
         return
-    id, clear = state.dataset.multibase, (str(state.head), files.sources[each.alias].mark)
+    id, head = ("", "") if state is None else (state.dataset.multibase, str(state.head))
+    clear = (head, files.sources[each.alias].mark)
     if files.clear.get(id) == clear:
         return
     rule = each.traits.ingest.reread
@@ -237,7 +237,7 @@ def _note_files(
     files.clear.pop(id, None)
     if found:
         files.passed[each.alias] = found
-    else:
+    elif id:
         files.clear[id] = clear
 
 

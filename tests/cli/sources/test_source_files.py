@@ -116,6 +116,38 @@ def test_a_late_file_is_named_by_all_who_speak_of_the_source(run: Inside) -> Non
     assert (told["late_files"], told["changed_files"]) == (["data/a.csv"], [])
 
 
+@pytest.mark.parametrize("when", ["at first", "later"])
+def test_what_matches_and_is_no_file_is_named_by_all(when: str, run: Inside) -> None:
+    def add() -> None:
+        (run.project / "data").mkdir(exist_ok=True)
+        (run.project / "data" / "2.csv").mkdir()
+        os.mkfifo(run.project / "data" / "3.csv")
+
+    if when == "at first":
+        add()
+    made(run, "Append", {"1.csv": "a,1\n"})
+    assert run("plan").code == 0
+    if when == "later":
+        add()
+    found = "2 entries that match are no files"
+    kinds = "data/2.csv (a folder), data/3.csv (a named pipe)"
+    said = both(run("plan"))
+    assert f"warning[other-entries]: src: {found}, not read: {kinds}" in " ".join(said.split())
+    assert codes(run) == ["other-entries"]
+    assert f"src has {found}: {kinds}" in " ".join(run("status").out.split())
+    (status,) = json.loads(run("status", "-o", "json").out)
+    assert status["other_entries"] == ["data/2.csv", "data/3.csv"]
+    assert kinds in " ".join(run("explain", "src").out.split())
+    assert kinds in run("drift", "-o", "json").out
+    (run.project / "data" / "2.csv").rmdir()
+    assert "1 entry is no file" in both(run("plan"))
+    (run.project / "data" / "3.csv").unlink()
+    put(run, "3.csv", "c,3\n")
+    assert codes(run) == []
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"a": 1, "c": 3}
+
+
 def test_a_corrected_file_is_named_and_a_touched_one_is_not(run: Inside) -> None:
     made(run, "Append", {"a.csv": "a,1\n", "b.csv": "b,1\n"})
     assert codes(run) == []

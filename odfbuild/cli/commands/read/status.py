@@ -166,6 +166,7 @@ def _json(
         "last_result": None if each.applied is None else each.applied.result,
         "late_files": list(each.passed.late),
         "changed_files": list(each.passed.changed),
+        "other_entries": [path for path, _ in each.passed.others],
         "changed_inputs": [{"code": one.code, "what": one.what} for one in changed],
         "locked_by": None
         if holder is None

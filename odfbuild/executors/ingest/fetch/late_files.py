@@ -28,6 +28,7 @@ from odfbuild.executors.ingest.fetch.local import (
     file_of,
     fixed_part,
     matching_paths,
+    other_entries,
     passed,
     position,
 )
@@ -67,7 +68,8 @@ class PassedOver:
 
     `again` are those that a rule has read, in that order; `lost` is a file that was read after a
     corrected one and is gone, so that the corrected one cannot be read again.  `last` is the name
-    of the last one.  Paths are relative to the project where they lie in it.
+    of the last one.  `others` are entries that match and are no files, with what they are.  Paths
+    are relative to the project where they lie in it.
     """
 
     last: str = ""
@@ -75,15 +77,16 @@ class PassedOver:
     changed: tuple[str, ...] = ()
     reread: tuple[str, ...] = ()
     lost: str | None = None
+    others: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.late or self.changed)
+        return bool(self.late or self.changed or self.others)
 
 
 def files_mark(
     pattern: str, last: bytes | None, project_dir: str, listings: Listings, *, timed: bool = False
 ) -> str:
-    """Return what becomes another text when a file that matches a pattern comes or goes.
+    """Return what becomes another text when an entry that matches a pattern comes or goes.
 
     Those up to the `last` name count as they are, all if names are `timed`: where one may change
     once more and keep its time, the text is another one each time.  With None, names count alone.
@@ -93,6 +96,7 @@ def files_mark(
         for name, path in sorted(matching_paths(pattern, project_dir, listings)):
             facts = "" if last is None or (name > last and not timed) else _facts(path)
             found.append(f"{path}\0{facts}")
+        found.extend("\0".join(each) for each in other_entries(pattern, project_dir, listings))
     except FetchError as error:
         return f"{error.code} {time_ns()}"  # the fetch tells of it
     whole = "\0".join(found).encode(errors="surrogateescape")
@@ -119,7 +123,7 @@ def _facts(path: str) -> str:
 def passed_over(
     workspace: Workspace,
     source: SetPollingSource,
-    state: ChainState,
+    state: ChainState | None,
     project_dir: Path,
     rule: Reread | None = None,
     listings: Listings | None = None,
@@ -128,16 +132,24 @@ def passed_over(
 
     Where it cannot be remembered, or a chain cannot be read, less is found out.
     """
-    try:
-        looked = _looked_at(workspace, source, state, project_dir, listings)
-    except OdfBuildError:  # of a damaged chain, which others tell of
-        return PassedOver()
-    if looked is None:
-        return PassedOver()
-    if not workspace.is_read_only:
-        with suppress(OdfBuildError):
-            looked.keep(workspace.root)
-    return looked.found(rule)
+    listings = listings or Listings()
+    found = PassedOver()
+    with suppress(OdfBuildError):  # of a damaged chain, which others tell of
+        if state and (looked := _looked_at(workspace, source, state, project_dir, listings)):
+            if not workspace.is_read_only:
+                with suppress(OdfBuildError):
+                    looked.keep(workspace.root)
+            found = looked.found(rule)
+    return replace(found, others=_others(source.fetch, project_dir, listings))
+
+
+def _others(step: FetchStep, project_dir: Path, listings: Listings) -> tuple[tuple[str, str], ...]:
+    if not isinstance(step, FetchStepFilesGlob):
+        return ()
+    with suppress(FetchError):  # the fetch tells of it
+        found = other_entries(step.path, str(project_dir), listings)
+        return tuple((path.removeprefix(f"{project_dir}{os.sep}"), kind) for path, kind in found)
+    return ()
 
 
 def what_was_read(workspace: Workspace, state: ChainState) -> FilesRead:

@@ -13,8 +13,9 @@ import fnmatch
 import glob
 import os
 import re
+import stat
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -43,20 +44,25 @@ from odfbuild.odf.events import (
 from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.texts.redaction import excerpt
+from odfbuild.values import dataclass
 
 _DEFAULT: Final = "%Y-%m-%d"
 _MAGIC: Final = re.compile(r"[*?\[]")
 _ZONE: Final = re.compile(r"(?<!%)((?:%%)*)%Z")
 _ZONES: Final = ("UTC", "GMT", "Z")
-
+_FOLDER: Final = "a folder"
+_KINDS: Final = (
+    (stat.S_ISDIR, _FOLDER),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISCHR, "a device"),
+)
 
 ETAG: Final = "odf/etag"
 LAST_MODIFIED: Final = "odf/last-modified"
 SOURCE_NAME: Final = "default"
 """The name of a polling source in SourceState."""
-
-Listings: TypeAlias = MutableMapping[str, list[bytes]]
-"""Names of the files and links of folders, sorted; one may be shared by the looks of a plan."""
 
 Reach: TypeAlias = Callable[[str], None]
 """Raises an error for a path that may not be read."""
@@ -153,6 +159,40 @@ def _find(name: str, pattern: str) -> str:
 
 def anywhere(_path: str) -> None:
     """Let every path be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The sorted names in a folder: of files and links, of links alone, of all that is neither."""
+
+    files: list[bytes]
+    links: list[bytes]
+    others: list[bytes]
+
+
+class Listings:
+    """What is in folders, each read once; one may be shared by the looks of a plan."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Listing] = {}
+        self._walks: dict[tuple[str, str], list[str]] = {}
+
+    def folder(self, place: str) -> Listing:
+        """Return what is in a folder, nothing if there is none.
+
+        Raises FetchError if it cannot be listed.
+        """
+        known = self._folders.get(place)
+        if known is None:
+            known = self._folders[place] = _list_folder(place)
+        return known
+
+    def walk(self, pattern: str, base: str) -> list[str]:
+        """Return the paths below a folder that match, in no order.  Raises GlobLimitError."""
+        known = self._walks.get((pattern, base))
+        if known is None:
+            known = self._walks[pattern, base] = list(matches(pattern, base))
+        return known
 
 
 class UnsupportedSourceError(FetchError):
@@ -330,7 +370,7 @@ def news(
     _refuse_upwards(step.path)
     reach(os.path.join(project_dir, fixed_part(step.path)))  # noqa: PTH118
     last = state.value if state is not None and state.kind == ETAG else None
-    known = {} if listings is None else listings
+    known = listings or Listings()
     if step.order is SourceOrdering.BY_EVENT_TIME:
         found = _later(step, last, project_dir, known, reach)
     else:
@@ -353,7 +393,7 @@ def passed(
     if state is None or state.kind != ETAG:
         return []
     _refuse_upwards(step.path)
-    found = _after(step.path, b"", project_dir, {} if listings is None else listings, anywhere)
+    found = _after(step.path, b"", project_dir, listings or Listings(), anywhere)
     if step.order is SourceOrdering.BY_EVENT_TIME:
         place = _placing(step)
         last = _place_of_last(place, state.value)
@@ -372,12 +412,54 @@ def matching_paths(
     """
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
-        for path in matches(pattern, "/" if pattern.startswith("/") else project_dir):
+        for path in listings.walk(pattern, _base(pattern, project_dir)):
             yield os.fsencode(os.path.basename(path)), path  # noqa: PTH119
         return
     place = os.path.join(project_dir, folder + slash)  # noqa: PTH118
-    for key in _matching(_listing(place, listings), name):
-        yield key, place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
+    for key in _matching(listings.folder(place).files, name):
+        yield key, _path_in(place, key)
+
+
+def other_entries(pattern: str, project_dir: str, listings: Listings) -> list[tuple[str, str]]:
+    """Return path and kind of the entries that match and are no files, in the order of paths.
+
+    Left out are folders where the pattern ends with `*` alone, which matches them on purpose, or
+    names one, which `pending` returns.  Raises as `matching_paths` does.
+    """
+    folder, slash, name = pattern.rpartition("/")
+    if glob.has_magic(folder) or name == "**":
+        found = listings.walk(pattern, _base(pattern, project_dir))
+    else:
+        place = os.path.join(project_dir, folder + slash)  # noqa: PTH118
+        listing = listings.folder(place)
+        keys = (key for each in (listing.others, listing.links) for key in _matching(each, name))
+        found = [_path_in(place, key) for key in keys]
+    kinds = ((path, _kind(path)) for path in found)
+    unwanted = (None,) if name.strip("*") and glob.has_magic(name) else (None, _FOLDER)
+    return sorted((path, kind) for path, kind in kinds if kind is not None and kind not in unwanted)
+
+
+def _kind(path: str) -> str | None:
+    """Return what an entry is that is no file, None of a file and of nothing."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except FileNotFoundError:
+        return "a link that leads nowhere" if os.path.islink(path) else None  # noqa: PTH114
+    except NotADirectoryError:
+        return None
+    except OSError as error:
+        return f"cannot be looked at: {error.strerror}"
+    if stat.S_ISREG(mode):
+        return None
+    return next((kind for test, kind in _KINDS if test(mode)), "no file")
+
+
+def _base(pattern: str, project_dir: str) -> str:
+    return "/" if pattern.startswith("/") else project_dir
+
+
+def _path_in(place: str, key: bytes) -> str:
+    return place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
 
 
 def position(step: FetchStepFilesGlob, name: str) -> tuple[Timestamp | None, bytes]:
@@ -529,39 +611,43 @@ def _after(
     """Yield name and path of the files that match and have a greater name, in no order."""
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
-        base = "/" if pattern.startswith("/") else str(project_dir)
-        for path in matches(pattern, base, None if reach is anywhere else reach):
+        base = _base(pattern, str(project_dir))
+        free = reach is anywhere
+        for path in listings.walk(pattern, base) if free else matches(pattern, base, reach):
             key = os.fsencode(os.path.basename(path))  # noqa: PTH119
             if key > last and _is_file(path, reach):
                 yield key, path
         return
     place = os.path.join(project_dir, folder + slash)  # noqa: PTH118
-    names = _listing(place, listings)
+    names = listings.folder(place).files
     for key in _matching(names[bisect_right(names, last) :], name):
-        path = place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
+        path = _path_in(place, key)
         if not os.path.islink(path) or _is_file(path, reach):  # noqa: PTH114
             yield key, path
 
 
-def _listing(folder: str, listings: Listings) -> list[bytes]:
-    known = listings.get(folder)
-    if known is None:
-        known = listings[folder] = sorted(_files(folder))
-    return known
-
-
-def _files(folder: str) -> list[bytes]:
+def _list_folder(folder: str) -> Listing:
+    found = Listing([], [], [])
     try:
         with os.scandir(os.fsencode(folder)) as entries:
-            return [entry.name for entry in entries if entry.is_symlink() or entry.is_file()]
+            for entry in entries:
+                if entry.is_symlink():
+                    found.links.append(entry.name)
+                elif not entry.is_file():
+                    found.others.append(entry.name)
+                    continue
+                found.files.append(entry.name)
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        pass
     except OSError as error:
         raise FetchError(
             what=f"the folder {folder} cannot be listed",
             why=error.strerror or str(error),
             fix="allow the reading of the folder, or correct `fetch.path`",
         ) from None
+    for names in (found.files, found.links, found.others):
+        names.sort()
+    return found
 
 
 def _matching(names: list[bytes], pattern: str) -> list[bytes]:

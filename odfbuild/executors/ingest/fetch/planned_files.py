@@ -35,7 +35,7 @@ def other_files(site: Site, dataset: Dataset, step: Step) -> Diagnostic | None:
         return None
     known = state.source_state.get(SOURCE_NAME)
     with suppress(OdfBuildError, OSError):
-        listings: Listings = {}
+        listings = Listings()
         reach = partial(site.permissions.check_path, project=site.project_dir)
         names = _names(news(fetch, known, site.project_dir, listings, reach))
         if names == list(planned[0].names):

@@ -19,6 +19,7 @@ from odfbuild.executors.ingest.fetch import http
 from odfbuild.executors.ingest.fetch.download import opened_part
 from odfbuild.executors.ingest.fetch.local import (
     EventTimeError,
+    Listings,
     UnsupportedSourceError,
     from_name,
     is_local,
@@ -496,7 +497,7 @@ class TestPending:
 
     def test_a_shared_listing_reads_a_folder_once(self, tmp_path: Path) -> None:
         write(tmp_path / "a.csv")
-        listings: dict[str, list[bytes]] = {}
+        listings = Listings()
         step = FetchStepFilesGlob(path="*.csv")
         assert pending(step, None, tmp_path, listings) == ("a.csv",)
         write(tmp_path / "b.csv")
