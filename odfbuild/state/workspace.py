@@ -351,7 +351,7 @@ class Workspace:
             with self._names.changing():  # gc takes a key away under it, too
                 if id is None and not self.keys.has(new):
                     raise ClearedAwayError(alias)
-                self._name(alias, new)
+                self._give_name(alias, new)
         except (AliasTakenError, ClearedAwayError):  # of what was made here nobody knows
             with suppress(FileNotFoundError, HeadMovedError):
                 self._home.drop(new, state.head)
@@ -389,9 +389,9 @@ class Workspace:
         Raises AliasTakenError, and ClearedAwayError if the dataset is gone.
         """
         with self._names.changing():
-            self._name(alias, id)
+            self._give_name(alias, id)
 
-    def _name(self, alias: DatasetAlias, id: DatasetId) -> None:
+    def _give_name(self, alias: DatasetAlias, id: DatasetId) -> None:
         self._refuse_taken(alias)
         if self.dataset(id).head() is None:
             raise ClearedAwayError(alias)
