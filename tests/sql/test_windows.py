@@ -12,6 +12,7 @@ from odfbuild.sql.analysis.windows import (
 from odfbuild.sql.text.parse import read
 
 END = "window.end <= timestamp_millis(1000L)"
+SESSION_END = "if(count(*) > 0, session_window.end, null) <= timestamp_millis(1000L)"
 CLOSING = {
     "select k from i group by window(t, '1 day'), k": (
         f"select k from i group by window(t, '1 day'), k HAVING {END}"
@@ -24,7 +25,7 @@ CLOSING = {
     ),
     "select k from (select k from i group by session_window(t, '1 hour'), k) x": (
         "select k from (select k from i group by session_window(t, '1 hour'), k "
-        f"HAVING session_{END}) x"
+        f"HAVING {SESSION_END}) x"
     ),
     "select tumble_start(t, interval '1' day) a from i group by tumble(t, interval '1' day)": (
         f"select window.start a from i group by window(t, '1 day') HAVING {END}"
@@ -35,8 +36,8 @@ CLOSING = {
     ),
     "select session_rowtime(t, interval '5' minute) a from i "
     "group by session(t, interval '5' minute)": (
-        "select (session_window.end - INTERVAL '0.001' SECOND) a from i "
-        f"group by session_window(t, '5 minute') HAVING session_{END}"
+        "select if(count(*) > 0, (session_window.end - INTERVAL '0.001' SECOND), null) a from i "
+        f"group by session_window(t, '5 minute') HAVING {SESSION_END}"
     ),
     "select k from i group by window(t, '1 day') union all "
     "select k from j group by window(t, '1 day')": (
@@ -51,6 +52,33 @@ def test_a_group_of_windows_gives_those_that_have_closed(text: str) -> None:
     assert has_windows(read(text))
     assert loose_windows(read(text)) == ()
     assert closing(read(text), 1000).text == CLOSING[text]
+
+
+@pytest.mark.parametrize(
+    ("item", "sent"),
+    [
+        ("session_window", "if(count(*) > 0, session_window, null) AS `session_window`"),
+        ("session_window.end", "if(count(*) > 0, session_window.end, null) AS `end`"),
+        ("session_window.start s", "if(count(*) > 0, session_window.start, null) s"),
+        ("max(session_window.end) e", "max(session_window.end) e"),
+        ("window_time(session_window) e", "window_time(session_window) e"),
+        ("count(*) filter (where session_window.end > u) c", None),
+        ("(select max(session_window) from u) m", None),
+        (
+            "cast(session_window.end as date) d",
+            "cast(if(count(*) > 0, session_window.end, null) as date) d",
+        ),
+        (
+            "lag(session_window.end) over (partition by k order by session_window.start) e",
+            "lag(if(count(*) > 0, session_window.end, null)) over (partition by k "
+            "order by if(count(*) > 0, session_window.start, null)) e",
+        ),
+    ],
+)
+def test_a_session_is_that_of_a_group_outside_of_aggregates(item: str, sent: str | None) -> None:
+    text = "select k, {} from i group by session_window(t, '1 hour'), k"
+    asked = closing(read(text.format(item)), 1000).text
+    assert asked == f"{text.format(sent or item)} HAVING {SESSION_END}"
 
 
 def test_without_a_watermark_no_window_closes() -> None:

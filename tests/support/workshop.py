@@ -32,7 +32,7 @@ from tests.support.engines import FakeEngine
 
 __all__ = ["Watcher", "Workshop", "ledger"]
 
-ENGINES = {"spark": "4.3.0+odfbuild.4"}
+ENGINES = {"spark": "4.3.0+odfbuild.5"}
 
 
 @dataclass

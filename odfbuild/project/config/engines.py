@@ -28,7 +28,7 @@ MERGERS: Final = (DEFAULT_ENGINE, "arrow", "auto")
 """What a project may say of merges; `auto` is `arrow`, unless a query of the run needs Spark."""
 
 ENGINES: Final[Mapping[str, RegisteredEngine]] = {
-    "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=4),
+    "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=5),
     "datafusion": RegisteredEngine(
         "datafusion.engine", distribution="datafusion", revision=3, starts_at_once=True
     ),

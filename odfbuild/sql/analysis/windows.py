@@ -9,6 +9,11 @@ HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, become th
 Months have no fixed length, and Spark has no windows of them: TUMBLE of months that divide a year
 is a group by the times at which the row's part of the calendar year begins and ends, in UTC.
 
+Spark takes a condition on a session for one on each of its rows, and so leaves rows out before it
+joins them to sessions.  It does not where a value asks for the group:
+
+    session_window.end                          if(count(*) > 0, session_window.end, null)
+
 Rows wait for the watermark in event-time windows, and where they meet the versions of a table.
 """
 
@@ -18,6 +23,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from odfbuild.sql.columns.functions import RANKINGS, SCALARS
 from odfbuild.sql.text.as_of_joins import as_of_joins
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Name
@@ -39,6 +45,10 @@ _COLUMNS = {
 }
 """The functions that group by a window, and the column that Spark gives for each."""
 
+_SESSION = "session_window"
+_WHOLE_GROUP = "if(count(*) > 0, {}, null)"
+"""A value of a group that Spark does not take for one of a row."""
+
 _PARTS = ("start", "end", "rowtime")
 _ENDS = frozenset(
     {
@@ -56,6 +66,26 @@ _ENDS = frozenset(
         "INTERSECT",
     }
 )
+
+_SETS = frozenset({"UNION", "EXCEPT", "INTERSECT"})
+_OF_GROUPS = frozenset({"SELECT", "HAVING", "QUALIFY"})
+_CLAUSES = _ENDS | {"SELECT", "FROM", "GROUP_BY"}
+_WORDS = {
+    "and",
+    "or",
+    "not",
+    "in",
+    "between",
+    "case",
+    "when",
+    "then",
+    "else",
+    "over",
+    "by",
+    "having",
+}
+_FREE = _WORDS | {"select", "qualify", "cast", "try_cast", "extract", "struct", *RANKINGS}
+"""What may stand before parentheses around values of a group, beside functions of one row."""
 
 
 def has_windows(query: Statement) -> bool:
@@ -140,7 +170,7 @@ def closing(query: Statement, until: int | None) -> CarriedText:
     """
     text, tokens = query.text, query.tokens
     bound = "false" if until is None else "{}.end <= timestamp_millis(" + f"{until}L)"
-    edits: list[Edit] = []
+    edits = list(_sessions(tokens))  # before what is put behind a condition that ends with one
     for group in _grouped(tokens):
         calendar = _calendar(text, tokens, group.calls[0])
         if calendar is not None:
@@ -148,6 +178,8 @@ def closing(query: Statement, until: int | None) -> CarriedText:
             continue
         column = _COLUMNS[tokens[group.calls[0].at].text.lower()]
         test = bound.format(column)
+        if column == _SESSION and until is not None:
+            test = test.replace(f"{column}.end", _WHOLE_GROUP.format(f"{column}.end"))
         if group.having is None:
             edits.append((group.end, group.end, f" HAVING {test}"))
         else:
@@ -156,7 +188,7 @@ def closing(query: Statement, until: int | None) -> CarriedText:
     for call in _calls(tokens, range(len(tokens))):
         edits += _renamed(text, tokens, call)
     edits += _parts(text, tokens)
-    return CarriedText(text, tuple(sorted(edits)))
+    return CarriedText(text, tuple(sorted(edits, key=lambda edit: edit[:2])))
 
 
 def _millis(argument: str) -> int | None:
@@ -363,6 +395,94 @@ def _parts(text: str, tokens: Sequence[Token]) -> Iterator[Edit]:
         if part == "rowtime":
             value = f"({column}.end - INTERVAL '0.001' SECOND)"
         yield call.start, call.end, value
+
+
+def _sessions(tokens: Sequence[Token]) -> Iterator[Edit]:
+    """Yield the edits that make sessions values of whole groups, wherever a SELECT names them."""
+    before, after = _WHOLE_GROUP.split("{}")
+    both = ", ".join(
+        f"{_WHOLE_GROUP.format(f'{_SESSION}.{part}')} AS {part}" for part in _PARTS[:2]
+    )
+    for group in _grouped(tokens):
+        if all(_COLUMNS[tokens[call.at].text.lower()] != _SESSION for call in group.calls):
+            continue
+        for first, last, name in _mentions(tokens, group):
+            start, end = tokens[first].start, tokens[last].end + 1
+            if tokens[last].kind == "STAR":
+                yield start, end, both
+                continue
+            yield start, start, before
+            yield end, end, after + (f" AS `{name}`" if name else "")
+
+
+def _mentions(tokens: Sequence[Token], group: _Group) -> Iterator[tuple[int, int, str]]:
+    """Yield the first and last tokens that name a session of a group, and the name of an item.
+
+    The name is empty where a session is but a part of an item, or the item has one.  Those inside
+    of aggregates are left out: there a session is that of one row.
+    """
+    clause, plain = "", list[bool]()
+    for at in _select(tokens, group):
+        kind = tokens[at].kind
+        if kind in {"L_PAREN", "L_BRACKET"}:
+            query = tokens[at + 1].kind in {"SELECT", "WITH"}
+            plain.append(not query and _is_of_groups(tokens[at - 1]))
+        elif kind in {"R_PAREN", "R_BRACKET"}:
+            plain.pop()
+        elif not plain and kind in _CLAUSES and not _is_name(tokens, at):
+            clause = kind
+        elif clause in _OF_GROUPS and all(plain) and (found := _mention(tokens, at)):
+            last, name = found
+            before, after = tokens[at - 1].kind, _kind(tokens, last + 1)
+            item = before in {"SELECT", "DISTINCT", "COMMA"} and after in {"COMMA", "FROM"}
+            yield at, last, name if item and not plain else ""
+
+
+def _select(tokens: Sequence[Token], group: _Group) -> range:
+    """Return the numbers of the tokens of the SELECT that a GROUP BY is in."""
+    depth, start = 0, group.at
+    while start > 0 and (depth or tokens[start].kind != "SELECT"):
+        start -= 1
+        depth += {"R_PAREN": 1, "L_PAREN": -1}.get(tokens[start].kind, 0)
+    depth, end = 0, group.at
+    while end < len(tokens) and (depth or tokens[end].kind not in {*_SETS, "R_PAREN"}):
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(tokens[end].kind, 0)
+        end += 1
+    return range(start, end)
+
+
+def _mention(tokens: Sequence[Token], at: int) -> tuple[int, str] | None:
+    """Return the last token of a session, or a part of one, that begins here; and what it is."""
+    word, called = tokens[at].text.lower(), _is_call(tokens, at)
+    if tokens[at - 1].kind in {"DOT", "ALIAS", "R_PAREN", "VAR", "IDENTIFIER"}:
+        return None
+    form, _, part = word.partition("_")
+    if called and form == "session" and part in _PARTS:
+        return _last(tokens, at), "start" if part == "start" else ""
+    if word != _SESSION and not (called and _COLUMNS.get(word) == _SESSION):
+        return None
+    last = _last(tokens, at) if called else at
+    if _kind(tokens, last + 1) != "DOT":
+        return last, _SESSION
+    return last + 2, tokens[last + 2].text
+
+
+def _kind(tokens: Sequence[Token], at: int) -> str | None:
+    return tokens[at].kind if at < len(tokens) else None
+
+
+def _last(tokens: Sequence[Token], at: int) -> int:
+    """Return the number of the last token of a call."""
+    end = _call(tokens, at).end
+    return next(last for last in range(at, len(tokens)) if tokens[last].end + 1 == end)
+
+
+def _is_of_groups(before: Token) -> bool:
+    """Tell whether what is in parentheses behind a token may be a value of a group."""
+    word = before.text.lower()
+    if before.kind == "FILTER":
+        return False
+    return not word.isidentifier() or word in _FREE or (word in SCALARS and word != "window_time")
 
 
 def waits(steps: Sequence[QueryStep]) -> bool:

@@ -33,7 +33,7 @@ def test_the_version_of_an_engine_is_known_without_importing_it() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split()[1:] == ["False", "None"]
     assert engine_version("spark") == run.stdout.split()[0]
-    assert run.stdout.split()[0].partition("+")[2] == "odfbuild.4"
+    assert run.stdout.split()[0].partition("+")[2] == "odfbuild.5"
 
 
 def test_a_java_that_cannot_start_is_reported_with_its_last_words(
