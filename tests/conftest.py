@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from tests.support.process.chromium import Browser
     from tests.support.servers.object_store import ObjectServer
 
 _COMMON = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -261,3 +263,20 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["XDG_STATE_HOME"]
     else:
         os.environ["XDG_STATE_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def _running_browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    from tests.support.process.chromium import browsing
+
+    folder = tmp_path_factory.mktemp("chromium")
+    with browsing(folder) as found:
+        yield found
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def browser(_running_browser: "Browser") -> "Iterator[Browser]":
+    """A browser for all tests of a process; the pages of each are closed after it."""
+    yield _running_browser
+    _running_browser.close_pages()

@@ -1,8 +1,9 @@
 """Routes of a server, with the access that each requires.
 
     /info    /accounts/me    /datasets/<id>    /.odfbuild/index.json
+    /    /system/status    /system/runs[/<id>]                          the live page
     /query    /verify    /system/health
-    [/<account>]/<name>/tail|metadata
+    [/<account>]/<name>/tail|metadata|history
     [/<account>]/<name>/refs/<ref>
     [/<account>]/<name>/blocks|data|checkpoints|attestations/<hash>
     [/<account>]/<name>/pull|push                                       WebSockets
@@ -31,6 +32,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, HeaderRow, TransferUrl
 from odfbuild.serve.access import AccessError, Caller, account_id, check_version
+from odfbuild.serve.live.routes import LiveRoutes
 from odfbuild.serve.query.routes import QueryRoutes
 from odfbuild.serve.served import Served
 from odfbuild.serve.settings import ServerSettings
@@ -51,7 +53,7 @@ from odfbuild.state.chain.dataset import Dataset
 
 _LOG = logging.getLogger("odfbuild.serve.access")
 _ERRORS = logging.getLogger("odfbuild.serve")
-_ANSWERED_IN_JSON = frozenset({"query", "verify", "tail", "metadata"})
+_ANSWERED_IN_JSON = frozenset({"query", "verify", "tail", "metadata", "history", "status", "runs"})
 _ONE_TENANT = "odfbuild"  # what other clients take for the account of all datasets
 _Messages = Callable[[], Awaitable[Any]]
 _Sending = Callable[[Any], Awaitable[None]]
@@ -67,11 +69,19 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Gu
         Route("/accounts/me", routes.me),
         Route("/.odfbuild/index.json", routes.index),
         Route("/datasets/{id:path}", routes.dataset),
+        *(
+            Route(path, routes.live.file)
+            for path in ("/", "/.odfbuild/live.css", "/.odfbuild/live.js")
+        ),
+        Route("/system/status", routes.live.status),
+        Route("/system/runs", routes.live.runs),
+        Route("/system/runs/{id}", routes.live.run),
         Route("/system/health", routes.health),
         Route("/query", routes.questions.query, methods=["GET", "POST"]),
         Route("/verify", routes.questions.verify, methods=["POST"]),
         Route(dataset + "/tail", routes.tail),
         Route(dataset + "/metadata", routes.metadata),
+        Route(dataset + "/history", routes.history),
         Route(dataset + "/refs/{ref}", routes.ref),
         Route(dataset + "/attestations/{hash}", routes.attestation, methods=["GET", "PUT"]),
         Route(dataset + "/{kind}/{hash}", routes.object, methods=["GET", "PUT"]),
@@ -112,6 +122,7 @@ class _Routes:
         self._served = served
         self._judge = judge
         self.questions = QueryRoutes(served)
+        self.live = LiveRoutes(served)
 
     # about the server
 
@@ -172,6 +183,9 @@ class _Routes:
 
     async def metadata(self, request: Request) -> Response:
         return await self.questions.metadata(request, self._read(request)[1])
+
+    async def history(self, request: Request) -> Response:
+        return await self.live.history(request, self._read(request)[1])
 
     # files
 

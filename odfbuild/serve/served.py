@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from threading import Event
 
 from odfbuild.errors import OdfBuildError, ProtocolError
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, is_name
-from odfbuild.serve.access import Access, AccessError
+from odfbuild.serve.access import Access, AccessError, Caller
 from odfbuild.serve.listing import ServerIndex
 from odfbuild.serve.settings import ServerSettings
 from odfbuild.serve.uploads import Uploads
@@ -48,6 +49,11 @@ class Served:
             raise AccessError(400, f"{error.what}: {error.why}.") from error
         except OdfBuildError as error:
             raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
+
+    def shows(self, caller: Caller, alias: DatasetAlias, id: DatasetId) -> bool:
+        """Say whether a dataset is served here, and somebody may read it."""
+        is_here = (alias.account is not None) == self.settings.is_multi_tenant
+        return is_here and self.access.sees(caller, alias, id)
 
     @contextmanager
     def transfer(self, verb: str, caller: str) -> Iterator[None]:

@@ -43,7 +43,7 @@ READS = {  # reading methods of paths
     "cli/commands/author/schema.py": "files of this package",
     "cli/commands/plan/help.py": "files of this package",
     "cli/editor/schema.py": "files of this package",
-    "cli/page/markup.py": "files of this package",
+    "texts/page/__init__.py": "files of this package",
     "cli/files.py": "a file that the command line names, `<(...)` too, read up to a limit",
     "executors/engine/protocol.py": "the metadata of an installed package",
     "executors/data/parquet.py": "a slice that was just written",

@@ -8,16 +8,19 @@ else: no image, no font, no request.
 import html
 import unicodedata
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from odfbuild.cli.page.graph import Box, Graph, GraphColumn, Ref
 from odfbuild.cli.page.layout import Arrangement, BoxSize, laid_out, links
-from odfbuild.cli.page.markup import ascii_text, digest_of, page_file, safe_json, shown_lines
+from odfbuild.cli.page.markup import ascii_text, digest_of, safe_json, shown_lines
 from odfbuild.cli.terminal.console import printable
+from odfbuild.texts.page import joined_scripts, page_file
 
 _HEAD, _ROW, _FOOT = 46, 20, 6
 _LETTER, _COLUMN_LETTER, _BELOW_LETTER, _MARGIN = 8.8, 7.3, 6.6, 36
 _NARROW, _WIDE = 140, 340
+_file = partial(page_file, package="odfbuild.cli.page")
 _SCRIPTS = ("paths.js", "geometry.js", "drawing.js", "view.js", "panel.js", "search.js", "start.js")
 
 _PAGE = """\
@@ -43,8 +46,8 @@ _PAGE = """\
 
 def document(graph: Graph) -> str:
     """Return the page; it is ASCII, so that it is the same in every encoding."""
-    style = page_file("page.css")
-    script = '(() => {\n"use strict";\n' + "".join(map(page_file, _SCRIPTS)) + "})();\n"
+    style = _file("page.css")
+    script = joined_scripts(map(_file, _SCRIPTS))
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src {digest_of(script)}; style-src {digest_of(style)}"
@@ -53,7 +56,7 @@ def document(graph: Graph) -> str:
         policy=policy,
         title=ascii_text(html.escape(printable(graph.title))),
         style=style,
-        body=page_file("page.html"),
+        body=_file("page.html"),
         data=safe_json(page_data(graph)),
         script=script,
     )

@@ -1,9 +1,8 @@
-"""Markup of pages: files of the package, texts that stay texts, JSON that no text in it can end."""
+"""Markup of pages: texts that stay texts, JSON that no text in it can end."""
 
 import base64
 import hashlib
 import json
-from importlib import resources
 from typing import Any
 
 from odfbuild.cli.terminal.console import printable
@@ -31,12 +30,6 @@ def ascii_text(text: str) -> str:
 def shown_lines(text: str) -> str:
     """Return a text of several lines, each of them printable."""
     return "\n".join(map(printable, text.expandtabs(4).strip("\n").split("\n")))
-
-
-def page_file(name: str, package: str = "odfbuild.cli.page") -> str:
-    """Return a file that belongs to a page."""
-    text = (resources.files(package) / name).read_text("utf-8")
-    return text.replace("\r\n", "\n")
 
 
 def digest_of(text: str) -> str:

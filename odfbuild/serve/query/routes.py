@@ -19,6 +19,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.parameters import block_of
 from odfbuild.serve.query.commitment import (
     BadSignatureError,
     check_proof,
@@ -123,12 +124,14 @@ class QueryRoutes:
         return JSONResponse({"ok": True})
 
     async def tail(self, request: "Request", alias: DatasetAlias, dataset: Dataset) -> Response:
-        """Answer with the last rows of a dataset, as recorded."""
-        question = self._question({"query": "", **_given(request)})
-        state = await run_sync(dataset.state)
-        if state is None:
+        """Answer with the last rows of a dataset, as recorded; by the block that `block` names."""
+        given = _given(request)
+        given.pop("block", None)
+        question = self._question({"query": "", **given})
+        block = await run_sync(block_of, request, "block", dataset) or dataset.head()
+        if block is None:
             raise AccessError(404, "There is no such dataset.")
-        form = {"rows": str(alias), "id": str(dataset.id), "block": str(state.head)}
+        form = {"rows": str(alias), "id": str(dataset.id), "block": str(block)}
         answering = self._rows({**self._form(question), **form})
         answer = await _while_connected(request, answering)
         return Response(answer.text, media_type="application/json")

@@ -15,7 +15,7 @@ from typing import Any
 
 from odfbuild.host.pipes import is_readable
 
-__all__ = ["Browser", "Page", "browsing", "why_no_chromium"]
+__all__ = ["CONTRAST", "Browser", "Page", "browsing", "why_no_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _OPTIONS = (
@@ -39,6 +39,19 @@ os.dup2(writes, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 _PATIENCE = 60
+_TEXTS = "[...document.querySelectorAll('h1, p, td, th, a, label, .badge, dt, dd')]"
+CONTRAST = (
+    f"{_TEXTS}.filter(e => e.innerText && e.offsetParent).map(e => {{"
+    " const channel = (v) => v <= 10 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4;"
+    " const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number);"
+    "   return .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b); };"
+    " let at = e, ground;"
+    " do { ground = getComputedStyle(at).backgroundColor; at = at.parentElement; }"
+    " while (at && /rgba\\(.*, 0\\)/.test(ground));"
+    " const [a, b] = [light(getComputedStyle(e).color), light(ground)].sort((x, y) => y - x);"
+    " return (a + .05) / (b + .05); }).reduce((x, y) => Math.min(x, y), 21)"
+)
+"""The least contrast of all texts of a page with what is behind them (WCAG 2.2, 1.4.3)."""
 _KEYS = {"Enter": "\r", "Escape": "", "ArrowLeft": "", "ArrowRight": "", "ArrowUp": ""}
 _KEYS |= {"ArrowDown": "", "Tab": "", " ": " "}
 _CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39}

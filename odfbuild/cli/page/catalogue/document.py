@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from odfbuild.app.inspection.catalogue import Catalogue
 from odfbuild.cli.page.catalogue.data import columns_of, details_of, index_of, packed
 from odfbuild.cli.page.catalogue.plan import plan_view
-from odfbuild.cli.page.markup import ascii_text, digest_of, page_file, safe_json, shown_lines
+from odfbuild.cli.page.markup import ascii_text, digest_of, safe_json, shown_lines
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Plan
+from odfbuild.texts.page import joined_scripts, page_file
 from odfbuild.texts.redaction import redacted
 
-_PACKAGE = "odfbuild.cli.page.catalogue"
+_PAGES = "odfbuild.cli.page"
+_PACKAGE = f"{_PAGES}.catalogue"
 _SCRIPTS = (
     "data", "elements", "list", "impact", "dataset", "selector", "layout", "drawing", "view",
     "graph", "start",
@@ -40,8 +42,8 @@ def catalogue_document(
         lstrip_blocks=True,
         finalize=lambda value: _shown(value) if type(value) is str else value,
     )
-    style = _file("catalogue.css")
-    script = '(() => {\n"use strict";\n' + "".join(map(_script, _SCRIPTS)) + "})();\n"
+    style = page_file("base.css") + _file("catalogue.css")
+    script = joined_scripts((page_file("elements.js"), *map(_script, _SCRIPTS)))
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src {digest_of(script)}; style-src {digest_of(style)}"
@@ -72,4 +74,4 @@ def _file(name: str) -> str:
 
 def _script(name: str) -> str:
     """Return a script; how the graph moves is what the pages of lineage have."""
-    return page_file("view.js") if name == "view" else _file(f"scripts/{name}.js")
+    return page_file("view.js", _PAGES) if name == "view" else _file(f"scripts/{name}.js")

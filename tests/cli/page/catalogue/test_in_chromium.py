@@ -24,7 +24,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.evolution.columns.use import ColumnUse
 from odfbuild.planner.plan.changes import Usage
 from tests.cli.page.catalogue.projects import BAD, RICH, catalogue_in, described, transform
-from tests.support.process.chromium import Browser, Page, why_no_chromium
+from tests.support.process.chromium import CONTRAST, Browser, Page, why_no_chromium
 from tests.support.projects.texts import root
 
 pytestmark = pytest.mark.skipif(why_no_chromium() is not None, reason=str(why_no_chromium()))
@@ -366,24 +366,10 @@ def test_nothing_is_wider_than_the_screen(rich: Shown, size: tuple[int, int]) ->
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-_PAIRS = "[...document.querySelectorAll('h1, p, td, th, a, label, .badge, dt, dd')]"
-_CONTRAST = (
-    f"{_PAIRS}.filter(e => e.innerText && e.offsetParent).map(e => {{"
-    " const channel = (v) => v <= 10 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4;"
-    " const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number);"
-    "   return .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b); };"
-    " let at = e, ground;"
-    " do { ground = getComputedStyle(at).backgroundColor; at = at.parentElement; }"
-    " while (at && /rgba\\(.*, 0\\)/.test(ground));"
-    " const [a, b] = [light(getComputedStyle(e).color), light(ground)].sort((x, y) => y - x);"
-    " return (a + .05) / (b + .05); }).reduce((x, y) => Math.min(x, y), 21)"
-)
-
-
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_texts_stand_out_from_their_ground(rich: Shown, dark: bool) -> None:
     for place in ("", "#/dataset/shop.orders", "#/dataset/shop.sales/total"):
-        assert rich.open(place, dark=dark).evaluate(_CONTRAST) >= 4.5
+        assert rich.open(place, dark=dark).evaluate(CONTRAST) >= 4.5
 
 
 def test_on_paper_all_is_open_and_what_is_only_for_screens_is_gone(rich: Shown) -> None:

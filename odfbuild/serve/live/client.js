@@ -1,0 +1,97 @@
+// Requests to the server of this page, with the token that its reader has given.
+
+const byId = (id) => document.getElementById(id);
+const KEPT = "odfbuild-token";
+
+class Refusal extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const token = () => sessionStorage.getItem(KEPT) || "";
+
+// Whole numbers that JavaScript would round are kept as they are written.
+const EXACT = "\u0000number";
+const isRounded = (text) => /^-?\d+$/.test(text) && !Number.isSafeInteger(Number(text));
+const parsed = (text) => JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g,
+  (part) => isRounded(part) ? `{"\\u0000number":"${part}"}` : part));
+const isExact = (value) => value !== null && typeof value === "object" && EXACT in value;
+
+async function request(path, { body, signal } = {}) {
+  const headers = {};
+  if (token()) headers.authorization = `Bearer ${token()}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, {
+      method: body === undefined ? "GET" : "POST", headers, signal, cache: "no-store",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, "The server does not answer.");
+  }
+  const text = await response.text();
+  if (response.ok) return parsed(text);
+  let message = text.trim();
+  try { message = JSON.parse(text).message || message; } catch { /* it is a text */ }
+  throw new Refusal(response.status, message || `The server answered ${response.status}.`);
+}
+
+const placeOf = (name) => name.split("/").map(encodeURIComponent).join("/");
+const query = (parameters) => new URLSearchParams(
+  Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined)).toString();
+
+function showProblem(error) {
+  if (error?.name === "AbortError") return;
+  if (!(error instanceof Refusal)) console.error(error);
+  const asks = error.status === 401;
+  byId("problem").replaceChildren(make("div", { class: "notice bad" },
+    make("p", { text: error.message || String(error) }),
+    asks ? make("p", { text: "Give a token with the button at the top; odfbuild token new makes one." }) : null));
+}
+const clearProblem = () => byId("problem").replaceChildren();
+
+const millis = (text) => Date.parse(text);
+const since = (text) => text ? timeOf(millis(text)) : make("span", { class: "faint", text: "none" });
+const bytesText = (size) => {
+  const units = ["bytes", "KB", "MB", "GB", "TB"];
+  let at = 0;
+  for (; size >= 1000 && at < units.length - 1; at++) size /= 1000;
+  return `${at ? size.toPrecision(3) : size} ${units[at]}`;
+};
+const shortHash = (hash) => make("span", { class: "hash", title: hash, text: hash.slice(-8) });
+const badge = (text, tone, sign) => make("span", { class: `badge ${tone}` }, make("b", { "aria-hidden": "true", text: sign }), ` ${text}`);
+const amountHead = (text) => ({ text, class: "amount" });
+const amount = (number) => make("td", { class: "amount", text: number === null || number === undefined ? "" : numeral(number) });
+
+// A part of the page that is asked for anew while it is looked at.
+let refreshing = null;
+function keepFresh(seconds, act) {
+  stopRefreshing();
+  const own = { ends: false };
+  refreshing = own;
+  const step = async () => {
+    if (own.ends) return;
+    if (!document.hidden) {
+      try {
+        await act(own);
+        if (!own.ends) byId("fresh").textContent = `As of ${new Date().toLocaleTimeString()}`;
+        if (!own.ends) clearProblem();
+      } catch (error) {
+        if (!own.ends) showProblem(error);
+      }
+    }
+    if (!own.ends) own.timer = setTimeout(step, seconds * 1000);
+  };
+  return step();
+}
+function stopRefreshing() {
+  if (!refreshing) return;
+  refreshing.ends = true;
+  clearTimeout(refreshing.timer);
+  refreshing = null;
+  byId("fresh").textContent = "";
+}

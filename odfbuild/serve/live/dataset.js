@@ -1,0 +1,121 @@
+// One dataset: its columns, its rows as of any block, its history.
+
+const PAGE = 50;
+let at = null; // which rows are shown
+
+async function openDataset(name, parameters) {
+  const place = placeOf(name);
+  const view = byId("dataset");
+  const block = parameters.get("block"), from = parameters.get("since");
+  view.replaceChildren(make("h1", { id: "dataset-title", tabindex: "-1", text: name }), make("p", { role: "status", text: "It is being read." }));
+  at = { name, place, block, from, skip: 0 };
+  const own = at;
+  const [metadata, history] = await Promise.all([
+    request(`${place}/metadata?include=Seed,Info,License,Schema,Attachments`), request(`${place}/history?limit=${PAGE}`)]);
+  if (own !== at) return;
+  const { seed, info, license, schema, attachments } = metadata.output;
+  own.head = history.blocks[0];
+  view.replaceChildren(
+    make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" })),
+    make("h1", { id: "dataset-title", tabindex: "-1", text: name }),
+    info?.description ? make("p", { class: "prose lead", text: info.description }) : null,
+    make("p", {}, (info?.keywords || []).map((each) => make("span", { class: "badge tag", text: each }))),
+    make("dl", { class: "facts" },
+      fact("Kind", seed?.datasetKind), fact("Id", make("code", { text: seed?.datasetId })),
+      fact("Last change", since(own.head?.systemTime)), fact("Head", make("code", { text: own.head?.hash })),
+      license ? fact("Licence", `${license.name} (${license.spdxId || license.shortName})`) : null),
+    make("p", {}, make("a", { href: `#/query?sql=${encodeURIComponent(`select * from "${name}" limit 100`)}`, text: "Query it" })),
+    ...attachmentParts(attachments),
+    make("h2", { text: "Columns" }), columnTable(schema),
+    make("h2", { id: "rows-title", tabindex: "-1", text: "Rows" }), make("div", { id: "rows" }),
+    make("h2", { text: "History" }), make("div", { id: "history" }));
+  showHistory(own, history);
+  await showRows(own);
+}
+
+const fact = (name, value) => make("div", {}, make("dt", { text: name }), make("dd", {}, value || "unknown"));
+function attachmentParts(attachments) {
+  return (attachments?.attachments?.items || []).map((each) => make("details", {},
+    make("summary", { text: each.path }), make("div", { class: "prose", text: each.content })));
+}
+
+function columnTable(schema) {
+  const fields = schema?.fields || [];
+  if (fields.length === 0) return make("p", { class: "faint", text: "It has no columns yet." });
+  return table("Columns", ["Column", "Type", "Description"], fields.map((each) => make("tr", {},
+    headCell(make("span", { class: "name", text: each.name })), make("td", {}, make("code", { text: typeText(each.type) })),
+    make("td", { class: "cell", text: each.extra?.["opendatafabric.org/description"] || "" }))));
+}
+
+// How many rows there were by a block.
+async function rowsBy(place, block) {
+  let next = block;
+  while (next) {
+    const found = await request(`${place}/history?${query({ from: next, limit: PAGE })}`);
+    for (const { event } of found.blocks) {
+      if (event.newData) return event.newData.offsetInterval.end + 1;
+      if (event.kind === "AddData" || event.kind === "ExecuteTransform") return (event.prevOffset ?? -1) + 1;
+    }
+    next = found.next;
+  }
+  return 0;
+}
+
+async function showRows(own) {
+  const block = own.block || own.head?.hash;
+  const [all, before] = await Promise.all([rowsBy(own.place, block), own.from ? rowsBy(own.place, own.from) : 0]);
+  const room = byId("rows");
+  if (own !== at) return;
+  const total = Math.max(0, all - before);
+  const parts = [];
+  if (own.from) parts.push(make("p", {}, "Rows that came after block ", shortHash(own.from), " up to block ", shortHash(block), ". ", allLink(own)));
+  else if (own.block) parts.push(make("p", {}, "As they were by block ", shortHash(block), ". ", allLink(own)));
+  if (total === 0) {
+    room.replaceChildren(...parts, make("p", { class: "faint", text: "There are none." }));
+    return;
+  }
+  const limit = Math.min(PAGE, total - own.skip);
+  const found = await request(`${own.place}/tail?${query({ block, skip: own.skip, limit, dataFormat: "JsonAoA", include: "Schema" })}`);
+  if (own !== at) return;
+  const last = all - own.skip;
+  const turn = (by, text, usable) => make("button", { type: "button", disabled: !usable, text,
+    on: { click: () => { own.skip += by; showRows(own).then(() => byId("rows-title").focus(), showProblem); } } });
+  room.replaceChildren(...parts,
+    make("p", { role: "status", class: "number", text: `Rows ${numeral(last - limit + 1)} to ${numeral(last)} of ${numeral(all)}` }),
+    rowTable("Rows", found.schema.fields.map((each) => each.name), found.data),
+    make("p", { class: "choices" }, turn(PAGE, "Earlier", own.skip + limit < total), turn(-PAGE, "Later", own.skip > 0)));
+}
+const allLink = (own) => make("a", { href: datasetAddress(own.name), text: "Show all as they are now" });
+
+const blockText = (event) => {
+  const rows = event.newData ? countOf(event.newData.offsetInterval.end - event.newData.offsetInterval.start + 1, "row") : null;
+  const more = event.newWatermark ? `watermark ${event.newWatermark}` : null;
+  return [event.kind, rows, more].filter(Boolean).join(", ");
+};
+
+function showHistory(own, first) {
+  let { blocks, next } = first;
+  const room = byId("history");
+  const show = () => {
+    const lines = blocks.map(({ hash, sequenceNumber, systemTime, event }, number) => {
+      const older = blocks[number + 1]?.hash;
+      return make("tr", {}, headCell(make("span", { class: "number", text: numeral(sequenceNumber) })),
+        make("td", {}, since(systemTime)),
+        make("td", {}, make("details", {}, make("summary", { text: blockText(event) }), make("pre", { text: JSON.stringify(event, null, 2) }))),
+        make("td", {}, shortHash(hash)),
+        make("td", {},
+          make("a", { href: `${datasetAddress(own.name)}?${query({ block: hash })}`, "aria-label": `rows by block ${sequenceNumber}`, text: "rows by then" }), " ",
+          event.newData && older ? make("a", { href: `${datasetAddress(own.name)}?${query({ since: older, block: hash })}`, "aria-label": `rows of block ${sequenceNumber}`, text: "rows of it" }) : null, " ",
+          make("a", { href: `${datasetAddress(own.name)}?${query({ since: hash })}`, "aria-label": `rows since block ${sequenceNumber}`, text: "rows since" })));
+    });
+    room.replaceChildren(table("Blocks, newest first", ["Block", "When", "What", "Hash", "Rows"], lines, { class: "history" }),
+      next ? make("p", { class: "more" }, make("button", { type: "button", text: "Earlier blocks", on: { click: () => more().catch(showProblem) } })) : "");
+  };
+  const more = async () => {
+    const found = await request(`${own.place}/history?${query({ from: next, limit: PAGE })}`);
+    blocks = [...blocks, ...found.blocks];
+    ({ next } = found);
+    show();
+  };
+  show();
+}

@@ -1,0 +1,185 @@
+"""The live page, and the documents that it reads beside those of the other routes.
+
+    /                        the page; /.odfbuild/live.css and /.odfbuild/live.js belong to it
+    /system/status           datasets with their lag, and who is changing them
+    /system/runs[/<id>]      records of runs, for who may read all datasets with a token
+    [/<account>]/<name>/history   blocks, newest first
+
+The page holds no data: it asks for them with the token that its reader has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from anyio.to_thread import run_sync
+from starlette.responses import JSONResponse, Response
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.planner.staleness import lag_of
+from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.parameters import block_of, count_of
+from odfbuild.serve.served import Served
+from odfbuild.serve.tokens import TokenScope
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.refs import ancestry
+from odfbuild.state.runs import RunSummary, UnknownRunError, find_run, list_runs, read_events
+from odfbuild.texts.page import joined_scripts, page_file
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_SCRIPTS = ("client", "datasets", "dataset", "rows", "question", "runs", "start")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+_BLOCKS = 200  # of one answer at most
+_RUNS = 200
+
+
+class LiveRoutes:
+    """The live page of one server, and what only it asks for."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        style = page_file("base.css") + page_file("live.css", __package__)
+        own = (page_file(f"{name}.js", __package__) for name in _SCRIPTS)
+        script = joined_scripts((page_file("elements.js"), *own))
+        self._files = {
+            "/": _file(page_file("page.html", __package__), "text/html"),
+            "/.odfbuild/live.css": _file(style, "text/css"),
+            "/.odfbuild/live.js": _file(script, "text/javascript"),
+        }
+
+    async def file(self, request: "Request") -> Response:
+        """Answer with the page, or with what belongs to it."""
+        content, media_type, tag = self._files[request.url.path]
+        headers = {**_HEADERS, "etag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type=media_type)
+
+    async def status(self, request: "Request") -> Response:
+        """Answer with the datasets that somebody may see, as they are now."""
+        caller = self._caller(request)
+        self._served.access.check_known(caller)
+        return JSONResponse(await run_sync(self._status, caller))
+
+    async def history(self, request: "Request", dataset: Dataset) -> Response:
+        """Answer with blocks, newest first: from the head on, or from the block `from` on."""
+        limit = count_of(request, "limit", 50, _BLOCKS)
+        head = dataset.head()
+        start = block_of(request, "from", dataset) or head
+        if start is None:
+            raise AccessError(404, "There is no such dataset.")
+        return JSONResponse(await run_sync(_blocks, dataset, start, limit))
+
+    async def runs(self, request: "Request") -> Response:
+        """Answer with the runs that there are records of, newest first."""
+        self._check_reads_all(self._caller(request))
+        limit = count_of(request, "limit", 50, _RUNS)
+        found = await run_sync(list_runs, self._served.workspace.root, limit)
+        return JSONResponse(
+            {"runs": [_summary(each) for each in found.runs], "damaged": list(found.damaged)}
+        )
+
+    async def run(self, request: "Request") -> Response:
+        """Answer with one run, and its events but the first so many as `after` says."""
+        self._check_reads_all(self._caller(request))
+        after = count_of(request, "after", 0, None)
+        root = self._served.workspace.root
+        try:
+            summary = await run_sync(find_run, root, request.path_params["id"])
+        except UnknownRunError:
+            raise AccessError(404, "There is no such run.") from None
+        except OdfBuildError as error:
+            raise AccessError(500, f"The run cannot be read: {error.code}.") from None
+        events = await run_sync(lambda: list(islice(read_events(root, summary.id), after, None)))
+        return JSONResponse({"run": _summary(summary), "events": events})
+
+    def _caller(self, request: "Request") -> Caller:
+        caller = self._served.access.caller(request.headers)
+        request.state.caller = caller.name
+        return caller
+
+    def _check_reads_all(self, caller: Caller) -> None:
+        """Raise AccessError unless a token reads all datasets: a run is of any of them."""
+        if caller.token is None:
+            raise AccessError(401, "A token is needed.")
+        names = self._served.workspace.names()
+        if not all(caller.token.allows(TokenScope.READ, alias) for alias in names):
+            raise AccessError(403, "Runs are shown to who may read all datasets.")
+
+    def _status(self, caller: Caller) -> dict[str, Any]:
+        served = self._served
+        listed = served.index.document(lambda alias, id: served.shows(caller, alias, id))
+        states = {state.dataset: state for state in served.workspace.states().values()}
+        shown = {DatasetId.parse(each["id"]) for each in listed["datasets"]}
+        locks = served.workspace.locks()
+        found = []
+        for each in listed["datasets"]:
+            id = DatasetId.parse(each["id"])
+            found.append({**each, **_now(id, states, shown), "locked": id in locks})
+        return {"datasets": found}
+
+
+def _file(text: str, media_type: str) -> tuple[bytes, str, str]:
+    content = text.encode()
+    return content, media_type, f'"{sha256(content).hexdigest()}"'
+
+
+def _blocks(dataset: Dataset, start: Multihash, limit: int) -> dict[str, Any]:
+    found = list(islice(ancestry(dataset, start), limit))
+    return {
+        "blocks": [
+            {
+                "hash": str(hash),
+                "sequenceNumber": block.sequence_number,
+                "systemTime": str(block.system_time),
+                "event": to_mapping(block.event),
+            }
+            for hash, block in found
+        ],
+        "next": None if not found or found[-1][1].prev_block_hash is None
+        else str(found[-1][1].prev_block_hash),
+    }  # fmt: skip
+
+
+def _now(
+    id: DatasetId, states: Mapping[DatasetId, ChainState], shown: set[DatasetId]
+) -> dict[str, Any]:
+    """Return watermark, inputs and lag; what somebody may not see is counted nowhere."""
+    state = states.get(id)
+    if state is None:
+        return {"watermark": None, "inputs": [], "behind": None}
+    lag = lag_of(state, states)
+    inputs = [] if lag is None else [each.dataset for each in lag.inputs]
+    sees_all = shown.issuperset(inputs)
+    return {
+        "watermark": None if state.watermark is None else str(state.watermark),
+        "inputs": [str(each) for each in inputs if each in shown],
+        "behind": lag.records if lag is not None and sees_all else None,
+    }
+
+
+def _summary(run: RunSummary) -> dict[str, Any]:
+    return {each.name: _plain(getattr(run, each.name)) for each in fields(run)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    return value if value is None or isinstance(value, int) else str(value)

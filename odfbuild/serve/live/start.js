@@ -1,0 +1,78 @@
+// Which view is shown: the part of the address behind # says so.
+
+const views = [...document.querySelectorAll(".view")];
+
+function showView(id) {
+  for (const view of views) view.hidden = view.id !== id;
+  for (const link of document.querySelectorAll("#top nav a")) {
+    if (link.dataset.view === (id === "dataset" ? "list" : id)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+let isFirst = true;
+async function route() {
+  stopRefreshing();
+  clearProblem();
+  at = null;
+  const [path, given = ""] = (location.hash.startsWith("#/") ? location.hash.slice(2) : "").split("?", 2);
+  const [kind, ...rest] = path.split("/");
+  const parameters = new URLSearchParams(given);
+  let name = rest.join("/");
+  try { name = decodeURIComponent(name); } catch { /* it is looked for as it is */ }
+  const id = { dataset: "dataset", query: "query", runs: "runs" }[kind] || "list";
+  showView(id);
+  const opening = id === "dataset" ? openDataset(name, parameters) : id === "query" ? openQuestion(parameters) :
+    id === "runs" ? (name ? openRun(name) : openRuns()) : openList();
+  const focus = () => {
+    const heading = document.querySelector(".view:not([hidden]) h1");
+    document.title = `${heading?.textContent || "Datasets"} \u2013 odfbuild`;
+    if (!isFirst) heading?.focus({ preventScroll: true });
+  };
+  focus();
+  if (!isFirst) window.scrollTo(0, 0);
+  try {
+    await opening;
+    if (parameters.has("block") || parameters.has("since")) byId("rows-title")?.scrollIntoView();
+  } catch (error) {
+    showProblem(error);
+  }
+  isFirst = false;
+}
+
+const theme = byId("theme"), THEMES = ["system", "light", "dark"];
+theme.addEventListener("click", () => {
+  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "system") + 1) % THEMES.length];
+  if (next === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+  theme.textContent = `Theme: ${next}`;
+});
+
+byId("token-button").addEventListener("click", () => {
+  const form = byId("token-form");
+  form.hidden = !form.hidden;
+  byId("token-button").setAttribute("aria-expanded", String(!form.hidden));
+  if (!form.hidden) byId("token").focus();
+});
+byId("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const given = byId("token").value.trim();
+  if (given) sessionStorage.setItem(KEPT, given);
+  else sessionStorage.removeItem(KEPT);
+  byId("token").value = "";
+  byId("token-form").hidden = true;
+  byId("token-button").setAttribute("aria-expanded", "false");
+  byId("token-button").focus();
+  route();
+});
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
+byId("words").addEventListener("input", showList);
+byId("filters").addEventListener("submit", (event) => event.preventDefault());
+
+document.documentElement.classList.add("scripts");
+startQuestion();
+window.addEventListener("hashchange", route);
+route();

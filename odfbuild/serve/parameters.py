@@ -1,0 +1,37 @@
+"""Parameters of addresses: blocks and counts."""
+
+from typing import TYPE_CHECKING
+
+from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.serve.access import AccessError
+from odfbuild.state.chain.dataset import Dataset, holds
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_DIGITS = 9
+
+
+def block_of(request: "Request", name: str, dataset: Dataset) -> Multihash | None:
+    """Return the block that a parameter names, None without it.  Raises AccessError (400, 404)."""
+    given = request.query_params.get(name)
+    if given is None:
+        return None
+    try:
+        block = Multihash.parse(given)
+    except InvalidMultihashError:
+        raise AccessError(400, f"{name} is no hash of a block.") from None
+    head = dataset.head()
+    if head is None or not holds(dataset, block, head):
+        raise AccessError(404, "The dataset has no such block.")
+    return block
+
+
+def count_of(request: "Request", name: str, default: int, most: int | None) -> int:
+    """Return the number of a parameter, `most` at most.  Raises AccessError (400)."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not given.isascii() or not given.isdigit() or len(given) > _DIGITS:
+        raise AccessError(400, f"{name} is no number.")
+    return int(given) if most is None else min(int(given), most)
