@@ -10,9 +10,10 @@ async function openDataset(name, parameters) {
   view.replaceChildren(make("h1", { id: "dataset-title", tabindex: "-1", text: name }), make("p", { role: "status", text: "It is being read." }));
   at = { name, place, block, from, skip: 0 };
   const own = at;
-  const [metadata, history] = await Promise.all([
-    request(`${place}/metadata?include=Seed,Info,License,Schema,Attachments`), request(`${place}/history?limit=${PAGE}`)]);
+  const [metadata, history, status] = await Promise.all([
+    request(`${place}/metadata?include=Seed,Info,License,Schema,Attachments`), request(`${place}/history?limit=${PAGE}`), request("system/status")]);
   if (own !== at) return;
+  own.aliases = new Map(status.datasets.map((each) => [each.id, each.alias]));
   const { seed, info, license, schema, attachments } = metadata.output;
   own.head = history.blocks[0];
   view.replaceChildren(
@@ -93,6 +94,20 @@ const blockText = (event) => {
   return [event.kind, rows, more].filter(Boolean).join(", ");
 };
 
+// What a block was made of: rows of inputs, or what a source had.
+function originLines(event, aliases) {
+  if (event.kind === "AddData") return event.newSourceState ? [make("p", { class: "sub", text: `from ${event.newSourceState.value}` })] : [];
+  return (event.queryInputs || []).map((input) => {
+    const alias = aliases.get(input.datasetId);
+    const { prevOffset, newOffset } = input;
+    if (newOffset === undefined || newOffset === prevOffset) return null;
+    const rows = `rows ${numeral((prevOffset ?? -1) + 2)} to ${numeral(newOffset + 1)}`;
+    const place = alias && `${datasetAddress(alias)}?${query({ since: input.prevBlockHash, block: input.newBlockHash })}`;
+    return make("p", { class: "sub" }, "from ", place ? make("a", { href: place, text: rows }) : rows, " of ",
+      make("span", { class: "name", text: alias || input.datasetId }));
+  });
+}
+
 function showHistory(own, first) {
   let { blocks, next } = first;
   const room = byId("history");
@@ -101,7 +116,7 @@ function showHistory(own, first) {
       const older = blocks[number + 1]?.hash;
       return make("tr", {}, headCell(make("span", { class: "number", text: numeral(sequenceNumber) })),
         make("td", {}, since(systemTime)),
-        make("td", {}, make("details", {}, make("summary", { text: blockText(event) }), make("pre", { text: JSON.stringify(event, null, 2) }))),
+        make("td", {}, make("details", {}, make("summary", { text: blockText(event) }), make("pre", { text: JSON.stringify(event, null, 2) })), originLines(event, own.aliases)),
         make("td", {}, shortHash(hash)),
         make("td", {},
           make("a", { href: `${datasetAddress(own.name)}?${query({ block: hash })}`, "aria-label": `rows by block ${sequenceNumber}`, text: "rows by then" }), " ",

@@ -121,6 +121,20 @@ def test_rows_are_shown_as_they_were_by_any_block(browser: Browser, server: Data
     assert page.complaints() == []
 
 
+def test_a_block_leads_to_the_rows_that_it_was_made_of(
+    browser: Browser, server: DatasetServer
+) -> None:
+    assert build(server.folder.parent) == 0
+    page = opened(browser, server, f"#/dataset/{HIGH}")
+    cells(page, "#history")
+    assert text(page, "#history .sub") == f"from rows 61 to 120 of {READINGS}"
+    page.evaluate("document.querySelector('#history .sub a').click()")
+    page.wait(f"document.querySelector('#dataset h1').innerText == '{READINGS}'")
+    page.wait("document.querySelector('#rows')?.innerText.includes('Rows 71 to 120 of 120')")
+    assert "Rows that came after block" in text(page, "#rows")
+    assert "from 2.csv" in text(page, "#history")
+
+
 def test_queries_are_answered_exactly_or_refused(browser: Browser, server: DatasetServer) -> None:
     page = opened(browser, server, "#/query")
     page.click("#sql")
