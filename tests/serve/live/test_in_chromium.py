@@ -1,6 +1,7 @@
 """The live page in a real browser: datasets, rows by a block, queries, runs, hostile texts."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,27 @@ _CELLS = (
 )
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[DatasetServer]:
-    folder = tmp_path / "live"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("live")
     files_of_a_day(folder, 1)
     assert build(folder) == 0
     files_of_a_day(folder, 2)
     assert build(folder, READINGS) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(project: Path) -> Iterator[DatasetServer]:
+    with serving_datasets(project) as found:
+        yield found
+
+
+@pytest.fixture
+def changing(project: Path, tmp_path: Path) -> Iterator[DatasetServer]:
+    """A server of a copy, which a test may build further."""
+    folder = tmp_path / "live"
+    shutil.copytree(project, folder, ignore=shutil.ignore_patterns("state", "log"))
     with serving_datasets(folder) as found:
         yield found
 
@@ -77,11 +92,11 @@ def test_a_token_is_asked_for_and_stays_in_the_tab(browser: Browser, server: Dat
 
 
 def test_the_list_shows_what_happens_without_a_reload(
-    browser: Browser, server: DatasetServer
+    browser: Browser, changing: DatasetServer
 ) -> None:
-    page = opened(browser, server)
+    page = opened(browser, changing)
     assert "60 rows behind" in cells(page, "#list-rows")[0][2]
-    assert build(server.folder.parent) == 0
+    assert build(changing.folder.parent) == 0
     page.wait("document.querySelector('#list-rows tbody tr').cells[2].innerText.includes('up to')")
     page.click("#words")
     page.type("READ")
@@ -122,10 +137,10 @@ def test_rows_are_shown_as_they_were_by_any_block(browser: Browser, server: Data
 
 
 def test_a_block_leads_to_the_rows_that_it_was_made_of(
-    browser: Browser, server: DatasetServer
+    browser: Browser, changing: DatasetServer
 ) -> None:
-    assert build(server.folder.parent) == 0
-    page = opened(browser, server, f"#/dataset/{HIGH}")
+    assert build(changing.folder.parent) == 0
+    page = opened(browser, changing, f"#/dataset/{HIGH}")
     cells(page, "#history")
     assert text(page, "#history .sub") == f"from rows 61 to 120 of {READINGS}"
     page.evaluate("document.querySelector('#history .sub a').click()")
@@ -150,10 +165,10 @@ def test_queries_are_answered_exactly_or_refused(browser: Browser, server: Datas
     assert text(page, "#answer") == ""
 
 
-def test_a_run_is_shown_with_its_steps(browser: Browser, server: DatasetServer) -> None:
-    (server.folder.parent / "data" / "3.csv").write_text("t,k,v\n2031-01-03,a,many\n")
-    assert build(server.folder.parent) == 1
-    page = opened(browser, server, "#/runs")
+def test_a_run_is_shown_with_its_steps(browser: Browser, changing: DatasetServer) -> None:
+    (changing.folder.parent / "data" / "3.csv").write_text("t,k,v\n2031-01-03,a,many\n")
+    assert build(changing.folder.parent) == 1
+    page = opened(browser, changing, "#/runs")
     runs = cells(page, "#run-rows")
     assert [row[2].split()[-1] for row in runs] == ["failed", "done", "done"]
     page.evaluate("document.querySelector('#run-rows tbody a').click()")
