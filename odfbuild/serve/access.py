@@ -19,12 +19,19 @@ _BEARER = "bearer "
 
 
 class AccessError(Exception):
-    """A request is refused with a status; its text is for who asked."""
+    """A request is refused with a status of HTTP; its text is for who asked.
 
-    def __init__(self, status: int, text: str) -> None:
+    A `code` tells refusals of one status apart, `fix` says how to go on, where that is known.
+    """
+
+    def __init__(
+        self, status: int, text: str, code: str | None = None, fix: str | None = None
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.code = code
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)

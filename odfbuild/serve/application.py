@@ -33,6 +33,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, HeaderRow, TransferUrl
 from odfbuild.serve.access import AccessError, Caller, account_id, check_version
 from odfbuild.serve.live.routes import LiveRoutes
+from odfbuild.serve.query.answers import Answers
 from odfbuild.serve.query.routes import QueryRoutes
 from odfbuild.serve.served import Served
 from odfbuild.serve.settings import ServerSettings
@@ -91,7 +92,7 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Gu
     refusals: dict[Any, Any] = {AccessError: _refused, HTTPException: _refused, Exception: _failed}
     starlette = Starlette(routes=files, exception_handlers=refusals)
     starlette.router.redirect_slashes = False
-    return Guarded(starlette, served)
+    return Guarded(starlette, served, routes.answers)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -121,7 +122,8 @@ class _Routes:
     def __init__(self, served: Served, judge: HeadJudge) -> None:
         self._served = served
         self._judge = judge
-        self.questions = QueryRoutes(served)
+        self.answers = Answers(served)
+        self.questions = QueryRoutes(served, self.answers)
         self.live = LiveRoutes(served)
 
     # about the server
@@ -319,9 +321,10 @@ async def _deny(socket: WebSocket, error: AccessError) -> None:
 class Guarded:
     """An application that tolerates no slow reader, and notes every request in a log."""
 
-    def __init__(self, inner: Starlette, served: Served) -> None:
+    def __init__(self, inner: Starlette, served: Served, answers: Answers) -> None:
         self._inner = inner
         self.served = served
+        self.answers = answers
 
     async def __call__(self, scope: Any, receive: _Messages, send: _Sending) -> None:
         if scope["type"] == "lifespan":

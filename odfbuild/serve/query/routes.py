@@ -4,22 +4,19 @@ The routes, documents and proofs are those of the reference implementation.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio.to_thread import run_sync
 from starlette.responses import JSONResponse, Response
 
-from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.access import AccessError, Caller
 from odfbuild.serve.parameters import block_of
+from odfbuild.serve.query.answers import Answers, MissingBlockError
 from odfbuild.serve.query.commitment import (
     BadSignatureError,
     check_proof,
@@ -28,20 +25,17 @@ from odfbuild.serve.query.commitment import (
     proof_of,
 )
 from odfbuild.serve.query.question import (
-    MOST_DATASETS,
     PinnedDataset,
     QueryQuestion,
     counts_read,
     read_document,
     read_question,
 )
-from odfbuild.serve.query.workers import AnswerText, Worker, Workers
+from odfbuild.serve.query.workers import AnswerText
 from odfbuild.serve.served import Served
 from odfbuild.serve.simple_routes import body_of
-from odfbuild.serve.tokens import TokenScope
-from odfbuild.state.chain.dataset import Dataset, holds
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.keys import KeyFolder, PrivateKey
-from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -54,16 +48,12 @@ _Part = Callable[[Dataset, "ChainState"], Any]
 """What is said of one part of the metadata; None says nothing."""
 
 
-class MissingBlockError(AccessError):
-    """A dataset does not have a block, or not below its head."""
-
-
 class QueryRoutes:
     """Questions about the datasets of one server."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, answers: Answers) -> None:
         self._served = served
-        self._workers = Workers(served.settings.limits)
+        self._answers = answers
 
     @cached_property
     def _key(self) -> PrivateKey:
@@ -77,7 +67,7 @@ class QueryRoutes:
         caller = self._caller(request)
         document = await self._document(request) if request.method == "POST" else _given(request)
         question = self._question(document)
-        pinned, answer = await _while_connected(request, self._answer(question, caller))
+        pinned, answer = await _while_connected(request, self._answers.answer(question, caller))
         found: dict[str, Any] = {}
         if "Input" in question.include:
             found["input"] = pinned.document()
@@ -111,7 +101,7 @@ class QueryRoutes:
             raise AccessError(400, "Answers that are made of other answers are not verified here.")
         question = self._question(parts["input"])
         try:
-            answering = self._answer(question, caller, at_head=False)
+            answering = self._answers.answer(question, caller, at_head=False)
             _, answer = await _while_connected(request, answering)
         except MissingBlockError as error:
             return _refused("VerificationFailed::DatasetBlockNotFound", error.text)
@@ -131,15 +121,9 @@ class QueryRoutes:
         block = await run_sync(block_of, request, "block", dataset) or dataset.head()
         if block is None:
             raise AccessError(404, "There is no such dataset.")
-        form = {"rows": str(alias), "id": str(dataset.id), "block": str(block)}
-        answering = self._rows({**self._form(question), **form})
-        answer = await _while_connected(request, answering)
+        last = self._answers.last_rows(question, PinnedDataset(str(alias), dataset.id, block))
+        answer = await _while_connected(request, last)
         return Response(answer.text, media_type="application/json")
-
-    async def _rows(self, form: Mapping[str, Any]) -> AnswerText:
-        """Return rows that no query is needed for."""
-        async with self._worker() as worker:
-            return await worker.answer(form)
 
     async def metadata(self, request: "Request", dataset: Dataset) -> Response:
         """Answer with what is in force in a chain; `include` names parts of it."""
@@ -156,22 +140,8 @@ class QueryRoutes:
     def _caller(self, request: "Request") -> Caller:
         caller = self._served.access.caller(request.headers)
         request.state.caller = caller.name
-        self._served.access.check_known(caller)
-        is_reader = caller.token is None or TokenScope.READ in caller.token.scopes
-        if not is_reader and not self._served.settings.anonymous_read:
-            raise AccessError(403, "The token does not allow to read.")
+        self._answers.check_reader(caller)
         return caller
-
-    @asynccontextmanager
-    async def _worker(self) -> AsyncIterator[Worker]:
-        """Give a process for one question; what one that was cut off leaves is deleted."""
-        async with self._workers.one() as worker:
-            try:
-                yield worker
-            finally:
-                await worker.end()
-                if not worker.has_answered:
-                    await run_sync(self._served.workspace.sweep_staging)
 
     async def _document(self, request: "Request") -> dict[str, Any]:
         limits, data = self._served.settings.limits, bytearray()
@@ -192,90 +162,6 @@ class QueryRoutes:
             return read_question(document, self._served.settings.limits.rows)
         except ValueError as error:
             raise AccessError(400, f"{error}.") from None
-
-    async def _answer(
-        self, question: QueryQuestion, caller: Caller, *, at_head: bool = True
-    ) -> tuple[QueryQuestion, AnswerText]:
-        """Return the question with the blocks that were read, and the rows of its answer.
-
-        Unless datasets may be read `at_head` the question has to name a block of each.
-        """
-        first = {"query": question.query, "is_repeatable": "Proof" in question.include}
-        async with self._worker() as worker:
-            names = (await worker.say(first))["tables"]
-            _check_names(question, names, at_head=at_head)
-            read = await run_sync(self._read, question, caller, names)
-            tables = {each.alias: (str(each.id), str(each.block)) for each in read}
-            is_hashed = "Proof" in question.include or not at_head
-            form = {**self._form(question), "tables": tables, "is_hashed": is_hashed}
-            answer = await worker.answer(form)
-        return replace(question, datasets=read), answer
-
-    def _form(self, question: QueryQuestion) -> dict[str, Any]:
-        """Return what a process has to know of any question."""
-        return {
-            "workspace": str(self._served.workspace.root),
-            "skip": question.skip,
-            "limit": question.limit,
-            "bytes": self._served.settings.limits.output,
-            "data_format": question.data_format,
-            "schema_format": (question.schema_format or "OdfJson")
-            if "Schema" in question.include
-            else None,
-        }
-
-    def _read(
-        self, question: QueryQuestion, caller: Caller, names: list[str]
-    ) -> tuple[PinnedDataset, ...]:
-        """Return the datasets that a question names, at the blocks that it is to be read at."""
-        pinned = {each.alias: each for each in question.datasets}
-        return tuple(self._pin(name, pinned.get(name), caller) for name in names)
-
-    def _pin(self, name: str, pinned: PinnedDataset | None, caller: Caller) -> PinnedDataset:
-        found = self._named(name) if pinned is None else self._with_id(pinned.id)
-        if found is None or not self._served.access.sees(caller, *found):
-            asked = name if pinned is None else str(pinned.id)
-            raise AccessError(404, f"There is no dataset {excerpt(asked, 100)}.")
-        id = found[1]
-        dataset = self._served.workspace.dataset(id)
-        try:
-            head = dataset.head()
-            block = head if pinned is None or pinned.block is None else pinned.block
-            is_there = head is not None and block is not None and holds(dataset, block, head)
-        except OdfBuildError as error:
-            raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
-        if not is_there:
-            raise MissingBlockError(404, f"{name} has no block {block}.")
-        return PinnedDataset(name, id, block)
-
-    def _named(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
-        try:
-            alias = DatasetAlias.parse(name)
-        except OdfBuildError:
-            return None
-        dataset = self._served.find(alias) if self._is_served(alias) else None
-        return None if dataset is None else (alias, dataset.id)
-
-    def _with_id(self, id: DatasetId) -> tuple[DatasetAlias, DatasetId] | None:
-        alias = self._served.workspace.aliases().get(id)
-        return None if alias is None or not self._is_served(alias) else (alias, id)
-
-    def _is_served(self, alias: DatasetAlias) -> bool:
-        return (alias.account is not None) == self._served.settings.is_multi_tenant
-
-
-def _check_names(question: QueryQuestion, names: list[str], *, at_head: bool) -> None:
-    """Raise AccessError (400) if the datasets of a question are not those that its text reads."""
-    if len(names) > MOST_DATASETS:
-        raise AccessError(400, f"A question reads at most {MOST_DATASETS:,} datasets.")
-    for each in question.datasets:
-        if each.alias not in names:
-            alias = excerpt(each.alias, 100)
-            raise AccessError(400, f"datasets has {alias!r}, which the query does not read.")
-    pinned = {each.alias for each in question.datasets if each.block is not None}
-    if not at_head and (left := [each for each in names if each not in pinned]):
-        name = excerpt(left[0], 100)
-        raise AccessError(400, f"datasets of the input has no block of {name!r}.")
 
 
 def _with_output(answer: AnswerText, more: Mapping[str, Any]) -> Response:

@@ -6,10 +6,12 @@ is spoken to in frames of JSON:
     server    {"query": text, "is_repeatable": bool}        or    {"rows": name, ...}
     process   {"tables": [name, ...]}
     server    {"workspace": path, "tables": {name: [id, block]}, "skip": n, "limit": n, ...}
-    process   {"hash": text}, and the output                or    {"status": n, "message": text}
+    process   {"hash": text}, and the output        or    {"status": n, "text": text, ...}
 
-The output is hashed where that is asked for, with `"is_hashed": true`.  The process ends with its
-input: that is how it ends with the server.
+The output is hashed where that is asked for, with `"is_hashed": true`.  It is JSON, or as the
+`data_format` says: COLUMNS, the schema alone, for which no row is read; or FLIGHT_DATA, messages
+with rows, and then one of no bytes.  The process ends with its input: that is how it ends with the
+server.
 """
 
 import json
@@ -20,9 +22,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import (
     Diagnostic,
@@ -37,19 +39,30 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.serve.query.commitment import hash_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from odfbuild.executors.data.frames import Frame
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.sql.text.steps import QueryStep
 
+COLUMNS: Final = "Columns"
+FLIGHT_DATA: Final = "FlightData"
+
+TIME_LIMIT, MEMORY_LIMIT, SIZE_LIMIT = "time-limit", "memory-limit", "size-limit"
+"""Codes of refusals where an answer takes more than a question may take."""
+
+_FEWER: Final = "ask for fewer rows or columns: with LIMIT, a condition, or groups"
 _OF_CLIENTS = (InvalidQueryError, UsageRefusedError, EngineFailedError)
 
 
 class QuestionRefusedError(Exception):
-    """A question is refused with a status of HTTP."""
+    """A question is refused with a status of HTTP, a code, and how to go on, where it is known."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(
+        self, status: int, message: str, code: str | None = None, fix: str | None = None
+    ) -> None:
         super().__init__(message)
-        self.status = status
+        self.form = {"status": status, "text": message, "code": code, "fix": fix}
 
 
 def main() -> None:
@@ -93,25 +106,31 @@ def _json(message: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _said(server: "Conversation") -> Sequence[bytes]:
-    """Return the last messages of a conversation: an answer, or why there is none."""
+def _said(server: "Conversation") -> Iterator[bytes]:
+    """Yield the last messages of a conversation: an answer, or why there is none."""
     try:
-        output = _answer(server)
-        hash = hash_of(output) if server.is_hashed else None
-        return [_json({"hash": hash}), _json(output)]
+        yield from _answer(server)
     except QuestionRefusedError as error:
-        status, message = error.status, str(error)
+        yield _json(error.form)
     except _OF_CLIENTS as error:
-        status, message = 400, _without_paths(_text_of(error.diagnostics()), server.folder)
+        yield _json(_refusal(error.diagnostics(), server.folder))
     except OdfBuildError as error:
         sys.stderr.write(f"{error.code}: {_text_of(error.diagnostics())}\n")
-        status, message = 500, f"The dataset cannot be read: {error.code}."
+        message = f"The dataset cannot be read: {error.code}."
+        yield _json({"status": 500, "text": message, "code": error.code})
     except MemoryError:
-        status, message = 400, "The answer needs more memory than a question may take."
+        message = "The answer needs more memory than a question may take."
+        yield _json({"status": 400, "text": message, "code": MEMORY_LIMIT})
     except Exception as error:  # whoever asked gets an answer; the log says what went wrong
         traceback.print_exc()
-        status, message = 500, f"The server made a mistake: {type(error).__name__}."
-    return [_json({"status": status, "message": message})]
+        message = f"The server made a mistake: {type(error).__name__}."
+        yield _json({"status": 500, "text": message})
+
+
+def _refusal(found: Sequence[Diagnostic], folder: str | None) -> Mapping[str, Any]:
+    """Return findings as a message, without the place of the workspace on the server's disk."""
+    text, fix = _without_paths(_text_of(found), folder), _without_paths(found[0].fix, folder)
+    return {"status": 400, "text": text, "code": found[0].code, "fix": fix}
 
 
 def _without_paths(text: str, folder: str | None) -> str:
@@ -126,13 +145,11 @@ class Conversation:
         self._sent = sent
         self._say = say
         self.folder: str | None = None
-        self.is_hashed = False
 
     def first(self) -> Mapping[str, Any]:
         """Wait for the first message."""
         message: Mapping[str, Any] = self._sent.get()
         self.folder = message.get("workspace")
-        self.is_hashed = message.get("is_hashed", False)
         return message
 
     def ask(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -141,7 +158,7 @@ class Conversation:
         return self.first()
 
 
-def _answer(server: Conversation) -> Mapping[str, Any]:
+def _answer(server: Conversation) -> Sequence[bytes]:
     asked = server.first()
     if "rows" in asked:
         return _last_rows(asked)
@@ -161,7 +178,7 @@ def _tables(step: "QueryStep") -> list[str]:
     except SqlTextError as error:
         place = error.place
         message = f"{error} (line {place.line}, column {place.column})"
-        raise QuestionRefusedError(400, message) from None
+        raise QuestionRefusedError(400, message, error.code) from None
     if "" in names:
         raise QuestionRefusedError(400, "A question reads datasets, not what a function gives.")
     return names
@@ -175,19 +192,18 @@ def _check(step: "QueryStep", tables: Mapping[str, Any], *, is_repeatable: bool)
     reasons += [Reason.NOT_DETERMINISTIC] if is_repeatable else []
     found = diagnostics(examine((step,), list(tables), ()), tuple(reasons))
     if found:
-        raise QuestionRefusedError(400, _text_of(found))
+        raise QuestionRefusedError(400, _text_of(found), found[0].code, found[0].fix)
 
 
-def _output(
-    step: "QueryStep", more: Mapping[str, Any], *, is_repeatable: bool
-) -> Mapping[str, Any]:
+def _output(step: "QueryStep", more: Mapping[str, Any], *, is_repeatable: bool) -> Sequence[bytes]:
     from odfbuild.executors.engine.datafusion.query import answer
     from odfbuild.executors.engine.querier import QueryRequest
     from odfbuild.state.workspace import Workspace
 
     workspace = Workspace(Path(more["workspace"]))
+    has_rows = more["data_format"] != COLUMNS
     views = {
-        name: _view(workspace, name, DatasetId.parse(id), Multihash.parse(block))
+        name: _view(workspace, name, DatasetId.parse(id), Multihash.parse(block), has_rows)
         for name, (id, block) in more["tables"].items()
     }
     with workspace.staging() as staging:
@@ -199,19 +215,25 @@ def _output(
             engine=step.engine,
             clock=not is_repeatable,
         )
-        return _document(answer(request), more)
+        return _written(answer(request), more)
 
 
-def _view(workspace: Any, name: str, id: DatasetId, block: Multihash) -> "DatasetView":
-    from odfbuild.executors.data.checks.verified_files import recorded_rows
+def _view(
+    workspace: Any, name: str, id: DatasetId, block: Multihash, has_rows: bool = True
+) -> "DatasetView":
+    from odfbuild.executors.data.checks.verified_files import recorded_columns, recorded_rows
 
-    view = recorded_rows(workspace.dataset(id), block, f"the dataset '{name}'")
+    dataset = workspace.dataset(id)
+    if has_rows:
+        view = recorded_rows(dataset, block, f"the dataset '{name}'")
+    else:
+        view = recorded_columns(dataset, block)
     if view is None:
         raise QuestionRefusedError(400, f"{name} has no rows by then, and so no columns.")
     return view
 
 
-def _last_rows(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def _last_rows(asked: Mapping[str, Any]) -> Sequence[bytes]:
     """Return the last rows of a dataset, as recorded."""
     from odfbuild.executors.data.frames import Frame
     from odfbuild.state.workspace import Workspace
@@ -221,7 +243,36 @@ def _last_rows(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     view = _view(workspace, asked["rows"], DatasetId.parse(asked["id"]), block)
     rows = view.last(asked["skip"] + asked["limit"])
     kept = rows.slice(0, max(0, rows.num_rows - asked["skip"]))
-    return _document(Frame.of(kept), {**asked, "skip": 0})
+    return _written(Frame.of(kept), {**asked, "skip": 0})
+
+
+def _written(frame: "Frame", more: Mapping[str, Any]) -> Sequence[bytes]:
+    """Return the messages of an answer, in the form that was asked for."""
+    from odfbuild.serve.query.flight_data import flight_data, schema_bytes
+
+    if more["data_format"] == COLUMNS:
+        return [_json({}), schema_bytes(frame.schema)]
+    if more["data_format"] == FLIGHT_DATA:
+        return [_json({}), *flight_data(_table(frame, more)), b""]
+    output = _document(frame, more)
+    hash = hash_of(output) if more.get("is_hashed") else None
+    return [_json({"hash": hash}), _json(output)]
+
+
+def _table(frame: "Frame", more: Mapping[str, Any]) -> "pa.Table":
+    """Return rows of which there are no more than a question may have."""
+    import pyarrow as pa
+
+    if frame.rows > more["rows"]:
+        raise QuestionRefusedError(
+            400, f"The answer has more than {more['rows']:,} rows.", SIZE_LIMIT, _FEWER
+        )
+    table = pa.Table.from_batches(list(frame.batches()), frame.schema)
+    if table.nbytes > more["bytes"]:
+        raise QuestionRefusedError(
+            400, f"The answer has more than {more['bytes']:,} bytes.", SIZE_LIMIT, _FEWER
+        )
+    return table
 
 
 def _document(frame: "Frame", more: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -264,7 +315,9 @@ class _Rows:
     def _check(self, more: int) -> None:
         if self._size + more > self._most:
             raise QuestionRefusedError(
-                400, f"The answer has more than {self._most:,} bytes: ask for fewer rows."
+                400,
+                f"The answer has more than {self._most:,} bytes: ask for fewer rows.",
+                SIZE_LIMIT,
             )
 
 

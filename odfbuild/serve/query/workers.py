@@ -12,6 +12,7 @@ from odfbuild.host.frames import LENGTH, framed
 from odfbuild.host.json_text import parse_json
 from odfbuild.serve.access import AccessError
 from odfbuild.serve.limits import ServerLimits
+from odfbuild.serve.query.worker import MEMORY_LIMIT, TIME_LIMIT
 from odfbuild.values import dataclass
 
 _ERRORS = logging.getLogger("odfbuild.serve")
@@ -62,7 +63,7 @@ class Worker:
         found = parse_json(await self._frame())
         if "status" in found:
             self.has_answered = True
-            raise AccessError(found["status"], found["message"])
+            raise AccessError(**found)
         return found
 
     async def answer(self, message: Mapping[str, Any]) -> AnswerText:
@@ -70,7 +71,17 @@ class Worker:
         found = await self.say(message)
         text = await self._frame()
         self.has_answered = True
-        return AnswerText(text, found["hash"])
+        return AnswerText(text, found.get("hash"))
+
+    async def messages(self, message: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        """Send a message and yield the messages of the answer that comes back.
+
+        Raises AccessError, of a refusal before the first.
+        """
+        await self.say(message)
+        while each := await self._frame():
+            yield each
+        self.has_answered = True
 
     async def _frame(self) -> bytes:
         stdout = self._process.stdout
@@ -81,7 +92,7 @@ class Worker:
         except (asyncio.IncompleteReadError, ConnectionError):
             if await self._process.wait() == _PYTHON_FAILED:
                 raise AccessError(500, _FAILED) from None
-            raise AccessError(400, _CUT_OFF) from None
+            raise AccessError(400, _CUT_OFF, MEMORY_LIMIT) from None
 
     async def end(self) -> None:
         """End it, whatever it does."""
@@ -112,7 +123,7 @@ class Workers:
                 async with asyncio.timeout(self._limits.answer):
                     yield worker
             except TimeoutError:
-                raise AccessError(400, _CUT_OFF) from None
+                raise AccessError(400, _CUT_OFF, TIME_LIMIT) from None
             finally:
                 await asyncio.shield(worker.end())
         finally:

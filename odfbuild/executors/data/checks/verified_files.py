@@ -6,6 +6,7 @@ has it.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -144,14 +145,21 @@ def recorded_rows(dataset: Dataset, block: Multihash, owner: str) -> "DatasetVie
 
     Raises as `slice_files` does, and as the chain does of a block that it does not have.
     """
+    columns = recorded_columns(dataset, block)
+    if columns is None:
+        return None
+    return replace(columns, paths=slice_files(dataset, block, owner))
+
+
+def recorded_columns(dataset: Dataset, block: Multihash) -> "DatasetView | None":
+    """Return the same without the rows, for which no file is looked at."""
     from odfbuild.executors.data.views import DatasetView
 
     state = dataset.state(block)
     schema = None if state is None else schema_in_force(state)
     if state is None or schema is None:
         return None
-    paths = slice_files(dataset, block, owner)
-    return DatasetView(paths=paths, schema=schema, vocab=state.vocab, log=True)
+    return DatasetView(paths=(), schema=schema, vocab=state.vocab, log=True)
 
 
 def slice_files(dataset: Dataset, block: Multihash | None, owner: str) -> tuple[Path, ...]:

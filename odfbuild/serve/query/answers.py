@@ -1,0 +1,169 @@
+"""Answers to questions, whichever way they are asked: what may be read, and who reads it.
+
+A question names datasets; each is one that its caller may read, at its head or at the block that
+is asked for.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from anyio.to_thread import run_sync
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.query.question import MOST_DATASETS, PinnedDataset, QueryQuestion
+from odfbuild.serve.query.worker import COLUMNS, FLIGHT_DATA
+from odfbuild.serve.query.workers import AnswerText, Worker, Workers
+from odfbuild.serve.served import Served
+from odfbuild.serve.tokens import TokenScope
+from odfbuild.state.chain.dataset import holds
+from odfbuild.texts.redaction import excerpt
+
+
+class MissingBlockError(AccessError):
+    """A dataset does not have a block, or not below its head."""
+
+
+class Answers:
+    """The answers of one server."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._workers = Workers(served.settings.limits)
+
+    def check_reader(self, caller: Caller) -> None:
+        """Raise AccessError (401, 403) of who may not ask at all."""
+        self._served.access.check_known(caller)
+        is_reader = caller.token is None or TokenScope.READ in caller.token.scopes
+        if not is_reader and not self._served.settings.anonymous_read:
+            raise AccessError(403, "The token does not allow to read.")
+
+    async def answer(
+        self, question: QueryQuestion, caller: Caller, *, at_head: bool = True
+    ) -> tuple[QueryQuestion, AnswerText]:
+        """Return the question with the blocks that were read, and the rows of its answer as JSON.
+
+        Unless datasets may be read `at_head` the question has to name a block of each.
+        """
+        is_hashed = "Proof" in question.include or not at_head
+        async with self._worker() as worker:
+            read, tables = await self._tables(worker, question, caller, at_head=at_head)
+            form = {**self._form(question), "tables": tables, "is_hashed": is_hashed}
+            return read, await worker.answer(form)
+
+    async def columns(self, question: QueryQuestion, caller: Caller) -> tuple[QueryQuestion, bytes]:
+        """Return the question with the blocks that it reads, and the columns of its answer.
+
+        These are `schema_bytes` of `serve.query.flight_data`.
+        """
+        async with self._worker() as worker:
+            read, tables = await self._tables(worker, question, caller)
+            form = {**self._form(question), "data_format": COLUMNS, "limit": 0}
+            return read, (await worker.answer({**form, "tables": tables})).text
+
+    async def messages(self, question: QueryQuestion, caller: Caller) -> AsyncIterator[bytes]:
+        """Yield the rows of an answer as `flight_data`, each message as soon as it is there."""
+        rows = self._served.settings.limits.rows
+        async with self._worker() as worker:
+            _, tables = await self._tables(worker, question, caller)
+            form = {**self._form(question), "data_format": FLIGHT_DATA, "tables": tables}
+            async for each in worker.messages({**form, "limit": rows + 1, "rows": rows}):
+                yield each
+
+    async def last_rows(self, question: QueryQuestion, dataset: PinnedDataset) -> AnswerText:
+        """Return the last rows of a dataset, that no query is needed for."""
+        form = {"rows": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
+        async with self._worker() as worker:
+            return await worker.answer({**self._form(question), **form})
+
+    @asynccontextmanager
+    async def _worker(self) -> AsyncIterator[Worker]:
+        """Give a process for one question; what one that was cut off leaves is deleted."""
+        async with self._workers.one() as worker:
+            try:
+                yield worker
+            finally:
+                await worker.end()
+                if not worker.has_answered:
+                    await run_sync(self._served.workspace.sweep_staging)
+
+    async def _tables(
+        self, worker: Worker, question: QueryQuestion, caller: Caller, *, at_head: bool = True
+    ) -> tuple[QueryQuestion, dict[str, tuple[str, str]]]:
+        """Return the question with the blocks of what it reads, and these for a process."""
+        first = {"query": question.query, "is_repeatable": "Proof" in question.include}
+        names = (await worker.say(first))["tables"]
+        _check_names(question, names, at_head=at_head)
+        read = await run_sync(self._read, question, caller, names)
+        tables = {each.alias: (str(each.id), str(each.block)) for each in read}
+        return replace(question, datasets=read), tables
+
+    def _form(self, question: QueryQuestion) -> dict[str, Any]:
+        """Return what a process has to know of any question."""
+        return {
+            "workspace": str(self._served.workspace.root),
+            "skip": question.skip,
+            "limit": question.limit,
+            "bytes": self._served.settings.limits.output,
+            "data_format": question.data_format,
+            "schema_format": (question.schema_format or "OdfJson")
+            if "Schema" in question.include
+            else None,
+        }
+
+    def _read(
+        self, question: QueryQuestion, caller: Caller, names: list[str]
+    ) -> tuple[PinnedDataset, ...]:
+        """Return the datasets that a question names, at the blocks that it is to be read at."""
+        pinned = {each.alias: each for each in question.datasets}
+        return tuple(self._pin(name, pinned.get(name), caller) for name in names)
+
+    def _pin(self, name: str, pinned: PinnedDataset | None, caller: Caller) -> PinnedDataset:
+        found = self._named(name) if pinned is None else self._with_id(pinned.id)
+        if found is None or not self._served.access.sees(caller, *found):
+            asked = name if pinned is None else str(pinned.id)
+            raise AccessError(404, f"There is no dataset {excerpt(asked, 100)}.")
+        id = found[1]
+        dataset = self._served.workspace.dataset(id)
+        try:
+            head = dataset.head()
+            block = head if pinned is None or pinned.block is None else pinned.block
+            is_there = head is not None and block is not None and holds(dataset, block, head)
+        except OdfBuildError as error:
+            raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
+        if not is_there:
+            raise MissingBlockError(404, f"{name} has no block {block}.")
+        return PinnedDataset(name, id, block)
+
+    def _named(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
+        try:
+            alias = DatasetAlias.parse(name)
+        except OdfBuildError:
+            return None
+        dataset = self._served.find(alias) if self._is_served(alias) else None
+        return None if dataset is None else (alias, dataset.id)
+
+    def _with_id(self, id: DatasetId) -> tuple[DatasetAlias, DatasetId] | None:
+        alias = self._served.workspace.aliases().get(id)
+        return None if alias is None or not self._is_served(alias) else (alias, id)
+
+    def _is_served(self, alias: DatasetAlias) -> bool:
+        return (alias.account is not None) == self._served.settings.is_multi_tenant
+
+
+def _check_names(question: QueryQuestion, names: list[str], *, at_head: bool) -> None:
+    """Raise AccessError (400) if the datasets of a question are not those that its text reads."""
+    if len(names) > MOST_DATASETS:
+        raise AccessError(400, f"A question reads at most {MOST_DATASETS:,} datasets.")
+    for each in question.datasets:
+        if each.alias not in names:
+            alias = excerpt(each.alias, 100)
+            raise AccessError(400, f"datasets has {alias!r}, which the query does not read.")
+    pinned = {each.alias for each in question.datasets if each.block is not None}
+    if not at_head and (left := [each for each in names if each not in pinned]):
+        name = excerpt(left[0], 100)
+        raise AccessError(400, f"datasets of the input has no block of {name!r}.")
