@@ -26,7 +26,9 @@ class Served:
         self.uploads = Uploads(self.workspace, settings.limits)
         self.index = ServerIndex(self.workspace)
         self.ends = Event()
-        self._transfers: dict[str, Counter[str]] = {"pull": Counter(), "push": Counter()}
+        self._transfers: dict[str, Counter[str]] = {
+            verb: Counter() for verb in ("pull", "push", "answer")
+        }
 
     def check_lasting(self) -> None:
         """Raise AccessError (503) once the server is to end: called in the course of long work."""
@@ -57,7 +59,7 @@ class Served:
 
     @contextmanager
     def transfer(self, verb: str, caller: str) -> Iterator[None]:
-        """Take room for a pull or a push.  Raises AccessError (503) if there is none.
+        """Take room for a pull, a push or an answer.  Raises AccessError (503) if there is none.
 
         Each has room of its own, of which one caller takes a part.
         """

@@ -44,11 +44,20 @@ class TlsFiles:
     key: Path
 
 
+@dataclass(frozen=True, slots=True)
+class FlightAddress:
+    """Where FlightSQL is answered; port 0 is any that is free."""
+
+    host: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """The workspace that is served, and how.
 
     `accept_signed` are patterns of names of datasets that may be pushed to by signature alone.
+    With `flight` FlightSQL is answered, too.
     """
 
     workspace: Path
@@ -58,7 +67,17 @@ class ServerSettings:
     accept_signed: tuple[str, ...] = ()
     public_url: str | None = None
     tls: TlsFiles | None = None
+    flight: FlightAddress | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
+
+
+def unusable_port(host: str, port: int, error: OSError) -> UnusablePortError:
+    """Return the error of an address that cannot be listened at."""
+    return UnusablePortError(
+        what=f"{host}, port {port}, cannot be listened at: {error.strerror or error}",
+        why="another program uses it, or the machine has no such address",
+        fix="choose another one with --host and --port, or --flight",
+    )
 
 
 def is_loopback(host: str) -> bool:

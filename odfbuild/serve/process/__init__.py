@@ -7,24 +7,31 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from odfbuild.serve.application import Guarded, application
 from odfbuild.serve.process.connections import LargeMessages, bounded_protocol, timed_protocol
 from odfbuild.serve.process.log import log_to_stderr
-from odfbuild.serve.settings import ServerSettings
+from odfbuild.serve.settings import FlightAddress, ServerSettings, unusable_port
+
+if TYPE_CHECKING:
+    from odfbuild.serve.flight.server import FlightServer
 
 _SWEEP = 3600.0
 _LOG = logging.getLogger("odfbuild.serve")
 
 
-def run(settings: ServerSettings, listening: socket.socket) -> None:
+def run(
+    settings: ServerSettings, listening: socket.socket, started: Callable[[int | None], None]
+) -> None:
     """Serve on a socket until SIGINT or SIGTERM; what is under way then has some seconds to end.
 
     What does not is cut off with the process, as by a power cut, which leaves old heads or new
-    ones.  A second signal ends the wait at once.
+    ones.  A second signal ends the wait at once.  `started` is given the port of FlightSQL, None
+    if that is not answered.  Raises UnusablePortError of a port for it that cannot be had.
     """
     log_to_stderr()
     limits = settings.limits
@@ -46,7 +53,7 @@ def run(settings: ServerSettings, listening: socket.socket) -> None:
         ssl_certfile=None if settings.tls is None else settings.tls.certificate,
         ssl_keyfile=None if settings.tls is None else settings.tls.key,
     )
-    _Server(config, guarded).run(sockets=[listening])
+    _Server(config, guarded, started).run(sockets=[listening])
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -66,9 +73,13 @@ def listening_socket(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """A server that ends in order on a signal, and sweeps what no push took."""
 
-    def __init__(self, config: uvicorn.Config, guarded: Guarded) -> None:
+    def __init__(
+        self, config: uvicorn.Config, guarded: Guarded, started: Callable[[int | None], None]
+    ) -> None:
         super().__init__(config)
         self._guarded = guarded
+        self._started = started
+        self._flight: FlightServer | None = None
         limits = guarded.served.settings.limits
         self._last = threading.Timer(limits.stop + limits.farewell, _cut_off)
         self._last.daemon = True
@@ -86,6 +97,28 @@ class _Server(uvicorn.Server):
             sweeping.cancel()
             for each in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(each)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen for FlightSQL first, where it is wanted, and then say so."""
+        address = self._guarded.served.settings.flight
+        self._started(None if address is None else await self._start_flight(address))
+        await super().startup(sockets)
+
+    async def _start_flight(self, address: FlightAddress) -> int:
+        from odfbuild.serve.flight.server import FlightServer
+
+        self._flight = FlightServer(self._guarded.served, self._guarded.answers)
+        try:
+            return await self._flight.start(address)
+        except OSError as error:
+            raise unusable_port(address.host, address.port, error) from error
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End both servers, each within its time."""
+        if self._flight is not None:
+            await asyncio.gather(super().shutdown(sockets), self._flight.stop())
+        else:
+            await super().shutdown(sockets)
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit

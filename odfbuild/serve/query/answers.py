@@ -4,7 +4,7 @@ A question names datasets; each is one that its caller may read, at its head or 
 is asked for.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -65,7 +65,9 @@ class Answers:
             form = {**self._form(question), "data_format": COLUMNS, "limit": 0}
             return read, (await worker.answer({**form, "tables": tables})).text
 
-    async def messages(self, question: QueryQuestion, caller: Caller) -> AsyncIterator[bytes]:
+    async def messages(
+        self, question: QueryQuestion, caller: Caller
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the rows of an answer as `flight_data`, each message as soon as it is there."""
         rows = self._served.settings.limits.rows
         async with self._worker() as worker:
@@ -79,6 +81,13 @@ class Answers:
         form = {"rows": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
         async with self._worker() as worker:
             return await worker.answer({**self._form(question), **form})
+
+    def is_current(self, question: QueryQuestion, caller: Caller) -> bool:
+        """Say whether a question is pinned to what it would read now."""
+        return all(each == self._at_head(each, caller) for each in question.datasets)
+
+    def _at_head(self, pinned: PinnedDataset, caller: Caller) -> PinnedDataset:
+        return self._pin(pinned.alias, None, caller)
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[Worker]:

@@ -23,6 +23,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -164,21 +165,35 @@ def _answer(server: Conversation) -> Sequence[bytes]:
         return _last_rows(asked)
     from odfbuild.sql.text.steps import DATAFUSION, QueryStep
 
-    step = QueryStep(None, asked["query"], engine=DATAFUSION)
+    step = _step(QueryStep(None, asked["query"], engine=DATAFUSION))
     more = server.ask({"tables": _tables(step)})
     _check(step, more["tables"], is_repeatable=asked["is_repeatable"])
     return _output(step, more, is_repeatable=asked["is_repeatable"])
 
 
-def _tables(step: "QueryStep") -> list[str]:
+def _step(asked: "QueryStep") -> "QueryStep":
+    """Return a step that reads datasets by their own names, and needs no values of later."""
+    from odfbuild.serve.query.qualified_names import placeholder, unqualified
     from odfbuild.sql.text.statement import SqlTextError
 
     try:
-        names = list(dict.fromkeys(each.text for each in step.statement.tables))
+        statement = asked.statement
+        if (found := placeholder(statement)) is not None:
+            place = f"line {found.line}, column {found.column}"
+            raise QuestionRefusedError(
+                400,
+                f"Parameters such as {found.text} ({place}) are not supported.",
+                "no-parameters",
+                "write the values into the text of the query",
+            )
+        return replace(asked, text=unqualified(statement))
     except SqlTextError as error:
-        place = error.place
-        message = f"{error} (line {place.line}, column {place.column})"
-        raise QuestionRefusedError(400, message, error.code) from None
+        place = f"line {error.place.line}, column {error.place.column}"
+        raise QuestionRefusedError(400, f"{error} ({place})", error.code) from None
+
+
+def _tables(step: "QueryStep") -> list[str]:
+    names = list(dict.fromkeys(each.text for each in step.statement.tables))
     if "" in names:
         raise QuestionRefusedError(400, "A question reads datasets, not what a function gives.")
     return names

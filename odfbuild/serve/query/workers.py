@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -73,7 +73,7 @@ class Worker:
         self.has_answered = True
         return AnswerText(text, found.get("hash"))
 
-    async def messages(self, message: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    async def messages(self, message: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
         """Send a message and yield the messages of the answer that comes back.
 
         Raises AccessError, of a refusal before the first.

@@ -22,12 +22,13 @@ _PROGRAM = "from odfbuild.cli.main import program; program()"
 
 @dataclass(frozen=True)
 class DatasetServer:
-    """A running server: its process, its address, its workspace and where its tokens are."""
+    """A running server: its process, its addresses, its workspace and where its tokens are."""
 
     process: "subprocess.Popen[str]"
     url: str
     folder: Path
     tokens: Path
+    flight: str | None = None
 
     @property
     def workspace(self) -> Workspace:
@@ -94,7 +95,10 @@ def serving_datasets(
             line = process.stdout.readline()
             assert " at http" in line, (folder / "log").read_text()
             url = line.split(" at ")[1].split(" ")[0]
-            yield DatasetServer(process, url, workspace, tokens)
+            flight = None
+            if "--flight" in options:
+                flight = process.stdout.readline().split(" at ")[1].strip()
+            yield DatasetServer(process, url, workspace, tokens, flight)
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""odfbuild serve: the datasets of a workspace over HTTP and WebSockets."""
+"""odfbuild serve: the datasets of a workspace over HTTP, WebSockets and Arrow Flight."""
 
 from __future__ import annotations
 
@@ -77,13 +77,24 @@ def serve(
     tls_key: Annotated[
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
     ] = None,
+    flight: Annotated[
+        int | None,
+        typer.Option(
+            "--flight",
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="Answer questions in FlightSQL, too, at this port; 0 is any free one.",
+        ),
+    ] = None,
 ) -> int:
     """Serve the datasets of the workspace to others. They pull, and with a token push."""
     from odfbuild.serve.settings import (
+        FlightAddress,
         MissingExtraError,
         ServerSettings,
         TlsFiles,
-        UnusablePortError,
+        unusable_port,
     )
 
     if (tls_certificate is None) != (tls_key is None):
@@ -104,22 +115,23 @@ def serve(
         accept_signed=tuple(accept_signed or ()),
         public_url=public_url,
         tls=tls,
+        flight=None if flight is None else FlightAddress(host, flight),
     )
     try:
         from odfbuild.serve.process import listening_socket, run
     except ModuleNotFoundError as error:
         raise MissingExtraError("serve", "serve datasets", error.name) from None
+    if flight is not None:
+        try:
+            import odfbuild.serve.flight.server  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("flight", "answer FlightSQL", error.name) from None
     try:
         listening = listening_socket(host, port)
     except OSError as error:
-        raise UnusablePortError(
-            what=f"{host}, port {port}, cannot be listened at: {error.strerror or error}",
-            why="another program uses it, or the machine has no such address",
-            fix="choose another one with --host and --port",
-        ) from error
+        raise unusable_port(host, port, error) from error
     with listening:
-        _announce(settings, listening, host)
-        run(settings, listening)
+        run(settings, listening, lambda found: _announce(settings, listening, host, found))
     return exits.DONE
 
 
@@ -154,19 +166,25 @@ def tokens_of(folder: Path, tokens: Path | None) -> Path:
     return token_file(folder) if tokens is None else tokens.absolute()
 
 
-def _announce(settings: ServerSettings, listening: socket.socket, host: str) -> None:
+def _announce(
+    settings: ServerSettings, listening: socket.socket, host: str, flight: int | None
+) -> None:
     from odfbuild.serve.settings import is_loopback
 
     scheme = "http" if settings.tls is None else "https"
     shown = f"[{host}]" if ":" in host else host
     port = listening.getsockname()[1]
     tenants = "several tenants" if settings.is_multi_tenant else "one tenant"
-    if settings.tls is None and settings.public_url is None and not is_loopback(host):
+    is_behind = settings.public_url is not None and flight is None  # a proxy of HTTP
+    if settings.tls is None and not is_behind and not is_loopback(host):
         _warn_of_plain(host)
     readers = "anybody may read" if settings.anonymous_read else "readers need a token"
     sys.stdout.write(
         f"Serving {settings.workspace} at {scheme}://{shown}:{port}/ ({tenants}; {readers})\n"
     )
+    if flight is not None:
+        kind = "grpc" if settings.tls is None else "grpc+tls"
+        sys.stdout.write(f"Answering FlightSQL at {kind}://{shown}:{flight}/\n")
     sys.stdout.flush()
 
 
