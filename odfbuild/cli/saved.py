@@ -14,7 +14,7 @@ from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.files import read_bounded, write_output
 from odfbuild.cli.formats.outputs import PlanFormat, PlanFormatOptions, plan_output
 from odfbuild.cli.terminal.streams import as_it_is
-from odfbuild.errors import Diagnostic, Level, ProjectError, UsageRefusedError
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectError, UsageRefusedError
 from odfbuild.host.json_text import parse_json
 from odfbuild.planner.plan import GitState, Plan
 from odfbuild.planner.saved import (
@@ -26,6 +26,7 @@ from odfbuild.planner.saved import (
     to_json,
 )
 from odfbuild.planner.saved.codec import DamagedPlanError, NotAPlanError
+from odfbuild.project.files.checkout import refuse_links
 
 if TYPE_CHECKING:
     from odfbuild import app
@@ -41,6 +42,19 @@ _NAMED = 5
 def save_plan(plan: SavedPlan, path: Path) -> None:
     """Write a plan to a file at once, in the place of what was there."""
     write_output(path, f"{canonical(to_json(plan))}\n")
+
+
+def save_nothing(path: Path) -> None:
+    """Say that no plan is saved; one that was saved there before is no answer, and is removed."""
+    refuse_links(path)
+    try:
+        load_saved(path)
+    except (OSError, OdfBuildError):
+        removed = ""
+    else:
+        path.unlink()
+        removed = "; the plan that it held was another one, and is removed"
+    sys.stderr.write(f"{path} is not written, as there is nothing to apply{removed}.\n")
 
 
 def load_saved(path: Path) -> SavedPlan:

@@ -35,7 +35,7 @@ from odfbuild.cli.arguments.selection import chosen_existing
 from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.reservation import Reservation, reservation
-from odfbuild.cli.saved import print_saved, save_plan
+from odfbuild.cli.saved import print_saved, save_nothing, save_plan
 from odfbuild.cli.terminal.console import hint
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
@@ -139,6 +139,8 @@ def _prepared(project: app.Opened, name: str, wish: Wish, settings: MaintenanceO
     if prepared is None:
         out = sys.stderr if settings.as_json else sys.stdout
         out.write(f"{app.find_name(project, name)}  Nothing to do: {idle_text(wish)}.\n")
+        if settings.out is not None:
+            save_nothing(settings.out)
         return exits.DONE
     if settings.is_dry:
         check_files(project, prepared)
@@ -180,11 +182,14 @@ def apply_saved_housekeeping(project: app.Opened, saved: HousekeepingPlan, on_bu
 
 def _do_saved(project: app.Opened, saved: HousekeepingPlan, name: str, wish: Wish) -> int:
     from odfbuild.executors.runs.definition import StalePlanError
+    from odfbuild.planner.maintenance.staleness import housekeeping_changes
 
     prepared = prepare(project, name, wish)
     if prepared is None or prepared.housekeeping != saved.steps[0]:
+        now = [] if prepared is None else [prepared.housekeeping]
+        changed = "; ".join(housekeeping_changes(saved.steps, now))
         raise StalePlanError(
-            what=f"{name} is not where the plan found it, or is read by others than then",
+            what=f"the plan does not fit any more: {changed}",
             why="a saved plan is carried out as it was reviewed, or not at all",
             fix=f"save it again: odfbuild {command_of(wish)} with --out FILE",
         )
@@ -248,6 +253,7 @@ def housekeep_selected(
 
 def _apply_saved_batch(project: app.Opened, saved: HousekeepingPlan, on_busy: str) -> int:
     from odfbuild.executors.runs.definition import StalePlanError
+    from odfbuild.planner.maintenance.staleness import housekeeping_changes
 
     wishes = {step.alias: _wish_of(project, step) for step in saved.steps}
     inputs = {DatasetAlias.parse(name) for step in saved.steps for name in step.reads}
@@ -255,8 +261,11 @@ def _apply_saved_batch(project: app.Opened, saved: HousekeepingPlan, on_busy: st
     with reservation(project, wishes.keys(), read, command="apply", on_busy=on_busy) as mine:
         prepared = prepare_all(project, wishes, downstream=False)
         if mine.busy or _plan(prepared.steps) != saved:
+            now = [step.housekeeping for step in prepared.steps]
+            busy = [f"another run works on {alias}" for alias in sorted(mine.busy)]
+            changed = "; ".join(busy or housekeeping_changes(saved.steps, now))
             raise StalePlanError(
-                what="the datasets are not where the plan found them, or are read by others",
+                what=f"the plan does not fit any more: {changed}",
                 why="a saved plan is carried out as it was reviewed, or not at all",
                 fix="save it again, with --out FILE",
             )
@@ -346,6 +355,8 @@ def _all_prepared(
     steps = prepared.steps
     if not steps:
         (sys.stderr if settings.as_json else sys.stdout).write("Nothing to do.\n")
+        if settings.out is not None:
+            save_nothing(settings.out)
         return exits.DONE
     plan = _plan(steps)
     if settings.is_dry:

@@ -16,7 +16,7 @@ from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import reservation
-from odfbuild.cli.saved import print_saved, save_plan
+from odfbuild.cli.saved import print_saved, save_nothing, save_plan
 from odfbuild.executors.runs.record import RunRequest
 from odfbuild.values import dataclass
 
@@ -91,6 +91,8 @@ def confirm_undo(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
     print_saved(undo, as_json=options.as_json)
     if options.out is not None and undo.steps:
         save_plan(undo, options.out)
+    elif options.out is not None:
+        save_nothing(options.out)
     if options.dry_run or options.out is not None or not undo.steps:
         return exits.DONE
     if not options.yes:
@@ -101,6 +103,7 @@ def confirm_undo(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
 def apply_saved_undo(project: app.Opened, saved: Undo, on_busy: str) -> int:
     """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
     from odfbuild.executors.runs.definition import StalePlanError
+    from odfbuild.planner.maintenance.staleness import undo_changes
 
     run, names = saved.run, {step.alias for step in saved.steps}
     undo = _prepare(project, run, names)
@@ -111,10 +114,11 @@ def apply_saved_undo(project: app.Opened, saved: Undo, on_busy: str) -> int:
             return exits.DONE
         undo = _prepare(project, run, names) if mine.waited else undo
         if undo != saved:
+            changed = "; ".join(undo_changes(saved, undo))
             raise StalePlanError(
-                what=f"taking back the run {run} would now do something else"
+                what=f"taking back the run {run} would now do something else: {changed}"
                 if run is not None
-                else "retiring these datasets would now do something else",
+                else f"retiring these datasets would now do something else: {changed}",
                 why="a saved plan is carried out as it was reviewed, or not at all",
                 fix=f"save it again: odfbuild undo {run} --out FILE"
                 if run is not None

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from odfbuild.app.maintenance import rewrite as housekeeping
+from odfbuild.odf.events import SetInfo
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.saved import document_hash
 from odfbuild.state.workspace import Workspace
 from tests.support.engines import FakeEngine
-from tests.support.process.inside import Inside, heads, without_jvm
+from tests.support.process.inside import Inside, heads, lay_out, without_jvm
 from tests.support.process.within import Within
 from tests.support.projects import Done
+from tests.support.projects.market import append
+from tests.support.projects.texts import derivative
 
 DAYS = ("3", "4", "5")
 
@@ -259,22 +262,51 @@ def test_a_target_of_saved_plans_takes_saved_ones_only(run: Inside, project: Pat
     done = run("apply", str(saved))
     assert (done.code, done.err) == (0, "")
     assert heads(project) != before
-    refused(run("apply", str(saved)), 5, "src is not where the plan found it")
+    refused(run("apply", str(saved)), 5, "any more: there is nothing left to do for src")
 
 
 def test_a_saved_reset_is_done_once(run: Inside, project: Path) -> None:
     saved = project / "plan.json"
     run("reset", "src", "3", "--out", str(saved))
     assert run("apply", str(saved)).code == 0
-    refused(run("apply", str(saved)), 5, "src is not where the plan found it")
+    refused(run("apply", str(saved)), 5, "any more: there is nothing left to do for src")
+
+
+@pytest.mark.parametrize("command", ["compact src", "reset src 3", "compact src --downstream"])
+def test_a_saved_plan_that_does_not_fit_any_more_says_what_changed(
+    command: str, run: Inside, project: Path
+) -> None:
+    saved = project / "plan.json"
+    assert run(*command.split(), "--out", str(saved)).code == 0
+    lay_out(project, {"datasets/more.yaml": derivative("more")})
+    assert run("apply", "more", "--yes").code == 0
+    refused(run("apply", str(saved)), 5, "any more: more has come to read what goes of src")
+    append(project, "src", SetInfo(description="by another"))
+    refused(run("apply", str(saved)), 5, "any more: src is not where the plan found it")
+
+
+def test_a_file_for_a_plan_keeps_no_earlier_one_where_there_is_nothing_to_do(
+    run: Inside, project: Path
+) -> None:
+    saved, before = project / "plan.json", heads(project)
+    last = json.loads(run("status", "src", "-o", "json").out)[0]["blocks"] - 1
+    for command in (f"reset src {last}", f"reset src {last} --downstream"):
+        assert run("reset", "src", "3", "--out", str(saved)).code == 0
+        done = run(*command.split(), "--out", str(saved))
+        assert (done.code, saved.exists()) == (0, False)
+        assert "is not written, as there is nothing to apply; the plan that it held" in done.err
+        saved.write_text("notes")
+        assert "there is nothing to apply.\n" in run(*command.split(), "--out", str(saved)).err
+        assert saved.read_text() == "notes"
+    assert heads(project) == before
 
 
 @pytest.mark.parametrize(
     ("change", "code", "says"),
     [
         ({"project": "other"}, 1, "the plan is for the project 'other'"),
-        ({"kept_blocks": 1}, 5, "is not where the plan found it"),
-        ({"mode": "keep-metadata-only"}, 5, "is not where the plan found it"),
+        ({"kept_blocks": 1}, 5, "it would be done in another way"),
+        ({"mode": "keep-metadata-only"}, 5, "it would be done in another way"),
         ({"mode": 7}, 1, "mode: expected a text"),
         ({"mode": "soft"}, 1, "mode: there is no compact of the mode 'soft'"),
         ({"work": "burn"}, 1, "work: there is no work 'burn'"),

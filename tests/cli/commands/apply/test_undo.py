@@ -155,7 +155,7 @@ def test_a_plan_for_elsewhere_or_of_less_is_refused(run: Inside, project: Path) 
     before, document = heads(project), json.loads(file.read_text())
     for change, code, says in (
         ({"project": "other"}, 1, "is for the project 'other'"),
-        ({"steps": document["steps"][:1]}, 5, "would now do something else"),
+        ({"steps": document["steps"][:1]}, 5, "do something else: src would be changed, too"),
     ):
         altered = {**document, **change}
         file.write_text(json.dumps(altered))
