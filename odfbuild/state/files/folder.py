@@ -26,7 +26,7 @@ class WorkspaceFolderError(StateError):
 
 
 def check_folders(root: Path) -> None:
-    """Raise WorkspaceFolderError if something else is where a workspace, or a folder of it, goes."""
+    """Raise WorkspaceFolderError if a workspace, or a folder of it, is something else."""
     for path in (str(root), *(f"{root}{os.sep}{name}" for name in _FOLDERS)):
         if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112
             raise WorkspaceFolderError(path)
