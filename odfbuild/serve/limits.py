@@ -21,7 +21,7 @@ class ServerLimits:
 
     So many `questions` are answered at once, others wait for a `turn`; each has `answer` seconds
     and `memory`, and is a document of at most `question` with an answer of at most `rows` and
-    `output`.
+    `output`. FlightSQL has so many `calls` under way at once.
     """
 
     head: int = 16 << 10
@@ -51,3 +51,4 @@ class ServerLimits:
     memory: int = 4 << 30
     rows: int = 100_000
     output: int = 32 << 20
+    calls: int = 64

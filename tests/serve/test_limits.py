@@ -22,7 +22,7 @@ from odfbuild.repositories.protocol import LARGEST_ATTESTATION
 from odfbuild.repositories.smart import messages as m
 from odfbuild.repositories.smart.client import SmartDataset
 from odfbuild.repositories.smart.messages import encode
-from odfbuild.serve.flight.server import ESCAPED
+from odfbuild.serve.flight.server import MESSAGE
 from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.process.connections import LARGE, LARGE_RATE, LargeMessages
 from odfbuild.state.workspace import Workspace
@@ -59,9 +59,9 @@ FIGURES = {
     "questions at once; others wait": (LIMITS.questions, LIMITS.turn),
     "a question; its time and memory": (LIMITS.question, LIMITS.answer, LIMITS.memory),
     "the rows of an answer; its size": (LIMITS.rows, LIMITS.output),
-    "a message of FlightSQL; its values": (ESCAPED * LIMITS.question, LIMITS.request, MOST_VALUES),
+    "a message of FlightSQL; its values": (MESSAGE * LIMITS.question, LIMITS.request, MOST_VALUES),
     "calls of FlightSQL at once; answers on their way, of one token or address": (
-        LIMITS.connections,
+        LIMITS.calls,
         LIMITS.transfers,
         LIMITS.of_one_caller,
     ),

@@ -72,6 +72,7 @@ class Calls:
     async def answer(self, name: str, requests: AsyncIterator[bytes], context: Any) -> None:
         """Answer a call, or end it with a status."""
         begun, who, status = time.monotonic(), "-", grpc.StatusCode.CANCELLED
+        peer = _address(context)  # which is not known of a caller who is gone
         try:
             caller = self._caller(context)
             who = caller.name
@@ -82,7 +83,6 @@ class Calls:
             await context.abort(status, text)
         finally:
             seconds = time.monotonic() - begun
-            peer = _address(context)
             _LOG.info('%s %s "FLIGHT %s" %s - %.3f', peer, who, name, status.name, seconds)
 
     def _caller(self, context: Any) -> Caller:

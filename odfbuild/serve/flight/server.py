@@ -5,6 +5,7 @@ is read, messages are bounded, and a call that is ended ends what it has begun.
 """
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import grpc
 
@@ -17,8 +18,8 @@ from odfbuild.serve.served import Served
 from odfbuild.serve.settings import FlightAddress, TlsFiles
 from odfbuild.texts.redaction import excerpt
 
-ESCAPED: Final = 8
-"""How many times as long as a question its handle may be."""
+MESSAGE: Final = 2
+"""How many times as long as a question a message may be: with datasets and columns beside it."""
 
 _IDLE: Final = 600_000  # milliseconds after which a connection without a call is closed
 _IDENTITY: Final = 1  # the only compression
@@ -36,16 +37,16 @@ class FlightServer:
         """Listen; return the port.  Raises OSError for an address that cannot be had."""
         limits = self._served.settings.limits
         self._server = grpc.aio.server(
-            options=_options(limits), maximum_concurrent_rpcs=limits.connections
+            options=_options(limits), maximum_concurrent_rpcs=limits.calls
         )
         self._server.add_generic_rpc_handlers((_Handlers(Calls(self._served, self._answers)),))
         port = _bound(self._server, address, self._served.settings.tls)
         await self._server.start()
         return port
 
-    async def stop(self) -> None:
+    async def stop(self, seconds: float) -> None:
         """Take no more calls, and end those that are under way after some seconds."""
-        await self._server.stop(self._served.settings.limits.stop)
+        await self._server.stop(seconds)
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
@@ -60,7 +61,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
             return None
 
         async def answer(requests: Any, context: Any) -> None:
-            await self._calls.answer(excerpt(name, 60), requests, context)
+            await self._calls.answer(excerpt(quote(name), 60), requests, context)
 
         # As a stream of requests, a call is ours before its request has come.
         return grpc.stream_stream_rpc_method_handler(answer)
@@ -69,11 +70,11 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
 def _options(limits: ServerLimits) -> list[tuple[str, int]]:
     return [
         ("grpc.so_reuseport", 0),
-        ("grpc.max_receive_message_length", ESCAPED * limits.question),
+        ("grpc.max_receive_message_length", MESSAGE * limits.question),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_metadata_size", limits.head),
         ("grpc.absolute_max_metadata_size", limits.head),
-        ("grpc.max_concurrent_streams", limits.connections),
+        ("grpc.max_concurrent_streams", limits.calls),
         ("grpc.max_connection_idle_ms", _IDLE),
         ("grpc.server_handshake_timeout_ms", int(limits.request * 1000)),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY),

@@ -5,15 +5,15 @@ more than asking would, and there is nothing to forge, to guess or to close.
 """
 
 import json
-from base64 import b64decode, b64encode
-from typing import Any
 
+from odfbuild.host.protobuf import Value, field, fields
 from odfbuild.serve.access import AccessError
 from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.query.question import QueryQuestion, read_document, read_question
 from odfbuild.values import dataclass
 
-_MEMBERS = frozenset({"question", "columns"})
+_QUERY, _REST, _COLUMNS = 1, 2, 3  # fields of a handle: the text as it is, for it may be long
+_FIX = "prepare the statement again, and give handles and tickets back as they came"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +25,27 @@ class Statement:
 
     def handle(self) -> bytes:
         """Return it as bytes, for the client."""
-        columns = b64encode(self.columns).decode()
-        form = {"question": self.question.document(), "columns": columns}
-        return json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode()
+        rest = self.question.document()
+        query = rest.pop("query").encode()
+        form = json.dumps(rest, ensure_ascii=False, separators=(",", ":")).encode()
+        return field(_QUERY, query) + field(_REST, form) + field(_COLUMNS, self.columns)
 
 
 def read_handle(handle: bytes, limits: ServerLimits) -> Statement:
-    """Return the statement of a handle.  Raises AccessError (400)."""
+    """Return the statement of a handle.  Raises AccessError (400, 413)."""
     try:
-        form = read_document(handle)
-        if not isinstance(form, dict) or form.keys() != _MEMBERS:
-            raise ValueError("it has other members")
-        columns = _columns(form["columns"])
-        return Statement(read_question(form["question"], limits.rows), columns)
-    except ValueError:
+        found = fields(handle)
+        query, rest, columns = (found[each][-1] for each in (_QUERY, _REST, _COLUMNS))
+        if not (
+            isinstance(query, bytes) and isinstance(rest, bytes) and isinstance(columns, bytes)
+        ):
+            raise ValueError("its fields are not of bytes")
+        document = {**read_document(rest), "query": query.decode()}
+        question = read_question(document, limits.rows)
+    except (ValueError, TypeError, KeyError):
         raise AccessError(400, "The handle is none of this server.", "bad-handle", _FIX) from None
+    _check_length(question.query, limits)
+    return Statement(question, columns)
 
 
 def question_of(query: str, limits: ServerLimits) -> QueryQuestion:
@@ -47,15 +53,16 @@ def question_of(query: str, limits: ServerLimits) -> QueryQuestion:
 
     Raises AccessError (413) of one that is too long.
     """
-    if len(query.encode()) > limits.question:
-        raise AccessError(413, f"A question has at most {limits.question:,} bytes.", "too-long")
+    _check_length(query, limits)
     return QueryQuestion(query=query, limit=limits.rows)
 
 
-def _columns(given: Any) -> bytes:
-    if not isinstance(given, str):
-        raise ValueError("columns are a text")
-    return b64decode(given.encode(), validate=True)
+def _bytes(value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("a field is not of bytes")
+    return value
 
 
-_FIX = "prepare the statement again, and give handles and tickets back as they came"
+def _check_length(query: str, limits: ServerLimits) -> None:
+    if len(query.encode()) > limits.question:
+        raise AccessError(413, f"A question has at most {limits.question:,} bytes.")

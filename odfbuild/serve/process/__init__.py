@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odfbuild.serve.flight.server import FlightServer
 
 _SWEEP = 3600.0
+_LOOK = 0.1  # seconds between looks whether there was a second signal
 _LOG = logging.getLogger("odfbuild.serve")
 
 
@@ -115,10 +116,16 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End both servers, each within its time."""
-        if self._flight is not None:
-            await asyncio.gather(super().shutdown(sockets), self._flight.stop())
-        else:
+        if self._flight is None:
             await super().shutdown(sockets)
+            return
+        limits = self._guarded.served.settings.limits
+        stopping = asyncio.create_task(self._flight.stop(limits.stop))
+        await super().shutdown(sockets)
+        while not stopping.done():
+            await asyncio.wait({stopping}, timeout=_LOOK)
+            if self.force_exit:
+                await self._flight.stop(0)
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit

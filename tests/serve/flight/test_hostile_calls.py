@@ -3,6 +3,8 @@
 import gzip
 import random
 import socket
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,7 +153,7 @@ def test_messages_that_are_too_long_or_compressed_are_refused(
     long = field(1, 2) + field(2, statement("select '" + "x" * (20 << 20) + "'"))
     code, _ = status(channel, client.token, "GetFlightInfo", long)
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    code, text = status(channel, client.token, "GetFlightInfo", b"\x0a\x00" * (2 << 20))
+    code, text = status(channel, client.token, "GetFlightInfo", b"\x0a\x00" * (1 << 19))
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert "more than 1,000 values" in text
     bomb = b"\x0a" + b"\x00" * (64 << 20)
@@ -162,6 +164,20 @@ def test_messages_that_are_too_long_or_compressed_are_refused(
     )
     assert code is not grpc.StatusCode.OK
     assert memory(server) - before < 48 << 10
+
+
+@pytest.mark.holds("serving-flight")
+def test_many_large_messages_at_once_take_bounded_memory(
+    server: DatasetServer, client: FlightSqlClient, channel: Any
+) -> None:
+    begin = channel.stream_stream(f"/{SERVICE}/DoGet")
+    large = b"\x0a" + bytes((2 << 20) - 8)
+    before = memory(server)
+    for metadata in ([], [("authorization", f"Bearer {client.token}")]):
+        for call in [begin(iter([large]), metadata=metadata) for _ in range(200)]:
+            with pytest.raises(grpc.RpcError):
+                list(call)
+    assert memory(server) - before < 400 << 10
 
 
 def memory(server: DatasetServer) -> int:
@@ -185,24 +201,81 @@ def test_who_connects_and_says_nothing_is_left_in_time(
 
 
 def test_damaged_handles_are_refused(client: FlightSqlClient) -> None:
+    def handle_of(query: bytes, rest: bytes, columns: bytes | int = b"") -> bytes:
+        return field(1, query) + field(2, rest) + field(3, columns)
+
     for handle in (
         b"",
-        b"{}",
-        b"[]",
         b"\xff",
-        b"[" * 100_000,
-        b'{"question": {"query": "select 1"}}',
-        b'{"question": {"query": "select 1"}, "columns": "\xc3\xa9"}',
-        b'{"question": {"query": "select 1"}, "columns": 1}',
-        b'{"question": {"query": 1}, "columns": ""}',
-        b'{"question": {"query": "select 1", "limit": 99999999}, "columns": ""}',
-        b'{"question": {"query": "select 1", "datasets": [{}]}, "columns": ""}',
+        field(1, b"select 1"),
+        handle_of(b"select 1", b""),
+        handle_of(b"select 1", b"[]"),
+        handle_of(b"select 1", b"{}", 1),
+        handle_of(b"\xff", b"{}"),
+        handle_of(b"select 1", b"[" * 100_000),
+        handle_of(b"select 1", b'{"columns": 1}'),
+        handle_of(b"select 1", b'{"limit": 99999999}'),
+        handle_of(b"select 1", b'{"datasets": [{}]}'),
     ):
         ticket = wrapped("TicketStatementQuery", field(1, handle))
         with pytest.raises(Exception, match=r"bad-handle: .*prepare the statement again"):
             client.reader(ticket).read_all()
         with pytest.raises(Exception, match="bad-handle"):
             client.info(wrapped("CommandPreparedStatementQuery", field(1, handle)))
+    long = handle_of(b"select '" + b"x" * (1 << 20) + b"'", b"{}")
+    with pytest.raises(Exception, match="too-long"):
+        client.reader(wrapped("TicketStatementQuery", field(1, long))).read_all()
+
+
+def test_calls_at_once_are_bounded_and_others_are_answered_after_them(
+    server: DatasetServer, client: FlightSqlClient, channel: Any
+) -> None:
+    ended = threading.Event()
+
+    def never() -> Iterator[bytes]:
+        ended.wait(20)
+        yield b""
+
+    begin = channel.stream_stream(f"/{SERVICE}/DoGet")
+    metadata = [("authorization", f"Bearer {client.token}")]
+    calls = [begin(never(), metadata=metadata) for _ in range(150)]
+    codes = set()
+    for call in calls:
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call)
+        codes.add(caught.value.code())
+    ended.set()
+    assert codes <= {
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.UNAVAILABLE,  # a stream that was refused, for the client to try again
+    }
+    assert client.ask("select 1 as x") == [{"x": 1}]
+
+
+def test_a_second_signal_ends_a_server_with_a_reader_at_once(tmp_path: Path) -> None:
+    built(tmp_path, FIRST)
+    query = "select n, repeat('x', 300) as s from (select unnest(range(0, 90000)) as n)"
+    with (
+        serving_datasets(tmp_path, "--flight", "0", "--anonymous-read") as server,
+        calling(server.flight or "") as client,
+    ):
+        reader = client.reader(client.ticket(query))
+        assert reader.read_chunk().data.num_rows > 0
+        server.process.terminate()
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(2)
+        server.process.terminate()
+        assert server.process.wait(4) == 0
+
+
+def test_a_port_that_is_in_use_is_named(tmp_path: Path) -> None:
+    built(tmp_path, FIRST)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AssertionError, match=rf"error\[unusable-port\].*port {port}"):  # noqa: SIM117
+            with serving_datasets(tmp_path, "--flight", str(port)):
+                pass
 
 
 def test_a_damaged_dataset_is_named_by_a_code_and_by_no_path(tmp_path: Path) -> None:
