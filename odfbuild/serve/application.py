@@ -151,7 +151,7 @@ class _Routes:
         except OdfBuildError:
             raise AccessError(404, "This is no id of a dataset.") from None
         alias = (await run_sync(self._served.workspace.aliases)).get(id)
-        if alias is None or (alias.account is None) == self._served.settings.is_multi_tenant:
+        if alias is None or not self._served.is_served(alias):
             raise AccessError(404, "There is no such dataset.")
         self._served.access.check_read(caller, alias, id)
         owner = alias.account or _ONE_TENANT
@@ -170,12 +170,9 @@ class _Routes:
     def _listed(self, caller: Caller) -> dict[str, Any]:
         """Return the datasets that somebody may see, with their heads."""
         served = self._served
-
-        def shows(alias: DatasetAlias, id: DatasetId) -> bool:
-            is_here = (alias.account is None) != served.settings.is_multi_tenant
-            return is_here and served.access.sees(caller, alias, id)
-
-        return served.index.document(shows)
+        return served.index.document(
+            served.states(), lambda alias, id: served.shows(caller, alias, id)
+        )
 
     # rows and metadata
 

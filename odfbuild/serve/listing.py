@@ -3,12 +3,13 @@
 What a chain holds is counted once, and then only what came after.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import Any
 
 from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.catalogue import CatalogueEntry, index_document
@@ -35,25 +36,25 @@ class ServerIndex:
         self._known: dict[DatasetId, CountedChain] = {}
         self._lock = Lock()
 
-    def document(self, shows: Callable[[DatasetAlias, DatasetId], bool]) -> dict[str, Any]:
+    def document(
+        self,
+        states: Mapping[DatasetAlias, ChainState],
+        shows: Callable[[DatasetAlias, DatasetId], bool],
+    ) -> dict[str, Any]:
         """Return the index of the datasets that are to be shown; damaged ones are left out."""
-        names = self._workspace.names()
-        shown = {alias: id for alias, id in names.items() if shows(alias, id)}
         listed = []
         with self._lock:
-            for alias, id in sorted(shown.items()):
-                with suppress(OdfBuildError, OSError):
-                    listed.append(self._entry(alias, id))
-        return index_document(each for each in listed if each is not None)
+            for alias, state in sorted(states.items()):
+                if shows(alias, state.dataset):
+                    with suppress(OdfBuildError, OSError):
+                        listed.append(self._entry(alias, state))
+        return index_document(listed)
 
-    def _entry(self, alias: DatasetAlias, id: DatasetId) -> CatalogueEntry | None:
-        state = self._workspace.dataset(id).state()
-        if state is None:
-            return None
-        counted = self._counted(id, state.head)
+    def _entry(self, alias: DatasetAlias, state: ChainState) -> CatalogueEntry:
+        counted = self._counted(state.dataset, state.head)
         return CatalogueEntry(
             alias=alias,
-            id=id,
+            id=state.dataset,
             kind=state.kind,
             head=state.head,
             sequence=state.sequence,

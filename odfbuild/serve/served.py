@@ -1,11 +1,12 @@
 """State of a running server: the workspace, who may use it, files that were sent."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Event
+from threading import Event, Lock
 
 from odfbuild.errors import OdfBuildError, ProtocolError
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, is_name
 from odfbuild.serve.access import Access, AccessError, Caller
@@ -26,6 +27,8 @@ class Served:
         self.uploads = Uploads(self.workspace, settings.limits)
         self.index = ServerIndex(self.workspace)
         self.ends = Event()
+        self._states: dict[DatasetId, ChainState] = {}
+        self._lock = Lock()
         self._transfers: dict[str, Counter[str]] = {
             verb: Counter() for verb in ("pull", "push", "answer")
         }
@@ -52,10 +55,29 @@ class Served:
         except OdfBuildError as error:
             raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
 
+    def states(self) -> Mapping[DatasetAlias, ChainState]:
+        """Return the states of all datasets but damaged ones; those at rest are read once."""
+        names = self.workspace.names()
+        heads = self.workspace.heads(names.values())
+        with self._lock:
+            known = self._states
+            moved = {
+                alias: id
+                for alias, id in names.items()
+                if id in heads and (id not in known or known[id].head != heads[id])
+            }
+            for id in moved.values():
+                known.pop(id, None)
+            known.update((each.dataset, each) for each in self.workspace.states(moved).values())
+            return {a: known[id] for a, id in names.items() if id in heads and id in known}
+
+    def is_served(self, alias: DatasetAlias) -> bool:
+        """Say whether a dataset of that name is served here: with the account, or without."""
+        return (alias.account is not None) == self.settings.is_multi_tenant
+
     def shows(self, caller: Caller, alias: DatasetAlias, id: DatasetId) -> bool:
         """Say whether a dataset is served here, and somebody may read it."""
-        is_here = (alias.account is not None) == self.settings.is_multi_tenant
-        return is_here and self.access.sees(caller, alias, id)
+        return self.is_served(alias) and self.access.sees(caller, alias, id)
 
     @contextmanager
     def transfer(self, verb: str, caller: str) -> Iterator[None]:

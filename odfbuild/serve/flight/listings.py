@@ -163,9 +163,7 @@ def _tables(listing: msg.Tables, served: Served, caller: Caller) -> list[Sequenc
     found = [
         (alias, id)
         for alias, id in served.workspace.names().items()
-        if (alias.account is not None) == served.settings.is_multi_tenant
-        and fits(listing.name, str(alias))
-        and served.access.sees(caller, alias, id)
+        if fits(listing.name, str(alias)) and served.shows(caller, alias, id)
     ]
     rows: list[Sequence[Any]] = []
     for alias, id in sorted(found):

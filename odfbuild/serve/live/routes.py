@@ -125,8 +125,9 @@ class LiveRoutes:
 
     def _status(self, caller: Caller) -> dict[str, Any]:
         served = self._served
-        listed = served.index.document(lambda alias, id: served.shows(caller, alias, id))
-        states = {state.dataset: state for state in served.workspace.states().values()}
+        current = served.states()
+        listed = served.index.document(current, lambda alias, id: served.shows(caller, alias, id))
+        states = {state.dataset: state for state in current.values()}
         shown = {DatasetId.parse(each["id"]) for each in listed["datasets"]}
         locks = served.workspace.locks()
         found = []

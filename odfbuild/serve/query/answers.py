@@ -153,15 +153,12 @@ class Answers:
             alias = DatasetAlias.parse(name)
         except OdfBuildError:
             return None
-        dataset = self._served.find(alias) if self._is_served(alias) else None
+        dataset = self._served.find(alias) if self._served.is_served(alias) else None
         return None if dataset is None else (alias, dataset.id)
 
     def _with_id(self, id: DatasetId) -> tuple[DatasetAlias, DatasetId] | None:
         alias = self._served.workspace.aliases().get(id)
-        return None if alias is None or not self._is_served(alias) else (alias, id)
-
-    def _is_served(self, alias: DatasetAlias) -> bool:
-        return (alias.account is not None) == self._served.settings.is_multi_tenant
+        return None if alias is None or not self._served.is_served(alias) else (alias, id)
 
 
 def _check_names(question: QueryQuestion, names: list[str], *, at_head: bool) -> None:
