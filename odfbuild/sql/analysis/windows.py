@@ -191,6 +191,12 @@ def closing(query: Statement, until: int | None) -> CarriedText:
     return CarriedText(text, tuple(sorted(edits, key=lambda edit: edit[:2])))
 
 
+def whole_sessions(query: Statement) -> CarriedText:
+    """Return a query that is sent as it is, but that conditions choose among whole sessions."""
+    edits = sorted(_sessions(query.tokens), key=lambda edit: edit[:2])
+    return CarriedText(query.text, tuple(edits)) if edits else CarriedText.of(query)
+
+
 def _millis(argument: str) -> int | None:
     """Return the length of `'1 hour 30 minutes'`, rounded up to milliseconds."""
     if months := _months(argument):

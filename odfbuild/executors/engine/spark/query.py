@@ -19,8 +19,11 @@ from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.versions import in_force, logged
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.sql.analysis.windows import whole_sessions
 from odfbuild.sql.text.as_of_joins import FROM, ROW, TO
 from odfbuild.sql.text.edits import CarriedText
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import SqlTextError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,10 +41,10 @@ def queried(replaying: ChangelogReplay, request: QueryRequest, log: Path | None)
     """
     for number, (name, view) in enumerate(request.views.items()):
         replaying.views.add(name, _seen(replaying, view, f"{_LOG}_{number}"))
-    sent = SentQuery(0, 1, CarriedText(request.text, ()))
+    sent = SentQuery(0, 1, _carried(request.text))
     try:
         with spark_errors("read the query", (sent,), log):
-            rows = admitted(replaying.session, request.text, sent)
+            rows = admitted(replaying.session, sent.carried.text, sent)
     except SparkQueryError as error:
         raise _hinted(error, request) from None
     check_names(rows.columns)
@@ -51,6 +54,13 @@ def queried(replaying: ChangelogReplay, request: QueryRequest, log: Path | None)
         rows, size = rows.limit(request.limit), StepSize.SMALL
     with in_vain(), spark_errors("run the query", (sent,), log):
         return gather(rows, size, request.staging, rows.columns, _as_they_are)
+
+
+def _carried(text: str) -> CarriedText:
+    try:
+        return whole_sessions(read(text))
+    except SqlTextError:  # Spark says what is wrong with it
+        return CarriedText(text, ())
 
 
 def _seen(replaying: ChangelogReplay, view: DatasetView, name: str) -> "DataFrame":

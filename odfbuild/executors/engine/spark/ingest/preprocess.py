@@ -21,7 +21,8 @@ from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts
-from odfbuild.sql.text.edits import CarriedText, carry
+from odfbuild.sql.analysis.windows import whole_sessions
+from odfbuild.sql.text.edits import carry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +84,7 @@ def sent_steps(facts: QueryFacts | None, *, by_piece: bool) -> tuple[SentQuery, 
     """Return the steps of the query as Spark gets them; none without a query."""
     steps = facts.steps if facts is not None else ()
     texts = (
-        carry(step.statement, (PIECE,)) if by_piece else CarriedText(step.text, ())
+        carry(step.statement, (PIECE,)) if by_piece else whole_sessions(step.statement)
         for step in steps
     )
     return tuple(SentQuery(number, len(steps), text) for number, text in enumerate(texts))

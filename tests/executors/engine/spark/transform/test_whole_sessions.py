@@ -5,17 +5,24 @@ condition.  Conditions of the query and the watermark choose among them.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.protocol import RawQueryWork
+from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.engine.spark.tables import MILLIS, rows_of, sql, work_on
+from tests.support.data.changelogs import SYSTEM, VOCAB
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +49,7 @@ SCHEMA = pa.schema(
         ("k", pa.string()),
     ]
 )
+STORED = parse_ddl((*SYSTEM, "event_time TIMESTAMP NOT NULL", "k STRING"))
 _CALL = "session_window(event_time, '90 minutes')"
 _TIME = f"timestamp_millis({FROM * MINUTE}L)"
 _LATER = f"> {_TIME}"
@@ -104,21 +112,57 @@ def test_conditions_choose_among_whole_sessions(
     form: str, either_way: SparkEngine, tmp_path: Path
 ) -> None:
     query, chosen = QUERIES[form]
+    rows = _drawn(form)
+    work = work_on(tmp_path, sql(query), a=[_table(rows)])
+    found = rows_of(either_way.transform(replace(work, watermark=_at(MARK))))
+    closed = [each for each in sessions(rows) if each.end <= MARK and chosen(each)]
+    assert _seen(found) == _expected(closed)
+    assert len(closed) > 1
+
+
+@pytest.mark.parametrize("form", [each for each in QUERIES if each not in ("watermark", "SESSION")])
+def test_so_they_do_where_no_watermark_closes_sessions(
+    form: str, either_way: SparkEngine, tmp_path: Path
+) -> None:
+    query, chosen = QUERIES[form]
+    rows = _drawn(form)
+    expected = _expected([each for each in sessions(rows) if chosen(each)])
+    table = _table(rows)
+    raw = RawQueryWork(
+        source=Frame.of(table),
+        query=sql(query.replace(" from a group", " from input group")),
+        staging=tmp_path,
+    )
+    assert _seen(rows_of(either_way.raw_query(raw))) == expected
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path)
+    view = DatasetView(paths=(path,), schema=STORED, vocab=VOCAB, log=True)
+    asked = QueryRequest(text=query, views={"a": view}, staging=tmp_path)
+    assert _seen(rows_of(either_way.query(asked))) == expected
+
+
+def _drawn(form: str) -> list[tuple[str, int]]:
+    """Draw rows, some of which are of sessions over the edges of the conditions."""
     drawn = random.Random(form)
     rows = [(drawn.choice("pq"), drawn.randrange(0, 5000)) for _ in range(160)]
-    rows += [("p", FROM - 1), ("p", FROM + 60), ("p", MARK - GAP - 10), ("p", MARK - GAP + 10)]
-    rows += [("q", FROM - 1), ("q", FROM + 60), ("q", MARK - GAP - 10), ("q", MARK - GAP + 10)]
+    edges = (FROM - 1, FROM + 60, MARK - GAP - 10, MARK - GAP + 10)
+    return rows + [(key, time) for key in "pq" for time in edges]
+
+
+def _table(rows: list[tuple[str, int]]) -> pa.Table:
     given = [
         {"offset": at, "op": 0, "system_time": 0, "event_time": time * MINUTE, "k": key}
         for at, (key, time) in enumerate(rows)
     ]
-    work = work_on(tmp_path, sql(query), a=[pa.Table.from_pylist(given, SCHEMA)])
-    found = rows_of(either_way.transform(replace(work, watermark=_at(MARK))))
-    closed = [each for each in sessions(rows) if each.end <= MARK and chosen(each)]
-    assert sorted((row["k"], row["event_time"], row["e"], row["n"]) for row in found) == sorted(
-        (each.key, _text(each.start), _text(each.end), each.rows) for each in closed
-    )
-    assert len(closed) > 1
+    return pa.Table.from_pylist(given, SCHEMA)
+
+
+def _seen(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted((row["k"], row["event_time"], row["e"], row["n"]) for row in found)
+
+
+def _expected(found: Iterable[Session]) -> list[tuple[Any, ...]]:
+    return sorted((each.key, _text(each.start), _text(each.end), each.rows) for each in found)
 
 
 def _at(minutes: int) -> Timestamp:
