@@ -2,6 +2,7 @@
 
 import pytest
 
+from odfbuild.sql.analysis.engine_revisions import RevisionFault, affected
 from odfbuild.sql.analysis.windows import (
     closing,
     has_windows,
@@ -10,6 +11,7 @@ from odfbuild.sql.analysis.windows import (
     odd_months,
 )
 from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.steps import QueryStep
 
 END = "window.end <= timestamp_millis(1000L)"
 SESSION_END = "if(count(*) > 0, session_window.end, null) <= timestamp_millis(1000L)"
@@ -164,3 +166,26 @@ def test_months_that_have_closed_are_chosen_before_rows_are_grouped() -> None:
     found = closing(read(text.format(" where a or b")), 1000).text
     assert found == expected.format(f" where ( a or b) AND {closed}")
     assert closing(read(text.format("")), None).text == expected.format(" WHERE false")
+
+
+@pytest.mark.parametrize(
+    ("texts", "cause"),
+    [
+        (["select session_window.start, count(*) from a group by session_window(t, '1 hour')"], 1),
+        (["select 1, count(*) from a group by k, SESSION(t, interval '1' hour)"], 1),
+        (["select 1 from a group by Session_Window(t, '1 hour')", "select * from x"], 1),
+        (["select * from (select 1 from a group by session_window(t, '1 hour'), k)"], 1),
+        (["select 1 from a group by tumble(t, interval '1' hour)"], None),
+        (["select session_window from a group by session_window"], None),
+        (["select 'session_window(t, 1)' as s, count(*) from a group by k"], None),
+    ],
+)
+def test_sessions_of_earlier_revisions_may_be_cut_off(texts: list[str], cause: int | None) -> None:
+    aliases = [*"xyz"[: len(texts) - 1], None]
+    steps = [QueryStep(alias, text) for alias, text in zip(aliases, texts, strict=True)]
+    expected = None if cause is None else RevisionFault.SESSIONS
+    for version in ("4.3.0", "4.3.0+odfbuild.1", "4.3.0+odfbuild.4"):
+        assert affected(steps, {}, version) is expected, version
+    assert affected(steps, {}, "4.3.0+odfbuild.5") is None
+    other = [QueryStep(each.alias, each.text, engine="datafusion") for each in steps]
+    assert affected(other, {}, "51.0.0+odfbuild.1") is None

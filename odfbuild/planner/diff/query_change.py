@@ -154,6 +154,11 @@ _WRONG_ROWS = {
         "a version that had been corrected to another event time was in force again where its "
         "correction was retracted, or was earlier than it",
     ),
+    "SESSIONS": (
+        "rows-of-cut-sessions",
+        "rows that the watermark, or a condition on the session, did not let through were left "
+        "out before rows were joined to sessions, so sessions appeared cut off",
+    ),
     "EXTREMES": (
         "rows-of-order",
         "the least or greatest of floating-point numbers in a group depended on the order of rows "

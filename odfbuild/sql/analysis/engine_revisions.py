@@ -5,6 +5,8 @@ gives to something else; so steps looked at the rows of other keys than those th
 The state of `min` and `max` had one zero, also where the query made -0.0 of its columns.  Versions
 of an input that had been corrected came back into force when the correction went or was earlier.
 
+Up to revision 4 a session lost the rows that its condition, or the watermark, did not let through.
+
 Up to revision 1 of DataFusion `min` and `max` of floating-point numbers in groups went by the order
 of rows where one was NaN.
 """
@@ -19,13 +21,14 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import loses_zeros
 from odfbuild.sql.analysis.keys.group_names import is_misread
 from odfbuild.sql.analysis.keys.keyed import QueryParts
+from odfbuild.sql.analysis.windows import has_sessions
 from odfbuild.sql.extremes import ordered_extremes
 from odfbuild.sql.text.as_of_joins import tables_of
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import DATAFUSION, QueryStep, is_of_spark
 
 _REVISION = re.compile(r"\+odfbuild\.(\d+)")
-_MENDED = 2
+_MENDED, _SESSIONS_MENDED = 2, 5
 
 
 class RevisionFault(Enum):
@@ -33,6 +36,7 @@ class RevisionFault(Enum):
 
     COLUMNS = "took columns of its query for others"
     VERSIONS = "took versions of its tables for current that had been corrected"
+    SESSIONS = "left rows of sessions out that went on behind the watermark, or a condition"
     EXTREMES = "took least and greatest numbers of groups by the order of rows where one was NaN"
 
 
@@ -45,7 +49,10 @@ def affected(
     engine that is recorded with the query, None if none is.
     """
     revision = _REVISION.search(version or "")
-    if revision is not None and int(revision[1]) >= _MENDED:
+    number = 0 if revision is None else int(revision[1])
+    if number < _SESSIONS_MENDED and is_of_spark(steps) and _any_sessions(steps):
+        return RevisionFault.SESSIONS
+    if number >= _MENDED:
         return None
     if not is_of_spark(steps):
         ours = (step.text for step in steps if step.engine == DATAFUSION)
@@ -69,3 +76,12 @@ def affected(
         is_misread(part.group) or loses_zeros(part.group, shapes, inputs)
     )
     return RevisionFault.COLUMNS if misread or parts.asked & parts.redefined else None
+
+
+def _any_sessions(steps: Sequence[QueryStep]) -> bool:
+    try:
+        return any(
+            "session" in each.text.lower() and has_sessions(each.statement) for each in steps
+        )
+    except SqlTextError:
+        return False

@@ -191,6 +191,11 @@ def closing(query: Statement, until: int | None) -> CarriedText:
     return CarriedText(text, tuple(sorted(edits, key=lambda edit: edit[:2])))
 
 
+def has_sessions(query: Statement) -> bool:
+    """Tell whether a query groups by sessions."""
+    return any(_is_of_sessions(query.tokens, group) for group in _grouped(query.tokens))
+
+
 def whole_sessions(query: Statement) -> CarriedText:
     """Return a query that is sent as it is, but that conditions choose among whole sessions."""
     edits = sorted(_sessions(query.tokens), key=lambda edit: edit[:2])
@@ -410,7 +415,7 @@ def _sessions(tokens: Sequence[Token]) -> Iterator[Edit]:
         f"{_WHOLE_GROUP.format(f'{_SESSION}.{part}')} AS {part}" for part in _PARTS[:2]
     )
     for group in _grouped(tokens):
-        if all(_COLUMNS[tokens[call.at].text.lower()] != _SESSION for call in group.calls):
+        if not _is_of_sessions(tokens, group):
             continue
         for first, last, name in _mentions(tokens, group):
             start, end = tokens[first].start, tokens[last].end + 1
@@ -419,6 +424,10 @@ def _sessions(tokens: Sequence[Token]) -> Iterator[Edit]:
                 continue
             yield start, start, before
             yield end, end, after + (f" AS `{name}`" if name else "")
+
+
+def _is_of_sessions(tokens: Sequence[Token], group: _Group) -> bool:
+    return any(_COLUMNS[tokens[call.at].text.lower()] == _SESSION for call in group.calls)
 
 
 def _mentions(tokens: Sequence[Token], group: _Group) -> Iterator[tuple[int, int, str]]:
