@@ -44,7 +44,8 @@ def _steps(
                 yield f"the definition of {step.alias} changed"
             elif step.reads != other.reads:
                 yield f"the inputs of {step.alias} hold other records"
-    yield from (f"{alias} would be changed, too" for alias in now.keys() - {s.alias for s in saved})
+    more = sorted(now.keys() - {step.alias for step in saved})
+    yield from (f"{alias} would be changed, too" for alias in more)
 
 
 def _head(step: HeadReturn | Housekeeping) -> Multihash | None:

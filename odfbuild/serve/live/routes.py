@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.planner.staleness import lag_of
 from odfbuild.serve.access import AccessError, Caller
@@ -81,11 +81,7 @@ class LiveRoutes:
     async def history(self, request: "Request", dataset: Dataset) -> Response:
         """Answer with blocks, newest first: from the head on, or from the block `from` on."""
         limit = count_of(request, "limit", 50, _BLOCKS)
-        head = dataset.head()
-        start = block_of(request, "from", dataset) or head
-        if start is None:
-            raise AccessError(404, "There is no such dataset.")
-        return JSONResponse(await run_sync(_blocks, dataset, start, limit))
+        return JSONResponse(await run_sync(_blocks, request, dataset, limit))
 
     async def runs(self, request: "Request") -> Response:
         """Answer with the runs that there are records of, newest first."""
@@ -142,7 +138,10 @@ def _file(text: str, media_type: str) -> tuple[bytes, str, str]:
     return content, media_type, f'"{sha256(content).hexdigest()}"'
 
 
-def _blocks(dataset: Dataset, start: Multihash, limit: int) -> dict[str, Any]:
+def _blocks(request: "Request", dataset: Dataset, limit: int) -> dict[str, Any]:
+    start = block_of(request, "from", dataset) or dataset.head()
+    if start is None:
+        raise AccessError(404, "There is no such dataset.")
     found = list(islice(ancestry(dataset, start), limit))
     return {
         "blocks": [
