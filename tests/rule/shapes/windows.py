@@ -12,6 +12,22 @@ _QUARTER = _MADE.format(T, f"3 * quarter({T}) - 2")
 _HALF = _MADE.format(T, f"case when month({T}) < 7 then 1 else 7 end")
 _WHOLE_YEAR = _MADE.format(T, "1")
 
+
+def _sessions(
+    items: str, table: str, minutes: int, keys: tuple[str, ...] = (), having: str = "true"
+) -> str:
+    """Return the rows of closed sessions, with no session of Spark: rows after a gap begin one."""
+    by = f"partition by {', '.join(keys)} " if keys else ""
+    gap = f"interval '{minutes}' minute"
+    return (
+        f"select {items.format(start=f'min({T})', end=f'max({T}) + {gap}')} from ("
+        f"select *, sum(case when {T} <= was + {gap} then 0 else 1 end) over ({by}order by {T}) "
+        f"as nth from (select *, lag({T}) over ({by}order by {T}) as was from {table})) "
+        f"group by {', '.join(('nth', *keys))} having max({T}) + {gap} <= {{W}} "
+        f"and {having.format(start=f'min({T})', end=f'max({T}) + {gap}')}"
+    )
+
+
 WINDOWS: tuple[Shape, ...] = (
     windowed(
         "tumbling window",
@@ -25,8 +41,20 @@ WINDOWS: tuple[Shape, ...] = (
         "session window",
         f"select session_window.start as {T}, k, count(*) as c from a "
         f"group by session_window({T}, '1 hour'), k",
-        f"select session_window.start as {T}, k, count(*) as c from a "
-        f"group by session_window({T}, '1 hour'), k having session_window.end <= {{W}}",
+        _sessions(f"{{start}} as {T}, k, count(*) as c", "a", 60, ("k",)),
+    ),
+    Shape(
+        "sessions that last",
+        f"select session_window.start as {T}, k, count(*) as c, max(n) as n from a "
+        f"group by session_window({T}, '1 hour'), k "
+        "having session_window.end > session_window.start + interval '90' minute",
+        _sessions(
+            f"{{start}} as {T}, k, count(*) as c, max(n) as n",
+            "a",
+            60,
+            ("k",),
+            "{end} > {start} + interval '90' minute",
+        ),
     ),
     windowed(
         "tumble",
@@ -67,15 +95,13 @@ WINDOWS: tuple[Shape, ...] = (
         "sessions of all",
         f"select session_window.start as {T}, session_window.end as e, count(*) as c from b "
         f"group by session_window({T}, '30 minutes')",
-        f"select session_window.start as {T}, session_window.end as e, count(*) as c from b "
-        f"group by session_window({T}, '30 minutes') having session_window.end <= {{W}}",
+        _sessions(f"{{start}} as {T}, {{end}} as e, count(*) as c", "b", 30),
     ),
     Shape(
         "session",
         f"select session_start({T}, interval '40' minute) as {T}, k, sum(n) as s from a "
         f"group by session({T}, interval '40' minute), k",
-        f"select session_window.start as {T}, k, sum(n) as s from a "
-        f"group by session_window({T}, '40 minutes'), k having session_window.end <= {{W}}",
+        _sessions(f"{{start}} as {T}, k, sum(n) as s", "a", 40, ("k",)),
     ),
     Shape(
         "windows of two inputs",
