@@ -79,6 +79,10 @@ class KeptToken:
             return is_own and matches(self.patterns, alias)
         return matches(self.patterns, alias)
 
+    def reads_all(self) -> bool:
+        """Say whether it allows reading of any dataset, whatever its name."""
+        return TokenScope.READ in self.scopes and any(set(each) == {"*"} for each in self.patterns)
+
 
 def matches(patterns: Sequence[str], alias: DatasetAlias) -> bool:
     """Say whether a name fits one of several patterns, in any case."""

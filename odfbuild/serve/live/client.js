@@ -12,12 +12,13 @@ class Refusal extends Error {
 
 const token = () => sessionStorage.getItem(KEPT) || "";
 
-// Whole numbers that JavaScript would round are kept as they are written.
-const EXACT = "\u0000number";
-const isRounded = (text) => /^-?\d+$/.test(text) && !Number.isSafeInteger(Number(text));
-const parsed = (text) => JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g,
-  (part) => isRounded(part) ? `{"\\u0000number":"${part}"}` : part));
+// Numbers that JavaScript would write otherwise are kept as they are written, below a name that no data can know.
+const EXACT = `number-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`;
+const parsed = (text) => JSON.parse(text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g,
+  (part) => part[0] === '"' || String(Number(part)) === part ? part : `{"${EXACT}":"${part}"}`));
 const isExact = (value) => value !== null && typeof value === "object" && EXACT in value;
+const KEPT_NUMBER = new RegExp(`\\{\\s*"${EXACT}":\\s*"([^"]*)"\\s*\\}`, "g");
+const written = (value, indent) => JSON.stringify(value, null, indent).replace(KEPT_NUMBER, "$1");
 
 async function request(path, { body, signal } = {}) {
   const headers = {};
@@ -40,7 +41,12 @@ async function request(path, { body, signal } = {}) {
   throw new Refusal(response.status, message || `The server answered ${response.status}.`);
 }
 
-const placeOf = (name) => name.split("/").map(encodeURIComponent).join("/");
+// Where a dataset is below this page: a name that leads elsewhere is of none.
+function placeOf(name) {
+  const parts = name.split("/");
+  if (parts.length > 2 || parts.some((part) => ["", ".", ".."].includes(part))) throw new Refusal(404, "There is no such dataset.");
+  return parts.map(encodeURIComponent).join("/");
+}
 const query = (parameters) => new URLSearchParams(
   Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined)).toString();
 

@@ -4,11 +4,11 @@ const PAGE = 50;
 let at = null; // which rows are shown
 
 async function openDataset(name, parameters) {
-  const place = placeOf(name);
   const view = byId("dataset");
   const block = parameters.get("block"), from = parameters.get("since");
   view.replaceChildren(make("h1", { id: "dataset-title", tabindex: "-1", text: name }), make("p", { role: "status", text: "It is being read." }));
-  at = { name, place, block, from, skip: 0 };
+  const place = placeOf(name);
+  at = { name, place, block, from };
   const own = at;
   const [metadata, history, status] = await Promise.all([
     request(`${place}/metadata?include=Seed,Info,License,Schema,Attachments`), request(`${place}/history?limit=${PAGE}`), request("system/status")]);
@@ -44,7 +44,7 @@ function columnTable(schema) {
   const fields = schema?.fields || [];
   if (fields.length === 0) return make("p", { class: "faint", text: "It has no columns yet." });
   return table("Columns", ["Column", "Type", "Description"], fields.map((each) => make("tr", {},
-    headCell(make("span", { class: "name", text: each.name })), make("td", {}, make("code", { text: typeText(each.type) })),
+    headCell(make("span", { class: "name", text: each.name })), make("td", { class: "type" }, make("code", { text: typeText(each.type) })),
     make("td", { class: "cell", text: each.extra?.["opendatafabric.org/description"] || "" }))));
 }
 
@@ -62,11 +62,14 @@ async function rowsBy(place, block) {
   return 0;
 }
 
-async function showRows(own) {
+// Rows but the last `skip`: what is asked for last is shown.
+async function showRows(own, skip = 0) {
+  const turned = own.turned = {};
+  const isOver = () => own !== at || turned !== own.turned;
   const block = own.block || own.head?.hash;
   const [all, before] = await Promise.all([rowsBy(own.place, block), own.from ? rowsBy(own.place, own.from) : 0]);
   const room = byId("rows");
-  if (own !== at) return;
+  if (isOver()) return;
   const total = Math.max(0, all - before);
   const parts = [];
   if (own.from) parts.push(make("p", {}, "Rows that came after block ", shortHash(own.from), " up to block ", shortHash(block), ". ", allLink(own)));
@@ -75,16 +78,16 @@ async function showRows(own) {
     room.replaceChildren(...parts, make("p", { class: "faint", text: "There are none." }));
     return;
   }
-  const limit = Math.min(PAGE, total - own.skip);
-  const found = await request(`${own.place}/tail?${query({ block, skip: own.skip, limit, dataFormat: "JsonAoA", include: "Schema" })}`);
-  if (own !== at) return;
-  const last = all - own.skip;
+  const limit = Math.min(PAGE, total - skip);
+  const found = await request(`${own.place}/tail?${query({ block, skip, limit, dataFormat: "JsonAoA", include: "Schema" })}`);
+  if (isOver()) return;
+  const last = all - skip;
   const turn = (by, text, usable) => make("button", { type: "button", disabled: !usable, text,
-    on: { click: () => { own.skip += by; showRows(own).then(() => byId("rows-title").focus(), showProblem); } } });
+    on: { click: () => { showRows(own, skip + by).then(() => byId("rows-title").focus(), showProblem); } } });
   room.replaceChildren(...parts,
     make("p", { role: "status", class: "number", text: `Rows ${numeral(last - limit + 1)} to ${numeral(last)} of ${numeral(all)}` }),
     rowTable("Rows", found.schema.fields.map((each) => each.name), found.data),
-    make("p", { class: "choices" }, turn(PAGE, "Earlier", own.skip + limit < total), turn(-PAGE, "Later", own.skip > 0)));
+    make("p", { class: "choices" }, turn(PAGE, "Earlier", skip + limit < total), turn(-PAGE, "Later", skip > 0)));
 }
 const allLink = (own) => make("a", { href: datasetAddress(own.name), text: "Show all as they are now" });
 
@@ -116,7 +119,7 @@ function showHistory(own, first) {
       const older = blocks[number + 1]?.hash;
       return make("tr", {}, headCell(make("span", { class: "number", text: numeral(sequenceNumber) })),
         make("td", {}, since(systemTime)),
-        make("td", {}, make("details", {}, make("summary", { text: blockText(event) }), make("pre", { text: JSON.stringify(event, null, 2) })), originLines(event, own.aliases)),
+        make("td", {}, make("details", {}, make("summary", { text: blockText(event) }), make("pre", { text: written(event, 2) })), originLines(event, own.aliases)),
         make("td", {}, shortHash(hash)),
         make("td", {},
           make("a", { href: `${datasetAddress(own.name)}?${query({ block: hash })}`, "aria-label": `rows by block ${sequenceNumber}`, text: "rows by then" }), " ",

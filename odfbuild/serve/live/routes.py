@@ -26,7 +26,6 @@ from odfbuild.planner.staleness import lag_of
 from odfbuild.serve.access import AccessError, Caller
 from odfbuild.serve.parameters import block_of, count_of
 from odfbuild.serve.served import Served
-from odfbuild.serve.tokens import TokenScope
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.refs import ancestry
 from odfbuild.state.runs import RunSummary, UnknownRunError, find_run, list_runs, read_events
@@ -99,11 +98,12 @@ class LiveRoutes:
         root = self._served.workspace.root
         try:
             summary = await run_sync(find_run, root, request.path_params["id"])
+            read = read_events(root, summary.id)
+            events = await run_sync(lambda: list(islice(read, after, None)))
         except UnknownRunError:
             raise AccessError(404, "There is no such run.") from None
         except OdfBuildError as error:
             raise AccessError(500, f"The run cannot be read: {error.code}.") from None
-        events = await run_sync(lambda: list(islice(read_events(root, summary.id), after, None)))
         return JSONResponse({"run": _summary(summary), "events": events})
 
     def _caller(self, request: "Request") -> Caller:
@@ -112,11 +112,13 @@ class LiveRoutes:
         return caller
 
     def _check_reads_all(self, caller: Caller) -> None:
-        """Raise AccessError unless a token reads all datasets: a run is of any of them."""
+        """Raise AccessError unless a token reads all datasets, of whatever name.
+
+        A run names also those that are damaged, were renamed or deleted, or were never made.
+        """
         if caller.token is None:
             raise AccessError(401, "A token is needed.")
-        names = self._served.workspace.names()
-        if not all(caller.token.allows(TokenScope.READ, alias) for alias in names):
+        if not caller.token.reads_all():
             raise AccessError(403, "Runs are shown to who may read all datasets.")
 
     def _status(self, caller: Caller) -> dict[str, Any]:

@@ -1,15 +1,13 @@
 // Rows as tables: values are texts, whatever they hold.
 
-function valueText(value) {
-  if (isExact(value)) return value[EXACT];
-  if (typeof value === "string") return value;
-  return JSON.stringify(value, (_, each) => isExact(each) ? each[EXACT] : each);
-}
+const valueText = (value) => typeof value === "string" ? value : written(value);
 
+const SHORT = 32; // characters that stay on one line
 function valueCell(value) {
   if (value === null || value === undefined) return make("td", { class: "faint", text: "null" });
   const isNumber = typeof value === "number" || isExact(value);
-  return make("td", { class: isNumber ? "amount" : "cell", text: valueText(value) });
+  const text = valueText(value);
+  return make("td", { class: isNumber ? "amount" : text.length <= SHORT ? "cell short" : "cell", text });
 }
 
 function rowTable(caption, names, rows) {
@@ -22,7 +20,8 @@ function typeText(type) {
   if (typeof type !== "object" || type === null) return String(type);
   const { kind, inner, ...rest } = type;
   if (kind === "Option") return `${typeText(inner)} or null`;
-  if (kind === "List") return `List of ${typeText(type.itemType)}`;
+  if (kind === "List") return `List(${typeText(type.itemType)})`;
+  if (kind === "Struct") return `Struct(${type.fields.map((each) => `${each.name}: ${typeText(each.type)}`).join(", ")})`;
   const more = Object.entries(rest).filter(([, value]) => value !== null);
   if (more.length === 0) return kind;
   return `${kind}(${more.map(([name, value]) => `${name}: ${valueText(value)}`).join(", ")})`;

@@ -11,10 +11,12 @@ function showView(id) {
 }
 
 let isFirst = true;
+let routed = null; // the last call of `route`; what fails of others is not shown
 async function route() {
   stopRefreshing();
   clearProblem();
   at = null;
+  const own = routed = {};
   const [path, given = ""] = (location.hash.startsWith("#/") ? location.hash.slice(2) : "").split("?", 2);
   const [kind, ...rest] = path.split("/");
   const parameters = new URLSearchParams(given);
@@ -35,7 +37,7 @@ async function route() {
     await opening;
     if (parameters.has("block") || parameters.has("since")) byId("rows-title")?.scrollIntoView();
   } catch (error) {
-    showProblem(error);
+    if (own === routed) showProblem(error);
   }
   isFirst = false;
 }
@@ -54,6 +56,12 @@ byId("token-button").addEventListener("click", () => {
   byId("token-button").setAttribute("aria-expanded", String(!form.hidden));
   if (!form.hidden) byId("token").focus();
 });
+// What another token has shown.
+function forget() {
+  asking?.abort();
+  known = [];
+  for (const id of ["summary", "list-rows", "dataset", "answer-state", "answer", "runs"]) byId(id).replaceChildren();
+}
 byId("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const given = byId("token").value.trim();
@@ -63,6 +71,7 @@ byId("token-form").addEventListener("submit", (event) => {
   byId("token-form").hidden = true;
   byId("token-button").setAttribute("aria-expanded", "false");
   byId("token-button").focus();
+  forget();
   route();
 });
 byId("skip").addEventListener("click", (event) => {

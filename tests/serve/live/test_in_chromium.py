@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.serve.live.projects import BIG, HIGH, HOSTILE, READINGS, build, files_of_a_day
@@ -163,6 +164,129 @@ def test_queries_are_answered_exactly_or_refused(browser: Browser, server: Datas
     page.click("#ask")
     page.wait("document.getElementById('problem').innerText.includes('nothing')")
     assert text(page, "#answer") == ""
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1.0", "-0.0", "1e22", "5e-324", "0.1", "123456789.125", "-9223372036854775808", "0", "[]"],
+)
+def test_numbers_are_shown_as_the_server_writes_them(
+    browser: Browser, server: DatasetServer, value: str
+) -> None:
+    type = "bigint" if value.lstrip("-").isdigit() else "double"
+    made = f"cast('{value}' as {type})" if value != "[]" else "v"
+    sql = (
+        f"select {made} as n, make_array({made}) as l, named_struct('number', '{BIG}', 'n', {made})"
+        f" as s from \"{READINGS}\" where k = 'big' limit 1"
+    )
+    headers = {"authorization": f"Bearer {server.token('read')}"}
+    parameters = {"query": sql, "dataFormat": "JsonAoA"}
+    written = httpx.get(f"{server.url}query", params=parameters, headers=headers).text
+    number = written.partition('"data":[[')[2].partition(",")[0]
+    page = opened(browser, server, "#/query")
+    page.click("#sql")
+    page.type(sql)
+    page.click("#ask")
+    assert cells(page, "#answer") == [[number, f"[{number}]", f'{{"number":"{BIG}","n":{number}}}']]
+
+
+@pytest.mark.parametrize("secret", ["odfbuild-number", "\\u0000number", "__proto__"])
+def test_no_member_of_a_value_is_taken_for_a_number(
+    browser: Browser, server: DatasetServer, secret: str
+) -> None:
+    page = opened(browser, server)
+    cells(page, "#list-rows")
+    row = f'[[{{"{secret}":"7"}}]]'
+    answer = f'{{"output":{{"data":{row},"schema":{{"fields":[{{"name":"a"}}]}}}},"input":{{}}}}'
+    page.evaluate(f"window.fetch = async () => new Response({json.dumps(answer)})")
+    go(page, "#/query")
+    page.evaluate("document.getElementById('question').requestSubmit()")
+    assert cells(page, "#answer") == [[row[2:-2]]]
+
+
+def test_a_long_text_is_shown_whole(browser: Browser, server: DatasetServer) -> None:
+    page = opened(browser, server, "#/query")
+    answer = '{"output":{"data":[["%s"]],"schema":{"fields":[{"name":"a"}]}},"input":{}}'
+    before, after = answer.split("%s")
+    page.evaluate(
+        "window.fetch = async () => new Response("
+        f"{json.dumps(before)} + 'x'.repeat(12e6) + {json.dumps(after)})"
+    )
+    page.evaluate("document.getElementById('question').requestSubmit()")
+    page.wait(
+        "document.getElementById('answer-state').innerText != 'The answer is being computed.'"
+    )
+    assert text(page, "#problem") == ""
+    assert page.evaluate("document.querySelector('#answer tbody td').textContent.length") == 12e6
+
+
+@pytest.mark.parametrize(
+    "place", ["..%2Fother", "%2F%2Fodf.invalid%2Fa", ".", "a%2Fb%2Fc", "a%2F..", "%2Fa"]
+)
+def test_no_address_leads_to_requests_elsewhere(
+    browser: Browser, server: DatasetServer, place: str
+) -> None:
+    page = opened(browser, server, f"#/dataset/{place}")
+    page.wait("document.getElementById('problem').innerText.includes('no such dataset')")
+    asked = {each.partition("#")[0] for each in page.requests()}
+    assert asked <= {
+        server.url, f"{server.url}.odfbuild/live.css", f"{server.url}.odfbuild/live.js", "data:,"
+    }  # fmt: skip
+    assert page.complaints() == []
+
+
+def test_pages_of_rows_are_turned_by_the_last_click(
+    browser: Browser, server: DatasetServer
+) -> None:
+    page = opened(browser, server, f"#/dataset/{READINGS}")
+    cells(page, "#rows")
+    page.evaluate(
+        "[...Array(5)].forEach(() => document.querySelector('#rows .choices button').click())"
+    )
+    page.wait("document.querySelector('#rows').innerText.includes('Rows 21 to 70 of 120')")
+    assert [row[0] for row in cells(page, "#rows")] == [str(each) for each in range(20, 70)]
+    assert text(page, "#problem") == ""
+
+
+def test_what_a_token_has_shown_goes_with_it(browser: Browser, server: DatasetServer) -> None:
+    page = opened(browser, server, "#/query")
+    page.click("#sql")
+    page.type(f'select k from "{READINGS}" limit 3')
+    page.click("#ask")
+    cells(page, "#answer")
+    for place, table in {f"#/dataset/{READINGS}": "#rows", "#/runs": "#run-rows"}.items():
+        go(page, place)
+        cells(page, table)
+    go(page, "")
+    cells(page, "#list-rows")
+    give(page, "")
+    page.wait("document.getElementById('problem').innerText.includes('A token is needed')")
+    assert page.evaluate("document.querySelectorAll('main tbody tr').length") == 0
+    assert READINGS not in page.evaluate("document.querySelector('main').textContent")
+
+
+def test_a_refusal_is_shown_where_it_belongs(browser: Browser, server: DatasetServer) -> None:
+    page = opened(browser, server)
+    cells(page, "#list-rows")
+    page.evaluate(
+        "(() => { const usual = fetch; window.fetch = async (path, how) => {"
+        " const found = await usual(path, how);"
+        " if (path.includes('nothing')) await new Promise((act) => { window.late = act; });"
+        " return found; }; })()"
+    )
+    go(page, "#/dataset/nothing")
+    page.wait("!!window.late")
+    go(page, "#/query")
+    page.wait("!document.getElementById('query').hidden")
+    page.evaluate("(window.late(), new Promise((act) => setTimeout(act, 200)))")
+    assert text(page, "#problem") == ""
+
+
+def test_short_values_stay_on_one_line(browser: Browser, server: DatasetServer) -> None:
+    page = opened(browser, server, f"#/dataset/{READINGS}", size=(390, 844))
+    cells(page, "#rows")
+    heights = "[...document.querySelectorAll('#rows tbody tr')].slice(2).map(r => r.clientHeight)"
+    assert page.evaluate(f"Math.max(...{heights})") < 50
 
 
 def test_a_run_is_shown_with_its_steps(browser: Browser, changing: DatasetServer) -> None:

@@ -69,6 +69,20 @@ def test_what_somebody_may_not_read_is_counted_nowhere(server: DatasetServer) ->
         assert other.get(f"/system/runs/{run.id}").status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("pattern", "scope", "status"),
+    [("*", "read", 200), ("**", "read", 200), ("*", "write", 403), ("team.*", "read", 403),
+     ("*.*", "read", 403), ("*e*", "read", 403), ("*/*", "read", 403)],
+)  # fmt: skip
+def test_runs_are_shown_to_who_may_read_any_name_whatever_is_there(
+    server: DatasetServer, pattern: str, scope: str, status: int
+) -> None:
+    headers = {"authorization": f"Bearer {server.token(scope, datasets=pattern)}"}
+    (run,) = list_runs(server.folder, 1).runs
+    for path in ("/system/runs", f"/system/runs/{run.id}"):
+        assert httpx.get(f"{server.url.rstrip('/')}{path}", headers=headers).status_code == status
+
+
 def test_nobody_without_a_token_sees_anything_but_the_empty_page(server: DatasetServer) -> None:
     with httpx.Client(base_url=server.url) as nobody:
         for path in ("/system/status", "/system/runs", f"/{READINGS}/history"):
@@ -161,3 +175,17 @@ def test_a_damaged_record_of_a_run_is_said_to_be_so(
     assert got(client, "/system/runs")["damaged"] == [first]
     assert client.get(f"/system/runs/{first}").status_code == 500
     summary.write_bytes(before)
+
+
+def test_events_that_cannot_be_read_are_said_to_be_damaged(
+    server: DatasetServer, client: httpx.Client
+) -> None:
+    first = list_runs(server.folder).runs[-1].id
+    events = server.folder / "runs" / first / "events.ndjson"
+    before = events.read_bytes()
+    events.unlink()
+    events.mkdir()
+    answered = client.get(f"/system/runs/{first}")
+    assert (answered.status_code, answered.text) == (500, "The run cannot be read: damaged-run.\n")
+    events.rmdir()
+    events.write_bytes(before)
