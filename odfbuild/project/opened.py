@@ -21,7 +21,6 @@ from odfbuild.project.fingerprint import watched
 from odfbuild.project.yaml import Value
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
-from odfbuild.state.files.folder import check_folders
 from odfbuild.state.files.links import check_links
 from odfbuild.state.workspace import MissingHeadError, Workspace
 from odfbuild.values import dataclass
@@ -130,7 +129,6 @@ def _workspace(root: Path, place: str, lock_timeout: float, *, offline: bool) ->
         return BucketWorkspace(place, lock_timeout=lock_timeout)
     workspace = Workspace(root / place, lock_timeout=lock_timeout)
     check_links(workspace.root)
-    check_folders(workspace.root)
     if not Path(os.path.realpath(workspace.root)).is_relative_to(os.path.realpath(root)):
         permissions_of(os.environ, root).check_workspace(workspace.root, root)
     return workspace

@@ -4,32 +4,10 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from odfbuild.errors import StateError
 from odfbuild.state.files.disk import Disk
 
 _PRIVATE = 0o700
-_FOLDERS = ("cache", "datasets", "disabled", "keys", "names", "runs", "sources", "staging")
 _MANY = 500  # files
-
-
-class WorkspaceFolderError(StateError):
-    """There is something else where a workspace, or a folder of it, has to be."""
-
-    code = "workspace-folder"
-
-    def __init__(self, path: str) -> None:
-        super().__init__(
-            what=f"{path} is no folder",
-            why="a workspace is a folder, and keeps what it has in folders",
-            fix="move it elsewhere; or name another folder as `workspace` of the target",
-        )
-
-
-def check_folders(root: Path) -> None:
-    """Raise WorkspaceFolderError if a workspace, or a folder of it, is something else."""
-    for path in (str(root), *(f"{root}{os.sep}{name}" for name in _FOLDERS)):
-        if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112
-            raise WorkspaceFolderError(path)
 
 
 def make_workspace_folder(
