@@ -155,14 +155,15 @@ def test_a_plan_for_elsewhere_or_of_less_is_refused(run: Inside, project: Path) 
     before, document = heads(project), json.loads(file.read_text())
     for change, code, says in (
         ({"project": "other"}, 1, "is for the project 'other'"),
-        ({"steps": document["steps"][:1]}, 5, "do something else: src would be changed, too"),
+        ({"steps": document["steps"][:1]}, 5, "; src would be changed, too"),
     ):
         altered = {**document, **change}
         file.write_text(json.dumps(altered))
         assert "error[damaged-plan]: the plan is damaged: plan_hash" in run("apply", str(file)).err
         file.write_text(json.dumps({**altered, "plan_hash": document_hash(altered)}))
         done = run("apply", str(file))
-        assert (done.code, says in done.err) == (code, True)
+        assert done.code == code
+        assert says in done.err
     file.write_text(json.dumps({"undo_version": "1.0"}))
     assert "it lacks run, project, target" in run("apply", str(file)).err
     assert heads(project) == before
