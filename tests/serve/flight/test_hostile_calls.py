@@ -177,7 +177,8 @@ def test_many_large_messages_at_once_take_bounded_memory(
         for call in [begin(iter([large]), metadata=metadata) for _ in range(200)]:
             with pytest.raises(grpc.RpcError):
                 list(call)
-    assert memory(server) - before < 400 << 10
+    # 300 to 505 MiB were seen, 1 GiB without the limit of calls: gRPC gives room back late
+    assert memory(server) - before < 800 << 10
 
 
 def memory(server: DatasetServer) -> int:
