@@ -80,7 +80,8 @@ class Calls:
             status = grpc.StatusCode.OK
         except Exception as error:  # the top of a call: whoever called hears what went wrong
             status, text = _refusal(error)
-            await context.abort(status, text)
+            context.set_code(status)  # abort() would keep the call, and its message, in a circle
+            context.set_details(text)
         finally:
             seconds = time.monotonic() - begun
             _LOG.info('%s %s "FLIGHT %s" %s - %.3f', peer, who, name, status.name, seconds)
@@ -211,10 +212,11 @@ def _columns(command: msg.Command) -> Any:
 
 
 async def _message(requests: AsyncIterator[bytes], seconds: float) -> bytes:
-    """Return the one message of a call."""
+    """Return the one message of a call; gRPC keeps the last one until its generator is closed."""
+    generator = cast(AsyncGenerator[bytes, None], aiter(requests))
     try:
-        async with asyncio.timeout(seconds):
-            return await anext(aiter(requests))
+        async with aclosing(generator), asyncio.timeout(seconds):
+            return await anext(generator)
     except StopAsyncIteration:
         raise MalformedMessageError("there is none") from None
 

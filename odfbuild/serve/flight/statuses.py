@@ -35,6 +35,6 @@ def status_of(error: AccessError) -> tuple["grpc.StatusCode", str]:
 
 
 def said(code: str, text: str, fix: str | None = None) -> str:
-    """Return what a client is told."""
+    """Return the text that a client gets."""
     whole = f"{code}: {text}" if fix is None else f"{code}: {text} (fix: {fix})"
     return excerpt(whole, _LONGEST)

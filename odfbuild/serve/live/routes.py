@@ -56,7 +56,7 @@ class LiveRoutes:
         self._served = served
         style = page_file("base.css") + page_file("live.css", __package__)
         own = (page_file(f"{name}.js", __package__) for name in _SCRIPTS)
-        script = joined_scripts((page_file("elements.js"), *own))
+        script = joined_scripts((page_file("elements.js"), *own, page_file("frame.js")))
         self._files = {
             "/": _file(page_file("page.html", __package__), "text/html"),
             "/.odfbuild/live.css": _file(style, "text/css"),

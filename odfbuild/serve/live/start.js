@@ -42,14 +42,6 @@ async function route() {
   isFirst = false;
 }
 
-const theme = byId("theme"), THEMES = ["system", "light", "dark"];
-theme.addEventListener("click", () => {
-  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "system") + 1) % THEMES.length];
-  if (next === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = next;
-  theme.textContent = `Theme: ${next}`;
-});
-
 byId("token-button").addEventListener("click", () => {
   const form = byId("token-form");
   form.hidden = !form.hidden;
@@ -73,10 +65,6 @@ byId("token-form").addEventListener("submit", (event) => {
   byId("token-button").focus();
   forget();
   route();
-});
-byId("skip").addEventListener("click", (event) => {
-  event.preventDefault();
-  byId("main").focus();
 });
 byId("words").addEventListener("input", showList);
 byId("filters").addEventListener("submit", (event) => event.preventDefault());

@@ -43,7 +43,9 @@ def catalogue_document(
         finalize=lambda value: _shown(value) if type(value) is str else value,
     )
     style = page_file("base.css") + _file("catalogue.css")
-    script = joined_scripts((page_file("elements.js"), *map(_script, _SCRIPTS)))
+    script = joined_scripts(
+        (page_file("elements.js"), *map(_script, _SCRIPTS), page_file("frame.js"))
+    )
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src {digest_of(script)}; style-src {digest_of(style)}"

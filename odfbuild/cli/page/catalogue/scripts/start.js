@@ -50,19 +50,6 @@ async function route() {
   first = false;
 }
 
-const theme = byId("theme"), THEMES = ["system", "light", "dark"];
-theme.addEventListener("click", () => {
-  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "system") + 1) % THEMES.length];
-  if (next === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = next;
-  theme.textContent = `Theme: ${next}`;
-});
-
-byId("skip").addEventListener("click", (event) => {
-  event.preventDefault();
-  byId("main").focus();
-});
-
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.altKey || event.ctrlKey || event.metaKey) return;
   if (event.target.closest("input, select, textarea")) return;
