@@ -9,7 +9,7 @@ import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.frames import local_table
-from odfbuild.executors.engine.spark.jvm.launch import Prompt
+from odfbuild.executors.engine.spark.jvm.gateway import Prompt
 from odfbuild.executors.engine.spark.settings import StepSize
 
 pytestmark = pytest.mark.spark

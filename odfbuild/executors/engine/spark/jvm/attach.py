@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
+from odfbuild.executors.engine.spark.jvm.gateway import tune
 from odfbuild.executors.engine.spark.jvm.launch import (
     JvmFailedError,
     forget_gateway,
     pyspark_finds,
     refuse_second,
     silence,
-    undelayed,
 )
 from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder, ask, differences, read_kept
 from odfbuild.host.pipes import is_readable
@@ -58,9 +58,7 @@ class Attached:
         try:
             _let_in(self.port, self.secret)
             with pyspark_finds(self.port, self.secret, self.python), _interrupts_kept():
-                session = _session()
-                undelayed(session.sparkContext._gateway)
-                return session
+                return _session()
         except (Py4JError, OSError) as error:
             forget_gateway(self.port)
             raise JvmFailedError(
@@ -155,6 +153,7 @@ def _session() -> "SparkSession":
 
     refuse_second()
     SparkContext._ensure_initialized()
+    tune(SparkContext._gateway)
     view: Any = SparkContext._jvm
     there = view.org.apache.spark.SparkContext.getOrCreate()
     context = view.JavaSparkContext.fromSparkContext(there)

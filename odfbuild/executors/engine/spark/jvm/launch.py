@@ -3,20 +3,14 @@
 `launch` returns at once, so that the caller can read files while Java starts; `Jvm.connect` waits.
 The standard input of the JVM stays open as long as we live: it ends when that closes, however we
 die.  What it prints goes to a log file, which is kept only if something failed.
-
-Py4J writes an answer in pieces of 8 KiB.  Java holds a second piece back until the first is
-acknowledged, and Linux takes 40 ms over that, to acknowledge several at once: longer than most
-queries over few rows take.  So the side that reads acknowledges each piece at once.
 """
 
 import contextlib
-import io
 import logging
 import os
 import re
 import secrets
 import shutil
-import socket
 import struct
 import subprocess
 import sys
@@ -29,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.interrupt import ended_in_order, go_on, hurries, kill_in_haste
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
+from odfbuild.executors.engine.spark.jvm.gateway import tune
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.executors.engine.spark.settings import NO_XML_FETCHES
 from odfbuild.host.files import read_regular
@@ -37,46 +32,6 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class Prompt(io.RawIOBase):
-    """What a socket receives, each piece acknowledged as it comes."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        return self._socket.recv_into(buffer)
-
-
-def undelayed(gateway: Any) -> None:
-    """Let the connections of a Py4J gateway wait for nothing, where the system has the means.
-
-    There is one for each thread, made at its first call.
-    """
-    client: Any = getattr(gateway, "_gateway_client", None)
-    create = getattr(client, "_create_new_connection", None)
-    if create is None or not hasattr(socket, "TCP_QUICKACK"):
-        return
-
-    def created() -> Any:
-        return _prompt(create())
-
-    client._create_new_connection = created
-    there = client.get_thread_connection()
-    if there is not None:
-        _prompt(there)
-
-
-def _prompt(connection: Any) -> Any:
-    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.stream.close()
-    connection.stream = io.BufferedReader(Prompt(connection.socket))
-    return connection
 
 
 _OPENED = [
@@ -170,7 +125,6 @@ class Jvm:
                 session = _session(self.settings)
             except Py4JError:
                 raise _not_started(self) from None
-        undelayed(session.sparkContext._gateway)
         return session
 
     def is_over(self) -> bool:
@@ -403,6 +357,8 @@ def _session(settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     refuse_second()
+    SparkContext._ensure_initialized()
+    tune(SparkContext._gateway)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with closed_to_strangers():
         return SparkSession(SparkContext(conf=conf))
