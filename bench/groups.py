@@ -8,12 +8,10 @@ import argparse
 import statistics
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from bench import steps
 from bench.measure import DATA
-from bench.run import made
 from odfbuild.executors.engine.context import Site
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.transform.step import transform
@@ -46,7 +44,7 @@ def main() -> None:
         engine.prepare()
         for case in chosen.cases or CASES:
             groups, _, size = case.partition("-")
-            folder = made(f"steps-{size}", partial(steps.history, rows=SIZES[size]))
+            folder = steps.histories(size, SIZES[size])
             _, *taken = _timed(engine, folder, GROUPS[groups], chosen.runs + 1)
             walls, cpus, bytes = zip(*taken, strict=True)
             spread = f"{min(walls):.0f} to {max(walls):.0f}"

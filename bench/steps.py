@@ -93,7 +93,7 @@ def main() -> None:
         engine.prepare()
         for case in chosen.cases or CASES:
             name, _, rows = case.partition("-")
-            folder = made(f"steps-{rows}", partial(history, rows=CASES[case]))
+            folder = histories(rows, CASES[case])
             rounds: list[Round] = []
             first, *taken = _timed(engine, folder, name, chosen.runs + 1, rounds.append)
             times = f"{statistics.median(taken):.0f} | {min(taken):.0f} to {max(taken):.0f}"
@@ -126,6 +126,11 @@ def _timed(
         yield (time.perf_counter() - started) * 1000
         if str(output.head()) == mark_of(output, folder).read_text("ascii"):
             raise SystemExit(f"a step of {name} found nothing to do")
+
+
+def histories(size: str, rows: int) -> Path:
+    """Return the folder with the chains of a size, which name the version of the engine."""
+    return made(f"steps-{size}-{engine_version('spark')}", partial(history, rows=rows))
 
 
 def history(folder: Path, rows: int) -> None:
