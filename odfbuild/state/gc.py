@@ -335,21 +335,39 @@ class _Reach:
                 self.checkpoints.add(event.new_checkpoint.physical_hash)
 
 
-def blocks_read(datasets: Iterable[Dataset], broken: set[DatasetId] | None = None) -> Reads:
-    """Return which blocks chains say that they read; one that is not whole is added to `broken`."""
+@dataclass(frozen=True, slots=True)
+class ChainReads:
+    """The blocks of others that the chains of a dataset say they read, by dataset.
+
+    If one of them is not `whole`, these are those of its newer blocks.
+    """
+
+    blocks: Reads
+    whole: bool
+
+
+def chain_reads(dataset: Dataset) -> ChainReads:
+    """Return which blocks the chains of a dataset say that they read."""
     found: dict[DatasetId, set[Multihash]] = {}
-    for dataset in datasets:
-        try:
-            reach = _Reach()
-            for target in refs(dataset).values():
-                for event in reach.walk(dataset, target):
-                    if isinstance(event, ExecuteTransform):
-                        for each in event.query_inputs:
-                            if each.new_block_hash is not None:
-                                found.setdefault(each.dataset_id, set()).add(each.new_block_hash)
-        except (StateError, ProtocolError):
-            if broken is not None:
-                broken.add(dataset.id)
+    try:
+        reach = _Reach()
+        for target in refs(dataset).values():
+            for event in reach.walk(dataset, target):
+                if isinstance(event, ExecuteTransform):
+                    for each in event.query_inputs:
+                        if each.new_block_hash is not None:
+                            found.setdefault(each.dataset_id, set()).add(each.new_block_hash)
+    except (StateError, ProtocolError):
+        return ChainReads(found, whole=False)
+    return ChainReads(found, whole=True)
+
+
+def blocks_read(reads: Iterable[ChainReads]) -> Reads:
+    """Return what the chains of several datasets say that they read."""
+    found: dict[DatasetId, set[Multihash]] = {}
+    for each in reads:
+        for id, blocks in each.blocks.items():
+            found.setdefault(id, set()).update(blocks)
     return found
 
 
@@ -442,10 +460,9 @@ def _attestations(dataset: Dataset) -> Iterator[ObjectEntry]:
 
     A reader who missed some heads follows the statements back, also those on heads given up since.
     """
-    store, kept = dataset.stores.attestations, set(refs(dataset).values())
-    for each in store.entries()[_KEPT_ATTESTATIONS:]:
-        if each.hash not in kept:
-            yield each
+    earlier = dataset.stores.attestations.entries()[_KEPT_ATTESTATIONS:]
+    kept = set(refs(dataset).values()) if earlier else ()
+    yield from (each for each in earlier if each.hash not in kept)
 
 
 def _walked(reach: _Reach, dataset: Dataset, block: Multihash) -> None:

@@ -31,7 +31,7 @@ from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.refs import advance
 from odfbuild.state.files.disk import Disk
-from odfbuild.state.gc import Freed, blocks_read, collect
+from odfbuild.state.gc import Freed, blocks_read, chain_reads, collect
 from tests.support.data.chains import NOON, ROOT, SCHEMA, later, read_of, set_transform
 from tests.support.data.disks import Crash, StoppingDisk, dataset_in, stage
 from tests.support.data.histories import Added, History, licensed
@@ -221,12 +221,12 @@ def test_blocks_that_a_derivative_read_are_kept(history: History) -> None:
         CommitRequest((ExecuteTransform(query_inputs=(read,), new_watermark=later(1)),), NOON),
         on=state,
     )
-    found = blocks_read([output, history.dataset])
+    found = blocks_read(map(chain_reads, (output, history.dataset)))
     assert found == {history.dataset.id: {Multihash.parse(last)}}
     done = collect(history.dataset, found[history.dataset.id], before=ALWAYS)
     assert done == Freed(dataset=history.dataset.id)
     output.set_head(next(iter(dict(output.blocks()))), output.head() or Multihash(0x16, bytes(32)))
-    assert blocks_read([output]) == {}
+    assert blocks_read([chain_reads(output)]) == {}
     assert collect(history.dataset, (), before=ALWAYS).files == 2
 
 

@@ -11,7 +11,15 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.gc import Freed, Leftover, blocks_read, collect, find_leftovers, remove_leftover
+from odfbuild.state.gc import (
+    Freed,
+    Leftover,
+    blocks_read,
+    chain_reads,
+    collect,
+    find_leftovers,
+    remove_leftover,
+)
 from odfbuild.state.runs import Pruned, prune_runs
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
@@ -74,11 +82,13 @@ def _collected(project: Opened, wanted: Collection) -> Collected:
     workspace = project.workspace
     names = workspace.aliases()
     datasets = [workspace.dataset(id) for id in workspace.heads()]
-    heads = {each.id for each in datasets}
+    heads = [each.id for each in datasets]
     before = workspace.now() - wanted.age
-    broken = {id for id in names if id not in heads}
+    broken = names.keys() - heads
     broken |= {id for id in workspace.damage() if isinstance(id, DatasetId)}
-    read = blocks_read(datasets, broken)
+    reads = dict(zip(heads, workspace.each(datasets, chain_reads), strict=True))
+    broken |= {id for id, each in reads.items() if not each.whole}
+    read = blocks_read(reads.values())
     doubt = next((id for id in broken if not _reads_nothing(workspace, id)), None)
 
     def freed_of(each: Dataset) -> Freed:

@@ -1,9 +1,10 @@
 """Protocol of a client of object stores, and several requests at a time."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from threading import BoundedSemaphore, Lock, Thread
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from odfbuild.values import dataclass
 
@@ -93,19 +94,78 @@ class ObjectClient(Protocol):
 
 def side_by_side(
     items: Collection[T], work: Callable[[T], R], *, parallel: int = PARALLEL
-) -> Iterable[R]:
+) -> Sequence[R]:
     """Return what the work makes of each item, in their order, several at a time.
 
-    What one raises ends all.
+    The caller works too.  All calls of a process, also those that a work makes, share `PARALLEL`
+    threads: a call takes those that are free, also while it goes on.  What one raises ends all; of
+    several errors that of the first item is raised.
     """
     if len(items) < _FEW:
         return [work(each) for each in items]
-    from concurrent.futures import ThreadPoolExecutor
+    return _SideBySide(tuple(items), work, parallel).run()
 
-    with ThreadPoolExecutor(min(len(items), parallel)) as threads:
-        found = [threads.submit(work, each) for each in items]
+
+_FREE: Final = BoundedSemaphore(PARALLEL - 1)  # threads beside the one that calls
+
+
+class _SideBySide(Generic[T, R]):
+    """The items of one call, each taken by the thread that is free first."""
+
+    def __init__(self, items: Sequence[T], work: Callable[[T], R], parallel: int) -> None:
+        self._items = items
+        self._work = work
+        self._parallel = parallel
+        self._next = 0
+        self._done: dict[int, R] = {}
+        self._failed: dict[int, BaseException] = {}
+        self._lock = Lock()
+        self._helpers: list[Thread] = []
+
+    def run(self) -> Sequence[R]:
         try:
-            return [each.result() for each in found]
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+            while (index := self._taken()) is not None:
+                self._call_help()
+                self._do(index)
+        finally:
+            with self._lock:
+                self._next = len(self._items)
+            for each in self._helpers:
+                each.join()
+        if self._failed:
+            raise self._failed[min(self._failed)]
+        return [self._done[index] for index in range(len(self._items))]
+
+    def _call_help(self) -> None:
+        """Start as many threads as are free, and have something to do."""
+        while self._next < len(self._items) and len(self._helpers) < self._parallel - 1:
+            if not _FREE.acquire(blocking=False):
+                return
+            helper = Thread(target=self._help, daemon=True)
+            try:
+                helper.start()
+            except RuntimeError:  # the system gives no more
+                _FREE.release()
+                return
+            self._helpers.append(helper)
+
+    def _help(self) -> None:
+        try:
+            while (index := self._taken()) is not None:
+                self._do(index)
+        finally:
+            _FREE.release()
+
+    def _taken(self) -> int | None:
+        with self._lock:
+            index = self._next
+            if self._failed or index >= len(self._items):
+                return None
+            self._next += 1
+            return index
+
+    def _do(self, index: int) -> None:
+        try:
+            self._done[index] = self._work(self._items[index])
+        except BaseException as error:
+            self._failed[index] = error

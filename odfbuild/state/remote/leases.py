@@ -17,7 +17,7 @@ from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
-from odfbuild.state.remote.client import ObjectClient, side_by_side
+from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
 from odfbuild.values import dataclass
 
 PREFIX: Final = "leases/"
@@ -107,13 +107,14 @@ class BucketLeases:
         there = [e for e in self._client.listed(PREFIX) if e.size and e.key != _CLOCK]
         if not there:
             return ()
-        now, found = now_of(self._client), []
-        for each in there:
-            data = self._client.get(each.key, _LARGEST)
-            if data:
-                name = each.key.removeprefix(PREFIX)
-                found.append(LeaseNote(name, _holder(data), max(0.0, now - each.touched)))
-        return tuple(found)
+        now = now_of(self._client)
+
+        def note(of: StoredObject) -> LeaseNote | None:
+            data = self._client.get(of.key, _LARGEST)
+            name, age = of.key.removeprefix(PREFIX), max(0.0, now - of.touched)
+            return LeaseNote(name, _holder(data), age) if data else None
+
+        return tuple(each for each in side_by_side(there, note) if each is not None)
 
     def holds(self, name: str) -> bool:
         """Tell whether a lease is still ours; who was stopped for long has lost it."""
@@ -152,9 +153,12 @@ class BucketLeases:
         while not self._pause(over, self._period / 3):
             with self._lock:
                 mine = dict(self._mine)
-            for name, data in mine.items():
-                with suppress(StateError):  # the next one may get through
-                    self._replace(name, _note(_holder(data)))
+            side_by_side(mine.items(), self._renew)
+
+    def _renew(self, lease: tuple[str, bytes]) -> None:
+        name, data = lease
+        with suppress(StateError):  # the next one may get through
+            self._replace(name, _note(_holder(data)))
 
     def _replace(self, name: str, new: bytes) -> None:
         with self._lock:

@@ -259,12 +259,18 @@ class BucketObjects:
                 self.resend(hash)
 
     def remove(self, hashes: Sequence[Multihash]) -> None:
-        """Take objects away that are as they were when they were listed."""
-        for hash in hashes:
-            key, listed = self.key(hash), self._listed.get(hash)
-            now = self._client.facts(key)
-            if now is not None and (listed is None or now.touched <= listed.touched):
-                self._client.delete(key)
+        """Take objects away that are as they were when they were listed; blocks in their order."""
+        if self._keeps_blocks:
+            for hash in hashes:
+                self._remove(hash)
+        else:
+            side_by_side(hashes, self._remove)
+
+    def _remove(self, hash: Multihash) -> None:
+        key, listed = self.key(hash), self._listed.get(hash)
+        now = self._client.facts(key)
+        if now is not None and (listed is None or now.touched <= listed.touched):
+            self._client.delete(key)
 
     @property
     def _place(self) -> str:
@@ -302,5 +308,4 @@ class BucketAttestations:
         return tuple(sorted(found, key=lambda each: (each.touched, str(each.hash)), reverse=True))
 
     def remove(self, names: Sequence[Multihash]) -> None:
-        for each in names:
-            self._client.delete(f"{self._prefix}{each}")
+        side_by_side(names, lambda each: self._client.delete(f"{self._prefix}{each}"))

@@ -51,9 +51,7 @@ class BucketRuns:
             if name in FILES:
                 there.setdefault(run, {})[name] = each
         own = {each.name for each in self._folders() if not (each / _MIRRORED).exists()}
-        for run in own:
-            if not self._is_sent(run, there.get(run, {})):
-                self.send(run)
+        side_by_side([e for e in own if not self._is_sent(e, there.get(e, {}))], self.send)
         for folder in self._folders():
             if folder.name not in own and folder.name not in there:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -101,9 +99,11 @@ class BucketRuns:
 
     def forget(self, runs: Collection[str]) -> None:
         """Take records away; the summary first, without which one is none."""
-        for run in runs:
-            for name in FILES:
-                self._client.delete(f"{PREFIX}{run}/{name}")
+        side_by_side(runs, self._forget)
+
+    def _forget(self, run: str) -> None:
+        for name in FILES:
+            self._client.delete(f"{PREFIX}{run}/{name}")
 
     def try_to_send(self, run: str) -> None:
         """Send a record; where that fails it is sent when records are looked at next."""

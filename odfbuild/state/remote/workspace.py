@@ -26,7 +26,7 @@ from odfbuild.state.chain.index import Index
 from odfbuild.state.chain.seen_heads import state_folder
 from odfbuild.state.disabled import mark_text
 from odfbuild.state.remote.cache import ObjectCache, user_cache
-from odfbuild.state.remote.client import ObjectClient
+from odfbuild.state.remote.client import ObjectClient, side_by_side
 from odfbuild.state.remote.home import BucketHome
 from odfbuild.state.remote.leases import BucketLeases, now_of
 from odfbuild.state.remote.limits import OfflineClient, OfflineError, ReadOnlyClient
@@ -99,11 +99,12 @@ class BucketWorkspace(Workspace):
         return was_disabled
 
     def disabled(self) -> Mapping[str, str]:
-        found = {}
-        for each in self.client.listed(_DISABLED):
-            mark = self.client.get(each.key, _LARGEST_MARK) or b""
-            found[each.key.removeprefix(_DISABLED)] = mark.decode("ascii", "replace").strip()
-        return found
+        keys = [each.key for each in self.client.listed(_DISABLED)]
+        marks = side_by_side(keys, lambda key: self.client.get(key, _LARGEST_MARK) or b"")
+        return {
+            key.removeprefix(_DISABLED): mark.decode("ascii", "replace").strip()
+            for key, mark in zip(keys, marks, strict=True)
+        }
 
     def send_run(self, run: str) -> None:
         self._runs.try_to_send(run)
