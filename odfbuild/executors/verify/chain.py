@@ -13,7 +13,8 @@ other bytes passes if its rows are the recorded ones (ODF 0.34.1, "Dataset Valid
 may say anything of the rows that is not so, because steps go by it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
@@ -81,17 +82,22 @@ def verify(
     wanted: BlockFilter | None = None,
     inputs: Inputs = lambda *_: (),
     now: Callable[[], Timestamp] = current_time,
+    ahead: Callable[[Collection[Multihash]], None] = lambda _: None,
+    turn: AbstractContextManager[object] | None = None,
 ) -> Verified:
     """Recheck one dataset whole; `looked` is called after each block, `now` gives the time.
 
     Of blocks that are not `wanted`, the files and the inputs are left alone; without them, what
-    others take back is not looked up.
+    others take back is not looked up.  Once the references are read, `ahead` is given their blocks,
+    and may bring what will be looked at; blocks and files are looked at within `turn`.
     """
     look = _ChainView(dataset, looked, wanted, inputs, now)
-    for name in sorted(
-        {HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name)
-    ):
-        look.chain(name)
+    names = sorted({HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name))
+    targets = {name: _target(dataset, name) for name in names}
+    ahead([each for each in targets.values() if isinstance(each, Multihash)])
+    with turn or nullcontext():
+        for name, target in targets.items():
+            look.chain(name, target)
     return Verified(
         blocks=len(look.seen),
         files=look.files,
@@ -100,6 +106,14 @@ def verify(
         reencoded_files=tuple(look.reencoded_files),
         head=look.head,
     )
+
+
+def _target(dataset: Dataset, ref: str) -> Multihash | Exception | None:
+    """Return the block of a reference, or why it cannot be read."""
+    try:
+        return dataset.stores.heads.read(ref)
+    except Exception as error:  # which is a finding
+        return error
 
 
 class _ChainView:
@@ -125,12 +139,13 @@ class _ChainView:
         self._now = now
         self._rows: dict[Multihash, _Rows] = {}
 
-    def chain(self, ref: str) -> None:
-        """Recheck the chain of one reference."""
+    def chain(self, ref: str, found: Multihash | Exception | None) -> None:
+        """Recheck the chain of one reference; `found` is its block, or why it cannot be read."""
         of = "" if ref == HEAD else f"the reference {ref}: "
-        target = None
+        target = found if isinstance(found, Multihash) else None
         try:
-            target = self._dataset.stores.heads.read(ref)
+            if isinstance(found, Exception):
+                raise found
             if target is None and ref == HEAD:
                 self.findings.append(Fault(None, "the dataset has no head"))
             if target is None or target in self.seen:

@@ -10,19 +10,24 @@ specification leaves it to the engine: some of the reference hold it back, or le
 did not move, so with another engine it is only not beyond the least of those that did.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from threading import Lock
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from threading import Lock, Semaphore
+from typing import Final
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.transform.continuity import is_ours
+from odfbuild.executors.verify.ahead import bring_chain
 from odfbuild.executors.verify.clocks import is_ahead
 from odfbuild.odf.chain.state import ChainState, last_block_of, last_offset_read
 from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.chain_definitions import inputs_of
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
+
+_WALKS: Final = 8  # chains of which the blocks are in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,9 @@ class RecordedInputs:
         self._names = {id: str(name) for name, id in workspace.names().items()}
         self._chains: dict[DatasetId, Mapping[Multihash, _BlockPosition] | str | None] = {}
         self._made_of: dict[DatasetId, tuple[DatasetId, ...]] = {}
+        self._locks: dict[DatasetId, Lock] = {}
         self._lock = Lock()
+        self._walks = Semaphore(_WALKS)
 
     def problems(
         self,
@@ -82,6 +89,13 @@ class RecordedInputs:
             *_made_of_nothing(event),
             *self._watermark(event, before),
         )
+
+    def bring(self, ids: Collection[DatasetId]) -> None:
+        """Read the chains of some inputs, several at a time in a store."""
+        list(self._workspace.each(list(map(self._workspace.dataset, ids)), self._bring))
+
+    def _bring(self, dataset: Dataset) -> None:
+        self._chain(dataset.id)
 
     def _name(self, id: DatasetId) -> str:
         return self._names.get(id, str(id))
@@ -197,6 +211,8 @@ class RecordedInputs:
         that lacks blocks which a step has read is read once more if its head has moved.
         """
         with self._lock:
+            own = self._locks.setdefault(id, Lock())
+        with own:
             if id not in self._chains or self._grew(id, read):
                 try:
                     self._chains[id] = self._read(id)
@@ -217,17 +233,25 @@ class RecordedInputs:
 
     def _read(self, id: DatasetId) -> Mapping[Multihash, _BlockPosition] | None:
         dataset = self._workspace.dataset(id)
-        if dataset.head() is None:
+        head = dataset.head()
+        if head is None:
             return None
+        bring_chain(dataset, head)
+        with self._walks:
+            return self._positions(dataset, head)
+
+    def _positions(self, dataset: Dataset, head: Multihash) -> Mapping[Multihash, _BlockPosition]:
         found: dict[Multihash, _BlockPosition] = {}
         offset: int | None = None
         watermark: Timestamp | None = None
         data = 0
-        for hash, block in dataset.blocks():
+        for hash, block in dataset.blocks(upto=head):
             event = block.event
             if isinstance(event, SetTransform):
                 refs = (each.dataset_ref for each in event.inputs)
-                self._made_of[id] = tuple(each for each in refs if isinstance(each, DatasetId))
+                self._made_of[dataset.id] = tuple(
+                    each for each in refs if isinstance(each, DatasetId)
+                )
             if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
                 offset = event.new_data.offset_interval.end
             if isinstance(event, AddData | ExecuteTransform):

@@ -1,29 +1,34 @@
 """Verification of datasets: unchanged files, and steps that give the same rows again."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from threading import Semaphore, Thread
+from typing import TYPE_CHECKING, TypeVar
 
-from odfbuild.executors.engine.interrupt import result_of
+from odfbuild.executors.engine.interrupt import StoppedError, result_of
 from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import Opened
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.seen_heads import DamagedSeenHeadError
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.protocol import Engine
-    from odfbuild.executors.verify.chain import Verified
+    from odfbuild.executors.verify.chain import Fault, Verified
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.recompute import Recomputed
     from odfbuild.executors.verify.recorded_inputs import RecordedInputs
     from odfbuild.executors.verify.replay import RecordedStep, Replayed
     from odfbuild.executors.verify.signatures import SignedHead
+    from odfbuild.odf.chain.state import ChainState
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +93,146 @@ def verify_datasets(
 
     An engine is started only if a step has to be run again.
     """
-    from odfbuild.executors.verify.chain import verify
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.recorded_inputs import RecordedInputs
 
-    past = RecordedHistories(project.workspace)
+    past, turns = RecordedHistories(project.workspace), Turns(asked.jobs)
     inputs = RecordedInputs(project.workspace, every=asked.recursive)
     ordered = inputs_first(past, chosen) if asked.recursive else chosen
     steps = {each: _steps(past, each, asked) for each in ordered}
     last = {each: _last_step(past, each) for each in ordered} if asked.recompute else {}
-    with replaying(
-        project, past, steps, asked.jobs, in_full=[step for step in last.values() if step]
-    ) as run:
-        looks = {
-            each: run.pool.submit(
-                verify,
-                project.workspace.dataset(each),
-                wanted=None if asked.since is None else partial(_wanted, asked.since, each),
-                inputs=inputs.problems,
-            )
-            for each in ordered
-        }
+    look = partial(_look, project, asked, inputs, turns)
+    in_full = [step for step in last.values() if step]
+    with (
+        replaying(project, past, steps, asked.jobs, in_full=in_full, turns=turns) as run,
+        _looks(project, run.pool, turns, ordered, look) as looks,
+    ):
         again = {each: run.submit(steps[each]) for each in ordered}
         full = {each: run.pool.submit(run.in_full, step) for each, step in last.items() if step}
         for each in ordered:
             replayed = tuple(map(_replayed, again[each], steps[each]))
             computed, step = full.get(each), last.get(each)
             recomputed = None if computed is None or step is None else _recomputed(computed, step)
-            checked = Checked(each, result_of(looks[each]), replayed, recomputed)
-            yield _judged(project, asked, _without_cycle(inputs, checked))
+            looked = result_of(looks[each])
+            checked = Checked(each, looked.found, replayed, recomputed, looked.signed)
+            if checked.passed:
+                _remember(project, asked, looked)
+            yield checked
+
+
+class Turns:
+    """So many at a time of what takes memory; none any more once it `is_over`."""
+
+    def __init__(self, count: int) -> None:
+        self._free = Semaphore(count)
+        self.is_over = False
+
+    def __enter__(self) -> None:
+        self._free.acquire()
+        try:
+            self.go_on()
+        except StoppedError:
+            self._free.release()
+            raise
+
+    def go_on(self) -> None:
+        """Raise StoppedError once it is over."""
+        if self.is_over:
+            raise StoppedError
+
+    def __exit__(self, *_: object) -> None:
+        self._free.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found of one dataset but by its steps, and who signed its head.
+
+    `follows` is the head that was seen last, where the one that was looked at is the head after it.
+    """
+
+    found: "Verified"
+    signed: "SignedHead | None" = None
+    follows: Multihash | None = None
+
+
+@contextmanager
+def _looks(
+    project: Opened,
+    pool: ThreadPoolExecutor,
+    turns: Turns,
+    ordered: Sequence[DatasetId],
+    look: Callable[[DatasetId], _Look],
+) -> "Iterator[Mapping[DatasetId, Future[_Look]]]":
+    """Look at datasets in the threads of a pool; in a store those that wait for a turn are brought
+    meanwhile.
+    """
+    workspace = project.workspace
+    if workspace.url is None:
+        yield {each: pool.submit(look, each) for each in ordered}
+        return
+    looks: dict[DatasetId, Future[_Look]] = {each: Future() for each in ordered}
+
+    def work(dataset: Dataset) -> None:
+        future = looks[dataset.id]
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(look(dataset.id))
+            except BaseException as error:
+                future.set_exception(error)
+
+    datasets = [workspace.dataset(each) for each in looks]
+    thread = Thread(target=workspace.each, args=(datasets, work), daemon=True)
+    thread.start()
+    try:
+        yield looks
+    finally:
+        turns.is_over = True
+        for each in looks.values():
+            each.cancel()
+        thread.join()
+
+
+def _look(
+    project: Opened, asked: Verification, inputs: "RecordedInputs", turns: Turns, id: DatasetId
+) -> _Look:
+    """Look at one dataset, at its inputs and at its head."""
+    from odfbuild.executors.verify.ahead import bring_dataset
+    from odfbuild.executors.verify.chain import verify
+    from odfbuild.executors.verify.heads import head_findings
+
+    dataset = project.workspace.dataset(id)
+    wanted = None if asked.since is None else partial(_wanted, asked.since, id)
+
+    def ahead(targets: Collection[Multihash]) -> None:
+        bring_dataset(dataset, targets, wanted, inputs.bring, turns.go_on)
+
+    found = verify(dataset, wanted=wanted, inputs=inputs.problems, ahead=ahead, turn=turns)
+    head = found.head
+    if head is None:
+        return _Look(found)
+    cycle, signed = _cycle(inputs, head), None
+    about_head = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
+    if asked.signatures:
+        from odfbuild.executors.verify.signatures import check_signatures
+        from odfbuild.repositories.signatures.acceptance import current_time
+
+        report = check_signatures(project, head, current_time())
+        signed, about_head = report.signed, (*about_head, *report.findings)
+    found = replace(found, findings=(*found.findings, *cycle, *about_head))
+    follows = None if found.findings else _followed(project, dataset, head.head)
+    return _Look(found, signed, follows)
+
+
+def _followed(project: Opened, dataset: Dataset, head: Multihash) -> Multihash | None:
+    """Return the head that was seen last, if it is another one than that which is it now."""
+    try:
+        known = project.workspace.seen.read(dataset.id)
+    except DamagedSeenHeadError:  # it was accepted, else it were a finding
+        known = project.workspace.seen.damage = None
+    if known is None or known.head == head or dataset.head() != head:
+        return None
+    return known.head
 
 
 def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
@@ -141,45 +257,27 @@ def _recomputed(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed"
         return Recomputed(block=step.block, sequence=step.sequence, findings=(what,))
 
 
-def _without_cycle(inputs: "RecordedInputs", checked: Checked) -> Checked:
-    """Return what was found, with the cycle that the dataset is made in, if it is."""
+def _cycle(inputs: "RecordedInputs", head: "ChainState") -> "tuple[Fault, ...]":
+    """Return the cycle that a dataset is made in, if it is."""
     from odfbuild.executors.verify.chain import Fault
 
-    head = checked.found.head
-    cycle = None if head is None else inputs.cycle(head)
-    if head is None or cycle is None:
-        return checked
-    findings = (*checked.found.findings, Fault(head.head, f"it is made of itself: {cycle}"))
-    return replace(checked, found=replace(checked.found, findings=findings))
+    cycle = inputs.cycle(head)
+    return () if cycle is None else (Fault(head.head, f"it is made of itself: {cycle}"),)
 
 
-def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
-    """Return what was found, with what is wrong with the head; remember one that is right."""
-    from odfbuild.executors.verify.heads import head_findings
-
-    head, seen = checked.found.head, project.workspace.seen
+def _remember(project: Opened, asked: Verification, looked: _Look) -> None:
+    """Remember a head that is right, where none was seen yet, or the one before it."""
+    head, seen = looked.found.head, project.workspace.seen
     if head is None:
-        return checked
-    found = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
-    if asked.signatures:
-        from odfbuild.executors.verify.signatures import check_signatures
-        from odfbuild.repositories.signatures.acceptance import current_time
-
-        report = check_signatures(project, head, current_time())
-        checked, found = replace(checked, signed=report.signed), (*found, *report.findings)
-    if found:
-        every = replace(checked.found, findings=(*checked.found.findings, *found))
-        return replace(checked, found=every)
-    if checked.passed:
-        try:
-            known = seen.read(checked.dataset)
-        except DamagedSeenHeadError:  # it was accepted, else it were a finding
-            known = seen.damage = None
-        if known is None or asked.accept_head:
-            seen.put(checked.dataset, head.head, head.sequence)
-        elif known.head != head.head == project.workspace.dataset(checked.dataset).head():
-            seen.advance(checked.dataset, known.head, head.head, head.sequence)
-    return checked
+        return
+    try:
+        known = seen.read(head.dataset)
+    except DamagedSeenHeadError:  # it was accepted, else it were a finding
+        known = seen.damage = None
+    if known is None or asked.accept_head:
+        seen.put(head.dataset, head.head, head.sequence)
+    elif looked.follows is not None:
+        seen.advance(head.dataset, looked.follows, head.head, head.sequence)
 
 
 def _wanted(since: Since, dataset: DatasetId, block: MetadataBlock) -> bool:
@@ -262,11 +360,13 @@ def replaying(
     *,
     anyway: bool = False,
     in_full: "Sequence[RecordedStep]" = (),
+    turns: AbstractContextManager[object] | None = None,
 ) -> Iterator[VerificationPool]:
     """Give so many threads; what is not done yet is given up on an error.
 
     With `anyway` also steps of another version of the engine are run.  `in_full` are the steps
-    after which the rows that stand may be compared with the query in full.
+    after which the rows that stand may be compared with the query in full.  Each is done within
+    `turns`, which others may take too.
     """
     from odfbuild.executors.engine.interrupt import stop, stoppable
     from odfbuild.executors.verify.recompute import recompute
@@ -282,7 +382,10 @@ def replaying(
         )
         try:
             full = partial(recompute, past=past, engine=engine, workspace=project.workspace)
-            yield VerificationPool(pool, again, full)
+            turn = turns or nullcontext()
+            yield VerificationPool(
+                pool, partial(_within, turn, again), partial(_within, turn, full)
+            )
         except BaseException:
             stop()
             if engine is not None:
@@ -290,6 +393,13 @@ def replaying(
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _within(
+    turn: AbstractContextManager[object], work: "Callable[[RecordedStep], T]", step: "RecordedStep"
+) -> T:
+    with turn:
+        return work(step)
 
 
 @contextmanager

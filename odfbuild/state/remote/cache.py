@@ -84,6 +84,10 @@ class ObjectCache:
         """Return where a file is, or would be."""
         return _place(self._files, hash)
 
+    def nowhere(self, hash: Multihash) -> Path:
+        """Return where no file ever is."""
+        return self._folder / "nowhere" / str(hash)
+
     def find(self, hash: Multihash) -> Path | None:
         """Return a file, and note that it is used; None if it is not here."""
         path = self.place(hash)

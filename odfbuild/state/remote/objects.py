@@ -91,6 +91,7 @@ class BucketObjects:
         self._listed: dict[Multihash, StoredObject] = {}
         self._brought: set[Multihash] = set()
         self._missed = 0
+        self._walking = Lock()
 
     def key(self, hash: Multihash) -> str:
         return f"{self._prefix}{hash}"
@@ -102,11 +103,19 @@ class BucketObjects:
             return read_regular(self._file(hash))
         data = self._known_block(hash)
         if data is None:
-            self._missed += 1
-            if self._missed > _SINGLE:
-                self._missed = -(1 << 30)  # once: what comes later is read one by one
-                self._bring_blocks()
+            with self._walking:  # others may walk the same chain
                 data = self._known_block(hash)
+                return self._walked_to(hash) if data is None else data
+        return data
+
+    def _walked_to(self, hash: Multihash) -> bytes:
+        """Bring a block that is not here; after a few of them all."""
+        data = None
+        self._missed += 1
+        if self._missed > _SINGLE:
+            self._missed = -(1 << 30)  # once: what comes later is read one by one
+            self._bring_blocks()
+            data = self._known_block(hash)
         return self._bring_block(hash) if data is None else data
 
     def _known_block(self, hash: Multihash) -> bytes | None:
@@ -145,7 +154,8 @@ class BucketObjects:
     def path(self, hash: Multihash) -> Path:
         with suppress(MissingObjectError):
             return self._file(hash)
-        return self._cache.place(hash)
+        # the cache may have it of another dataset, which is of no use if that is not trusted
+        return self._cache.place(hash) if self._trusts() else self._cache.nowhere(hash)
 
     def bring(self, hashes: Collection[Multihash]) -> None:
         side_by_side(tuple(dict.fromkeys(hashes)), self.path, parallel=FILES_AT_ONCE)
@@ -162,7 +172,8 @@ class BucketObjects:
             return found
         key = self.key(hash)
         if self._client.facts(key) is None:
-            self._cache.drop(hash)
+            if self._trusts():
+                self._cache.drop(hash)
             raise self._missing(hash)
         with self._client.open(key, 0) as pieces:
             found = self._cache.bring(hash, pieces, self._place)

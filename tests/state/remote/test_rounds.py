@@ -2,13 +2,18 @@
 
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odfbuild.app.maintenance.collection import Collected, Collection, collect_garbage
+from odfbuild.executors.data.checks.files import file_problems
+from odfbuild.executors.verify.run import Checked, Verification, verify_datasets
+from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import Opened, open_project
 from odfbuild.state.remote.client import PARALLEL, side_by_side
@@ -164,6 +169,132 @@ def test_a_collection_takes_of_a_store_what_it_takes_of_a_folder(
     assert {key for key in client.objects if key.startswith("datasets/")} == {
         key for key in left if key.startswith("datasets/")
     }
+
+
+# verification
+
+
+def verified(project: Opened, asked: Verification | None = None) -> list[Checked]:
+    project.workspace.read_anew()
+    chosen = sorted(project.workspace.names().items(), key=lambda each: str(each[0]))
+    return list(verify_datasets(project, [id for _, id in chosen], asked or Verification()))
+
+
+def test_the_rounds_of_a_verification_do_not_grow_with_the_datasets(
+    projects: dict[int, Opened], tmp_path: Path
+) -> None:
+    rounds = {}
+    for count, project in projects.items():
+        with in_rounds(objects_of(project.workspace)) as client:
+            found = verified(in_store(project, client, tmp_path / str(count)))
+        assert all(each.passed for each in found)
+        assert client.largest <= PARALLEL
+        rounds[count] = client.rounds
+    assert rounds[MANY] <= rounds[FEW] + MANY // 3, rounds
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "asked",
+    [Verification(), Verification(recursive=True, jobs=1), Verification(signatures=True)],
+    ids=["plain", "recursive", "signatures"],
+)
+def test_a_verification_finds_in_a_store_what_it_finds_in_a_folder(
+    projects: dict[int, Opened], damage: Damage, asked: Verification, tmp_path: Path
+) -> None:
+    """The same counts and findings, in the same order, but for where a file is."""
+    here = damaged(projects[FEW], damage, tmp_path / "here")
+    there = in_store(here, MemoryClient(objects_of(here.workspace)), tmp_path / "there")
+    of_store, of_folder = verified(there, asked), verified(here, asked)
+    if damage is changed_file:  # which a store does not give out, so that its chain ends there
+        assert [each.passed for each in of_store] == [each.passed for each in of_folder]
+        of_store, of_folder = (
+            [each for each in found if each.passed] for found in (of_store, of_folder)
+        )
+    assert texts(there, of_store) == texts(here, of_folder)
+
+
+def test_a_file_that_only_another_dataset_has_is_missing(
+    projects: dict[int, Opened], tmp_path: Path
+) -> None:
+    """Files are cached by their hash: datasets with the same rows have one between them there."""
+    here = projects[FEW].workspace
+    of_store = objects_of(here)
+    of_hash: dict[str, list[str]] = {}
+    for key in of_store:
+        if "/data/" in key:
+            of_hash.setdefault(key.rpartition("/")[2], []).append(key)
+    alike = next(each for each in of_hash.values() if len(each) > 1)
+    del of_store[alike[0]]
+    place = machine(tmp_path, MemoryClient(of_store))
+    place.read_anew()
+    hash = Multihash.parse(alike[0].rpartition("/")[2])
+    lacking, having = (
+        place.dataset(id)
+        for key in alike[:2]
+        for id in here.heads()
+        if id.multibase == key.split("/")[1]
+    )
+    path = lacking.data_path(hash)
+    assert having.data_path(hash).is_file()
+    assert not path.exists()
+    lacking.data_path(hash)
+    assert having.data_path(hash).is_file()
+
+
+def test_as_many_files_are_looked_at_as_are_asked_for_however_many_are_brought(
+    projects: dict[int, Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def counted(*given: Any) -> Any:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        try:
+            return file_problems(*given)
+        finally:
+            with lock:
+                running -= 1
+
+    monkeypatch.setattr("odfbuild.executors.verify.chain.file_problems", counted)
+    client = MemoryClient(objects_of(projects[MANY].workspace))
+    found = verified(in_store(projects[MANY], client, tmp_path), Verification(jobs=2))
+    assert all(each.passed for each in found)
+    assert most == 2
+
+
+def test_who_is_content_with_the_first_dataset_keeps_no_thread(
+    projects: dict[int, Opened], tmp_path: Path
+) -> None:
+    before = threading.active_count()
+    client = MemoryClient(objects_of(projects[MANY].workspace))
+    there = in_store(projects[MANY], client, tmp_path)
+    found = verify_datasets(there, list(there.workspace.heads()), Verification(jobs=1))
+    assert next(found).passed
+    found.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
+    asked = len(client.asked)
+    time.sleep(0.05)
+    assert len(client.asked) == asked
+
+
+def texts(project: Opened, found: list[Checked]) -> list[str]:
+    """Return what was found, without the places of the workspace."""
+    root = str(project.workspace.root)
+    places = {
+        f"{root}/": "", f"{project.workspace.url or root}datasets/": "datasets/",
+        str(project.workspace.root.parent): "",
+    }  # fmt: skip
+    texts = []
+    for each in found:
+        text = repr((each.dataset, each.passed, each.found, each.signed))
+        for place, short in places.items():
+            text = text.replace(place, short)
+        texts.append(text)
+    return texts
 
 
 # threads
