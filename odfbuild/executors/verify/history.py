@@ -1,8 +1,9 @@
 """Past states of chains: each chain is read once, for any number of its blocks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
 from odfbuild.executors.data.checks.files import file_problems
 from odfbuild.executors.transform.checkpoint import previous
@@ -11,6 +12,8 @@ from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataBl
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.workspace import Workspace
+
+T = TypeVar("T")
 
 
 class History:
@@ -64,7 +67,16 @@ class RecordedHistories:
         self._histories: dict[DatasetId, list[History]] = {}
         self._damage: dict[Path, tuple[str, ...]] = {}
         self._restored: set[Path] = set()
+        self._locks: dict[DatasetId, Lock] = {}
         self._lock = Lock()
+
+    def each(
+        self, ids: Collection[DatasetId], work: Callable[[DatasetId], T]
+    ) -> Mapping[DatasetId, T]:
+        """Return what a work makes of the histories of datasets, several at a time in a store."""
+        datasets = [self._workspace.dataset(id) for id in ids]
+        found = self._workspace.each(datasets, lambda dataset: work(dataset.id))
+        return dict(zip(ids, found, strict=True))
 
     def history(self, id: DatasetId, at: Multihash | None = None) -> History | None:
         """Return a history that holds a block, by default that of the head; None without a head.
@@ -76,6 +88,8 @@ class RecordedHistories:
         if tip is None:
             return None
         with self._lock:
+            own = self._locks.setdefault(id, Lock())
+        with own:
             known = self._histories.setdefault(id, [])
             for wanted in (tip, at):
                 if wanted is not None and not any(wanted in each for each in known):

@@ -99,8 +99,8 @@ def verify_datasets(
     past, turns = RecordedHistories(project.workspace), Turns(asked.jobs)
     inputs = RecordedInputs(project.workspace, every=asked.recursive)
     ordered = inputs_first(past, chosen) if asked.recursive else chosen
-    steps = {each: _steps(past, each, asked) for each in ordered}
-    last = {each: _last_step(past, each) for each in ordered} if asked.recompute else {}
+    steps = past.each(ordered, lambda each: _steps(past, each, asked))
+    last = past.each(ordered if asked.recompute else (), partial(_last_step, past))
     look = partial(_look, project, asked, inputs, turns)
     in_full = [step for step in last.values() if step]
     with (
@@ -313,6 +313,11 @@ def steps_since(
 
 def inputs_first(past: "RecordedHistories", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
     """Return datasets and all that they are made of, inputs first; in a cycle, in any order."""
+    read: dict[DatasetId, tuple[DatasetId, ...]] = {}
+    level: Collection[DatasetId] = dict.fromkeys(chosen)
+    while level:
+        read.update(past.each(level, partial(_inputs, past)))
+        level = {one: None for each in level for one in read[each] if one not in read}
     found: dict[DatasetId, None] = {}
     seen: set[DatasetId] = set()
     left = [(each, False) for each in reversed(chosen)]
@@ -323,7 +328,7 @@ def inputs_first(past: "RecordedHistories", chosen: Sequence[DatasetId]) -> tupl
         elif each not in seen:
             seen.add(each)
             left.append((each, True))
-            left += [(one, False) for one in reversed(_inputs(past, each))]
+            left += [(one, False) for one in reversed(read[each])]
     return tuple(found)
 
 

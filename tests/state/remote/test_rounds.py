@@ -180,13 +180,16 @@ def verified(project: Opened, asked: Verification | None = None) -> list[Checked
     return list(verify_datasets(project, [id for _, id in chosen], asked or Verification()))
 
 
+@pytest.mark.parametrize(
+    "asked", [Verification(), Verification(recursive=True)], ids=["plain", "recursive"]
+)
 def test_the_rounds_of_a_verification_do_not_grow_with_the_datasets(
-    projects: dict[int, Opened], tmp_path: Path
+    projects: dict[int, Opened], asked: Verification, tmp_path: Path
 ) -> None:
     rounds = {}
     for count, project in projects.items():
         with in_rounds(objects_of(project.workspace)) as client:
-            found = verified(in_store(project, client, tmp_path / str(count)))
+            found = verified(in_store(project, client, tmp_path / str(count)), asked)
         assert all(each.passed for each in found)
         assert client.largest <= PARALLEL
         rounds[count] = client.rounds
