@@ -110,7 +110,10 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
     yield from (("env", name) for name in config.env)
     if chosen.spark.master is not None and not chosen.spark.master.startswith("local"):
         yield "master", chosen.spark.master
-    yield from (("engine", each.address) for each in config.engines.values())
+    for engine in config.engines.values():
+        yield "engine", engine.address
+        if engine.objects is not None:
+            yield "engine", engine.objects
     if chosen.workspace.startswith("/") or ".." in chosen.workspace.split("/"):
         yield "workspace", chosen.workspace
     elif (root / chosen.workspace).is_symlink():

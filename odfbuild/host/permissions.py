@@ -74,7 +74,7 @@ class EngineNotPermittedError(NotPermittedError):
 
 
 class StoreNotPermittedError(NotPermittedError):
-    """A workspace is in an object store that the policy does not allow."""
+    """A workspace, or jobs, are in an object store that the policy does not allow."""
 
     code = "store-not-permitted"
 
@@ -238,11 +238,11 @@ class Permissions:
                 fix=f"keep the workspace in the project; or {self.way_on('paths', real)}",
             )
 
-    def check_store(self, url: str) -> None:
-        """Raise StoreNotPermittedError of an object store that may not have a workspace."""
+    def check_store(self, url: str, what: str = "the workspace is") -> None:
+        """Raise StoreNotPermittedError of an object store that may not be written to."""
         if not _fits(url, self.stores):
             raise StoreNotPermittedError(
-                what=f"the workspace is {url}",
+                what=f"{what} {url}",
                 why=self.refusal(
                     "a store is asked with your credentials, and gets every row that is made"
                 ),

@@ -209,6 +209,14 @@ SECTIONS: Mapping[str, tuple[RegisteredCommand | RegisteredGroup, ...]] = {
                 RegisteredCommand("status", "manage.engine", "Tell whether an engine stays, who uses it, and why commands do not if they do not."),
             ),
         ),
+        RegisteredGroup(
+            "step",
+            "Carry out one step that a coordinator elsewhere asked for.",
+            (
+                RegisteredCommand("run", "manage.step", "Carry out the request of a job, once, and write the answer beside it."),
+            ),
+            no_args_is_help=True,
+        ),
         RegisteredCommand("completion", "manage.completion", "Print the script that makes a shell complete commands. Options and names, too."),
         RegisteredCommand("version", "manage.version", "Print versions: odfbuild, Python, engine, specification."),
         RegisteredCommand("help", "plan.help", "Explain a rule of the gate, an error, or the exit codes."),

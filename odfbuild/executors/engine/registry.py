@@ -138,7 +138,12 @@ class EnginesByName:
         """Start the default engine without waiting for it, if the work at hand needs it.
 
         `queries` are the engines that its queries name; without `merges` no source is merged.
+        Raises NotPermittedError of an engine elsewhere that may not be used.
         """
+        for name in sorted(self._project.config.engines.keys() & {*queries}):
+            from odfbuild.executors.engine.contract.outside import check_permitted
+
+            check_permitted(self._project, name)
         if self._project.engine.ingest == _AUTO:
             self._merges_by_default |= DEFAULT_ENGINE in queries
         if DEFAULT_ENGINE in queries or (merges and self._merges_by_default):

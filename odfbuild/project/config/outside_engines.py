@@ -8,11 +8,14 @@ from odfbuild.errors import SourceSpan
 from odfbuild.project.config.engines import ENGINES, MERGERS
 from odfbuild.project.config.quantities import parse_lag
 from odfbuild.project.config.settings import Section, SettingsReader
+from odfbuild.project.config.targets import is_store
 from odfbuild.project.yaml import Value
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
-_KEYS: Final = ("address", "engine", "mounted", "limit")
+REQUEST_PLACE: Final = "{request}"
+"""What the place of a request is put for in a command."""
+_KEYS: Final = ("address", "command", "objects", "engine", "mounted", "limit")
 _NAME: Final = late_pattern(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*", re.ASCII)
 _ADDRESS: Final = late_pattern(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]):([1-9][0-9]{0,4})",
@@ -23,16 +26,20 @@ _LIMIT: Final = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideEngine:
-    """An engine that is reached over gRPC (ODF 0.34.1, "Engine Contract").
+    """An engine that is reached over gRPC (ODF 0.34.1, "Engine Contract"), or takes jobs.
 
-    `engine` is what it calls itself, in requests; `mounted` where it sees the folder of the
-    workspace, None for the same path; `limit` how many seconds it may take for an answer; `span`
-    where its address is written.
+    `address` is its machine and port; of one that takes jobs `command:` and the program that is
+    run for each, with the words of `command`.  `objects` is the prefix of an object store where
+    jobs are written, None for the folder of the workspace.  `engine` is what it calls itself, in
+    requests; `mounted` where it sees the folder of the workspace, None for the same path; `limit`
+    how many seconds it may take for an answer; `span` where its address is written.
     """
 
     name: str
     address: str
     engine: str
+    command: tuple[str, ...] = ()
+    objects: str | None = None
     mounted: str | None = None
     limit: float = _LIMIT
     span: SourceSpan | None = None
@@ -42,7 +49,7 @@ def read_engines(reading: SettingsReader, value: Value) -> Mapping[str, OutsideE
     """Return the engines that a project names, by their names."""
     found = {}
     for name, entry in reading.any_mapping(value, ("engines",)).items():
-        section = reading.section(entry, ("engines", name), _KEYS, ("address",))
+        section = reading.section(entry, ("engines", name), _KEYS)
         if name in ENGINES or name in MERGERS:
             reading.refuse(
                 ("engines", name),
@@ -60,20 +67,95 @@ def read_engines(reading: SettingsReader, value: Value) -> Mapping[str, OutsideE
                 key=True,
             )
         else:
-            address = _address(section)
+            command = _command(section)
+            address = f"command:{command[0]}" if command else _address(section)
             if address is not None:
                 found[name] = OutsideEngine(
                     name=name,
                     address=address,
+                    command=command,
+                    objects=_objects(section),
                     engine=section.text("engine") or name,
                     mounted=_mounted(section),
                     limit=_limit(section),
-                    span=reading.places.value(section.at("address")),
+                    span=reading.places.value(section.at("command" if command else "address")),
                 )
     return found
 
 
+def _command(section: Section) -> tuple[str, ...]:
+    """Return the words of a command: a program of the machine, and its arguments."""
+    if "command" not in section.entries:
+        return ()
+    reading, path = section.reading, section.at("command")
+    words = tuple(
+        reading.text(each, (*path, number), "")
+        for number, each in enumerate(reading.items(section.entries["command"], path))
+    )
+    if "address" in section.entries:
+        section.wrong(
+            "address",
+            "the engine has an address and a command",
+            "it is reached over gRPC, or a command takes its requests as jobs",
+            "remove one of the two",
+            at_key=True,
+        )
+    if not words or not all(words):
+        section.wrong(
+            "command",
+            "the command has no program",
+            "it is run for each step",
+            f"write it like [odfbuild, step, run, '{REQUEST_PLACE}']",
+        )
+        return ()
+    if ("/" in words[0] and not words[0].startswith("/")) or "\0" in "".join(words):
+        section.wrong(
+            "command",
+            f"the program '{words[0]}' is neither a name nor an absolute path",
+            "a program of the project would be permitted whatever is in it",
+            "name one that is installed on this machine",
+        )
+    if not any(REQUEST_PLACE in each for each in words[1:]):
+        section.wrong(
+            "command",
+            f"no argument of the command has {REQUEST_PLACE}",
+            "the command is given the place of each request there",
+            f"write it like [odfbuild, step, run, '{REQUEST_PLACE}']",
+        )
+    return words
+
+
+def _objects(section: Section) -> str | None:
+    text = section.text("objects")
+    if text is None:
+        return None
+    if "command" not in section.entries:
+        section.wrong(
+            "objects",
+            "an engine with an address has no objects",
+            "it reads and writes files in the folder of the workspace",
+            "remove the key, or give the engine a command",
+            at_key=True,
+        )
+    elif not is_store(text):
+        section.wrong(
+            "objects",
+            f"'{text}' is not a prefix of an object store",
+            "jobs are written below it, for machines without a common folder",
+            "write it like s3://BUCKET/PREFIX, or leave it out",
+        )
+    return text
+
+
 def _address(section: Section) -> str | None:
+    if "address" not in section.entries and "command" not in section.entries:
+        section.reading.refuse(
+            section.path,
+            f"{section.reading.called(section.path)} does not give 'address'",
+            "it is where the engine is",
+            "add `address: HOST:PORT`, or a `command` that takes its requests as jobs",
+            key=True,
+        )
     text = section.text("address")
     if text is None:
         return None

@@ -1,12 +1,14 @@
-"""Client of the engine contract: one request to an engine elsewhere, and its answer in time."""
+"""Clients of the engine contract: one request to an engine elsewhere, and its answer in time."""
 
 import ipaddress
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError, ProtocolError, StateError
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES, SERVICE, packed, unpacked
+from odfbuild.executors.engine.contract.folders import Request
 from odfbuild.odf import messages as msg
 from odfbuild.odf.record import Record
 from odfbuild.project.config.outside_engines import OutsideEngine
@@ -54,27 +56,102 @@ class EngineAnswerError(EngineFailedError):
     code = "engine-answer"
 
 
-class ContractClient:
-    """What an engine elsewhere is asked through; it is connected to with the first request."""
+class EngineClient:
+    """What an engine elsewhere is asked through."""
 
-    def __init__(self, engine: OutsideEngine) -> None:
+    def __init__(self, engine: OutsideEngine, root: Path) -> None:
         self._engine = engine
+        self._root = root.absolute()
         self._lock = threading.Lock()
-        self._channel: Any = None
-        self._calls: set[Any] = set()
         self._cancelled = False
 
-    def ask(self, method: str, request: Record, root: type[Any]) -> Any:
+    def seen(self, path: Path) -> str:
+        """Return a path below the folder of the workspace as requests name it."""
+        raise NotImplementedError
+
+    def mounted(self, path: Path) -> str:
+        """Return a path below the folder of the workspace as the machine of the engine has it."""
+        path = path.absolute()
+        if self._engine.mounted is None or not path.is_relative_to(self._root):
+            return str(path)
+        return f"{self._engine.mounted}/{path.relative_to(self._root)}"
+
+    def ask(self, method: str, request: Request, root: type[Any], folder: Path) -> Any:
         """Return the Success that an engine answers; `root` is the class of answers.
 
-        Raises InvalidQueryError for what it refuses, EngineUnreachableError, EngineTimeoutError,
-        EngineAnswerError, EngineFailedError for what it says of itself.
+        The files of the request are in `folder`.  Raises InvalidQueryError for what it refuses,
+        EngineUnreachableError, EngineTimeoutError, EngineAnswerError, EngineFailedError for what
+        it says of itself.
         """
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Give up what is asked now, and all that would be."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the connection."""
+
+    def wrong(self, what: str) -> EngineAnswerError:
+        """Return the error for an answer that is none."""
+        return EngineAnswerError(
+            what=f"the engine {self.at} {what}",
+            why="nothing of an answer is taken that breaks the engine contract",
+            fix="look at the log of the engine, and whether it is one for this version of ODF",
+        )
+
+    @property
+    def at(self) -> str:
+        """Return the name and place of the engine, for messages."""
+        return f"{self._engine.name} at {self._engine.address}"
+
+    def late(self) -> EngineTimeoutError:
+        """Return the error for an engine that did not answer in time."""
+        return EngineTimeoutError(
+            what=f"the engine {self.at} gave no answer within {self._engine.limit:g} s",
+            why="an engine that is never done would keep the run from ending",
+            fix="look at the log of the engine; or give it longer, such as limit: 6h in "
+            "`engines` of odfbuild.yaml",
+        )
+
+    def success(self, answer: Record) -> Record:
+        """Return an answer if it is a Success; raise what another one says."""
+        if isinstance(answer, _SUCCESS):
+            return answer
+        if isinstance(answer, _INVALID):
+            raise InvalidQueryError(
+                what=f"the engine {self._engine.name} refuses the query: {said(answer.message)}",
+                why="the text is in its dialect, which nothing else reads",
+                fix="correct the query, as the engine says",
+            )
+        if isinstance(answer, _FAILED):
+            raise EngineFailedError(
+                what=f"the engine {self.at} failed: {said(answer.message)}",
+                why="it says that the query is not at fault",
+                fix="look at the log of the engine, then run the same command again",
+            )
+        raise self.wrong("sent an answer of a kind that is not known")
+
+
+class ContractClient(EngineClient):
+    """A client over gRPC; it connects with the first request."""
+
+    def __init__(self, engine: OutsideEngine, root: Path) -> None:
+        super().__init__(engine, root)
+        self._channel: Any = None
+        self._calls: set[Any] = set()
+
+    def seen(self, path: Path) -> str:
+        """Return a path as the engine sees it."""
+        return self.mounted(path)
+
+    def ask(self, method: str, request: Request, root: type[Any], folder: Path) -> Any:  # noqa: ARG002 - paths are in the request
+        """See `EngineClient.ask`."""
         grpc = _library()
         message = packed(request)
         with self._lock:
             if self._cancelled:
-                raise _interrupted()
+                raise interrupted()
             if self._channel is None:
                 self._channel = grpc.insecure_channel(
                     _target(self._engine.address), options=list(_OPTIONS)
@@ -84,7 +161,7 @@ class ContractClient:
             )
             self._calls.add(call)
         try:
-            return self._success(self._last(call, root))
+            return self.success(self._last(call, root))
         except grpc.RpcError as error:
             raise self._of_status(error) from None
         finally:
@@ -108,18 +185,6 @@ class ContractClient:
             with suppress(ValueError):
                 channel.close()
 
-    def wrong(self, what: str) -> EngineAnswerError:
-        """Return the error for an answer that is none."""
-        return EngineAnswerError(
-            what=f"the engine {self._at} {what}",
-            why="nothing of an answer is taken that breaks the engine contract",
-            fix="look at the log of the engine, and whether it is one for this version of ODF",
-        )
-
-    @property
-    def _at(self) -> str:
-        return f"{self._engine.name} at {self._engine.address}"
-
     def _last(self, call: Any, root: type[Any]) -> Record:
         """Return the answer that ends a stream."""
         for number, data in enumerate(call):
@@ -134,41 +199,19 @@ class ContractClient:
                 return found
         raise self.wrong("ended its answer without a result")
 
-    def _success(self, answer: Record) -> Record:
-        if isinstance(answer, _SUCCESS):
-            return answer
-        if isinstance(answer, _INVALID):
-            raise InvalidQueryError(
-                what=f"the engine {self._engine.name} refuses the query: {_said(answer.message)}",
-                why="the text is in its dialect, which nothing else reads",
-                fix="correct the query, as the engine says",
-            )
-        if isinstance(answer, _FAILED):
-            raise EngineFailedError(
-                what=f"the engine {self._at} failed: {_said(answer.message)}",
-                why="it says that the query is not at fault",
-                fix="look at the log of the engine, then run the same command again",
-            )
-        raise self.wrong("sent an answer of a kind that is not known")
-
     def _of_status(self, error: "grpc.RpcError") -> EngineFailedError:
-        status, details = error.code(), _said(error.details() or "")
+        status, details = error.code(), said(error.details() or "")
         codes = _library().StatusCode
         if status is codes.CANCELLED and self._cancelled:
-            return _interrupted()
+            return interrupted()
         if status is codes.UNAVAILABLE:
             return EngineUnreachableError(
-                what=f"the engine {self._at} cannot be reached: {details}",
+                what=f"the engine {self.at} cannot be reached: {details}",
                 why="queries that name it are run there, and nowhere else",
                 fix="start it, or correct its address in `engines` of odfbuild.yaml",
             )
         if status is codes.DEADLINE_EXCEEDED:
-            return EngineTimeoutError(
-                what=f"the engine {self._at} gave no answer within {self._engine.limit:g} s",
-                why="an engine that is never done would keep the run from ending",
-                fix="look at the log of the engine; or give it longer, such as limit: 6h in "
-                "`engines` of odfbuild.yaml",
-            )
+            return self.late()
         return self.wrong(f"ended the call with {status.name}: {details}")
 
 
@@ -195,11 +238,13 @@ def _target(address: str) -> str:
     return f"ipv{version}:{host}:{port}"
 
 
-def _said(text: str) -> str:
+def said(text: str) -> str:
+    """Return what an engine says as one line of at most 500 characters."""
     return excerpt("".join(each if each.isprintable() else " " for each in text), 500)
 
 
-def _interrupted() -> EngineFailedError:
+def interrupted() -> EngineFailedError:
+    """Return the error for a request that was given up."""
     return EngineFailedError(
         what="the step was interrupted",
         why="the run was asked to end",

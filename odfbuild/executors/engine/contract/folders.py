@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -37,43 +37,15 @@ class Folders:
         something else than a regular file to read, or names a file both to read and to write, or
         twice to write.  The error does not show whether there is such a file outside.
         """
-        count = sum(1 for _ in _read(request))
+        count = sum(1 for _ in files_read(request))
         if count > MOST_FILES:
             raise _refused(f"... and {count - 1:,} others", f"there are more than {MOST_FILES:,}")
-        if isinstance(request, RawQueryRequest):
-            found: Request = self._of_raw_query(request)
-        else:
-            found = self._of_transform(request)
-        read, written = set(_read(found)), list(_written(found))
+        found = with_files(request, self._to_read, self._to_write)
+        read, written = set(files_read(found)), list(files_written(found))
         for each in written:
             if each in read or written.count(each) > 1:
                 raise _refused(each, "the request reads or writes it twice")
         return found
-
-    def _of_raw_query(self, request: RawQueryRequest) -> RawQueryRequest:
-        return replace(
-            request,
-            input_data_paths=tuple(map(self._to_read, request.input_data_paths)),
-            output_data_path=self._to_write(request.output_data_path),
-        )
-
-    def _of_transform(self, request: TransformRequest) -> TransformRequest:
-        inputs = tuple(
-            replace(
-                each,
-                data_paths=tuple(map(self._to_read, each.data_paths)),
-                schema_file=self._to_read(each.schema_file),
-            )
-            for each in request.query_inputs
-        )
-        before = request.prev_checkpoint_path
-        return replace(
-            request,
-            query_inputs=inputs,
-            prev_checkpoint_path=None if before is None else self._to_read(before),
-            new_checkpoint_path=self._to_write(request.new_checkpoint_path),
-            new_data_path=self._to_write(request.new_data_path),
-        )
 
     def _to_read(self, path: str) -> str:
         real = _real(path)
@@ -117,7 +89,8 @@ def _is_within(real: str, folders: tuple[Path, ...]) -> bool:
     return any(real.startswith(f"{str(each).rstrip('/')}/") for each in folders)
 
 
-def _read(request: Request) -> Iterator[str]:
+def files_read(request: Request) -> Iterator[str]:
+    """Yield the files that a request names to be read."""
     if isinstance(request, RawQueryRequest):
         yield from request.input_data_paths
         return
@@ -128,11 +101,38 @@ def _read(request: Request) -> Iterator[str]:
         yield each.schema_file
 
 
-def _written(request: Request) -> Iterator[str]:
+def files_written(request: Request) -> Iterator[str]:
+    """Yield the files that a request names to be written."""
     if isinstance(request, RawQueryRequest):
         yield request.output_data_path
     else:
         yield from (request.new_checkpoint_path, request.new_data_path)
+
+
+def with_files(
+    request: Request, read: Callable[[str], str], written: Callable[[str], str]
+) -> Request:
+    """Return a request in which its files have the names that the functions give them."""
+    if isinstance(request, RawQueryRequest):
+        return replace(
+            request,
+            input_data_paths=tuple(map(read, request.input_data_paths)),
+            output_data_path=written(request.output_data_path),
+        )
+    inputs = tuple(
+        replace(
+            each, data_paths=tuple(map(read, each.data_paths)), schema_file=read(each.schema_file)
+        )
+        for each in request.query_inputs
+    )
+    before = request.prev_checkpoint_path
+    return replace(
+        request,
+        query_inputs=inputs,
+        prev_checkpoint_path=None if before is None else read(before),
+        new_checkpoint_path=written(request.new_checkpoint_path),
+        new_data_path=written(request.new_data_path),
+    )
 
 
 def _refused(path: str, why: str) -> RefusedPathError:

@@ -21,7 +21,7 @@ from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.analysis import Analysis, EngineFaultError
 from odfbuild.executors.engine.arrow.whole import by_value, completed, full_changes
-from odfbuild.executors.engine.contract.client import ContractClient
+from odfbuild.executors.engine.contract.client import ContractClient, EngineClient
 from odfbuild.executors.engine.contract.exchange import (
     MOST_BYTES,
     read_log,
@@ -52,13 +52,12 @@ if TYPE_CHECKING:
 _EPOCH: Final = Timestamp.from_millis(0)
 
 
-class GrpcEngine:
-    """A QueryEngine that is reached over gRPC; `root` is the folder of the workspace."""
+class EngineElsewhere:
+    """A QueryEngine that is reached through a client."""
 
-    def __init__(self, engine: "OutsideEngine", root: Path) -> None:
+    def __init__(self, engine: "OutsideEngine", client: EngineClient) -> None:
         self._engine = engine
-        self._root = root.absolute()
-        self._client = ContractClient(engine)
+        self._client = client
 
     def raw_query(self, work: RawQueryWork) -> Frame:
         """Return what a preprocess query gives, in the order in which the engine wrote it."""
@@ -70,11 +69,11 @@ class GrpcEngine:
                 for batch in work.source.batches():
                     writer.write_batch(batch.cast(schema))
             request = msg.RawQueryRequest(
-                input_data_paths=(self._seen(given),),
+                input_data_paths=(self._client.seen(given),),
                 transform=self._sent(work.query),
-                output_data_path=self._seen(made),
+                output_data_path=self._client.seen(made),
             )
-            answer = self._client.ask("ExecuteRawQuery", request, msg.RawQueryResponseRoot)
+            answer = self._client.ask("ExecuteRawQuery", request, msg.RawQueryResponseRoot, folder)
             rows = read_rows(made, self._client.wrong)
             if rows.num_rows != answer.num_records:
                 said = f"says that it wrote {answer.num_records:,} rows"
@@ -118,7 +117,9 @@ class GrpcEngine:
         with self._folder(work.staging) as folder:
             made = folder / "output.parquet"
             request = self._request(work, inputs, folder, made)
-            answer = self._client.ask("ExecuteTransform", request, msg.TransformResponseRoot)
+            answer = self._client.ask(
+                "ExecuteTransform", request, msg.TransformResponseRoot, folder
+            )
             interval = answer.new_offset_interval
             if interval is None and not made.exists():
                 return completed(self._no_rows(work), work)
@@ -145,8 +146,8 @@ class GrpcEngine:
             ),
             next_offset=0,
             prev_checkpoint_path=None,
-            new_checkpoint_path=self._seen(folder / "checkpoint"),
-            new_data_path=self._seen(made),
+            new_checkpoint_path=self._client.seen(folder / "checkpoint"),
+            new_data_path=self._client.seen(made),
         )
 
     def _input(
@@ -167,8 +168,8 @@ class GrpcEngine:
             query_alias=source.alias,
             vocab=source.vocab,
             offset_interval=interval,
-            data_paths=() if interval is None else (self._seen(data),),
-            schema_file=self._seen(shown),
+            data_paths=() if interval is None else (self._client.seen(data),),
+            schema_file=self._client.seen(shown),
             explicit_watermarks=marks,
         )
 
@@ -182,13 +183,6 @@ class GrpcEngine:
             temporal_tables=transform.temporal_tables,
         )
 
-    def _seen(self, path: Path) -> str:
-        """Return a path as the engine sees it."""
-        path = path.absolute()
-        if self._engine.mounted is None or not path.is_relative_to(self._root):
-            return str(path)
-        return f"{self._engine.mounted}/{path.relative_to(self._root)}"
-
     @contextmanager
     def _folder(self, staging: Path) -> Iterator[Path]:
         """Yield a folder for one request."""
@@ -198,20 +192,37 @@ class GrpcEngine:
             yield Path(folder)
 
 
-def open_outside(project: "Opened", name: str) -> GrpcEngine:
+def open_outside(project: "Opened", name: str) -> EngineElsewhere:
     """Return an engine that the project names, not connected yet.
 
-    Raises EngineNotPermittedError.
+    Raises EngineNotPermittedError, StoreNotPermittedError.
     """
+    check_permitted(project, name)
+    engine = project.config.engines[name]
+    return EngineElsewhere(engine, client_of(engine, project.workspace.root, project.root))
+
+
+def check_permitted(project: "Opened", name: str) -> None:
+    """Raise EngineNotPermittedError or StoreNotPermittedError of an engine that may not be used."""
     from odfbuild.host.permissions import NotPermittedError
 
     engine = project.config.engines[name]
     try:
         project.permissions.check_engine(name, engine.address)
+        if engine.objects is not None:
+            project.permissions.check_store(engine.objects, f"jobs of the engine {name} are in")
     except NotPermittedError as error:
         error.span = engine.span
         raise
-    return GrpcEngine(engine, project.workspace.root)
+
+
+def client_of(engine: "OutsideEngine", root: Path, project: Path) -> EngineClient:
+    """Return what an engine is asked through; `root` is the folder of the workspace."""
+    if engine.command:
+        from odfbuild.executors.engine.contract.job.client import JobClient
+
+        return JobClient(engine, root, project)
+    return ContractClient(engine, root)
 
 
 def _columns(schema: DataSchema, vocab: DatasetVocabulary) -> pa.Schema:

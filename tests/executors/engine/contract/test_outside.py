@@ -20,7 +20,7 @@ from odfbuild.executors.engine.contract.client import (
     EngineTimeoutError,
     EngineUnreachableError,
 )
-from odfbuild.executors.engine.contract.outside import GrpcEngine
+from odfbuild.executors.engine.contract.outside import EngineElsewhere, client_of
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.odf.events import OffsetInterval, SqlQueryStep, TransformSql
 from odfbuild.odf.hashing import UnhashableTypeError
@@ -40,16 +40,16 @@ from tests.support.effort import examples
 from tests.support.servers.engine import serving
 from tests.support.servers.second_engine import WRONG
 
-Engines = Callable[..., GrpcEngine]
+Engines = Callable[..., EngineElsewhere]
 
 
 @pytest.fixture
 def engine(address: str, tmp_path: Path) -> Iterator[Engines]:
     made = []
 
-    def of(limit: float = 60.0, *, at: str = address, name: str = "duck") -> GrpcEngine:
+    def of(limit: float = 60.0, *, at: str = address, name: str = "duck") -> EngineElsewhere:
         found = OutsideEngine(name="duck", address=at, engine=name, limit=limit)
-        made.append(GrpcEngine(found, tmp_path))
+        made.append(EngineElsewhere(found, client_of(found, tmp_path, tmp_path)))
         return made[-1]
 
     yield of
@@ -112,7 +112,7 @@ def test_our_own_engine_elsewhere_leaves_what_it_leaves_here(
             assert counted(found) == counted(expected), f"step {step.number}"
 
 
-def steps(engine: GrpcEngine, folder: Path, text: str) -> list[int]:
+def steps(engine: EngineElsewhere, folder: Path, text: str) -> list[int]:
     """Play a history and return how many rows each step wrote."""
     query = _Query(text, "whole", ("a",))
     folder.mkdir()

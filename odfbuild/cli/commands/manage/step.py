@@ -1,0 +1,74 @@
+"""odfbuild step run: one step of a coordinator elsewhere, its request and answer documents."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odfbuild.cli import exits
+from odfbuild.errors import EngineFailedError, InvalidQueryError
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.contract.job.run import RanJob
+    from odfbuild.executors.engine.messages import Operations
+
+
+def run(
+    request: Annotated[
+        str,
+        typer.Argument(
+            metavar="REQUEST",
+            help="The request: a file, or an object such as s3://BUCKET/PREFIX/request.json.",
+        ),
+    ],
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", help="The heap of Spark: 2g.")
+    ] = None,
+) -> int:
+    """Carry out the request of a job, once, and write the answer beside it."""
+    from odfbuild.executors.engine.contract.job.place import place_of
+    from odfbuild.executors.engine.contract.job.run import run_job
+    from odfbuild.executors.engine.contract.worker import LocalEngines
+    from odfbuild.executors.engine.messages import EngineOperations
+
+    place, name = place_of(request)
+    with ExitStack() as ending:
+
+        def start(own: Path) -> Operations:
+            engines = LocalEngines(own, memory)
+            ending.callback(engines.close)
+            staging = own / "staging"
+            staging.mkdir()
+            return EngineOperations(engines, staging)
+
+        ran = run_job(place, name, start)
+    _report(ran, place.shown(name))
+    return exits.DONE
+
+
+def _report(ran: RanJob, shown: str) -> None:
+    """Print what was done; raise what the answer says went wrong."""
+    from odfbuild.cli.render.words import count
+    from odfbuild.odf import messages as msg
+
+    value = ran.answer.value
+    if isinstance(value, msg.RawQueryResponseInvalidQuery | msg.TransformResponseInvalidQuery):
+        raise InvalidQueryError(
+            what=f"{shown}: {value.message}",
+            why="the engine refuses the query; the answer says so",
+            fix="correct the query where it is declared",
+        )
+    if isinstance(value, msg.RawQueryResponseInternalError | msg.TransformResponseInternalError):
+        raise EngineFailedError(
+            what=f"{shown}: {value.message}",
+            why="the engine failed, and the answer says so; the query is not at fault",
+            fix="correct what it says, then run the same command again",
+        )
+    size = sum(each.size for each in ran.answer.files)
+    done = "was answered before" if ran.is_old else "is answered"
+    files = count(len(ran.answer.files), "file")
+    sys.stdout.write(f"{ran.request.operation} {done}: {files}, {size:,} bytes\n")

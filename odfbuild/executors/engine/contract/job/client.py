@@ -1,0 +1,209 @@
+"""Client of an engine that takes jobs: a command has the request carried out, wherever that is."""
+
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.executors.engine.contract.client import (
+    EngineClient,
+    EngineUnreachableError,
+    interrupted,
+    said,
+)
+from odfbuild.executors.engine.contract.folders import Request, files_read, files_written
+from odfbuild.executors.engine.contract.job import (
+    JobAnswer,
+    JobRequest,
+    answer_of,
+    read_answer,
+    write_request,
+)
+from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place, job_file
+from odfbuild.host.files import open_regular
+from odfbuild.odf.identity import sha3_256
+from odfbuild.project.config.outside_engines import REQUEST_PLACE
+
+if TYPE_CHECKING:
+    from odfbuild.project.config.outside_engines import OutsideEngine
+
+_NAME: Final = "request.json"
+_OUTPUT: Final = "command.log"
+_LOOKS: Final = (0.05, 5.0)  # seconds between two looks for the answer: the first, the longest
+_SAID: Final = 64 << 10  # bytes of what a command prints that are kept in memory
+_LINES: Final = 3
+_ENDING: Final = 5.0  # seconds that a command has to end when it is asked to
+
+
+class JobClient(EngineClient):
+    """A client that writes each request as a job, and runs a command for it."""
+
+    def __init__(self, engine: "OutsideEngine", root: Path, project: Path) -> None:
+        super().__init__(engine, root)
+        self._project = project
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def seen(self, path: Path) -> str:
+        """Return the name of a file beside the request."""
+        return path.name
+
+    def ask(self, method: str, request: Request, root: type[Any], folder: Path) -> Any:  # noqa: ARG002 - see read_answer
+        """See `EngineClient.ask`."""
+        files = tuple(job_file(folder / each, each) for each in dict.fromkeys(files_read(request)))
+        data = write_request(JobRequest(operation=method, message=request, files=files))
+        place = self._place(folder, data)
+        if isinstance(place, BucketPlace):
+            for each in files:
+                place.upload(folder / each.path, each.path)
+        place.create(_NAME, data)
+        answer = self._answer(place, method, request, data, final=True)
+        if answer is None:
+            place.delete(answer_of(_NAME))  # of a run in which the engine failed
+            with self._command(place, folder) as process:
+                answer = self._awaited(process, place, method, request, data, folder)
+        value = self.success(answer.value)
+        for each in answer.files:
+            try:
+                path = place.bring(each, each.stored, folder)
+            except OdfBuildError as error:
+                raise self.wrong(f"names a file that is not there: {error.what}") from None
+            os.link(path, folder / each.path)
+        if isinstance(place, BucketPlace):
+            written = [each.stored for each in answer.files]
+            for name in (answer_of(_NAME), _NAME, *(each.path for each in files), *written):
+                place.delete(name)
+        return value
+
+    def cancel(self) -> None:
+        """End the commands that run, and all that would."""
+        with self._lock:
+            self._cancelled = True
+            running = list(self._running)
+        for each in running:
+            _end(each)
+
+    def _place(self, folder: Path, data: bytes) -> Place:
+        """Return where a job is: in the folder of its files, or in a store, by its hash."""
+        if self._engine.objects is None:
+            return FolderPlace(folder)
+        return BucketPlace(f"{self._engine.objects.rstrip('/')}/{sha3_256(data)}/")
+
+    @contextmanager
+    def _command(self, place: Place, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
+        """Run the command until the block ends."""
+        given = self._shown(place, folder)
+        words = [each.replace(REQUEST_PLACE, given) for each in self._engine.command]
+        with (folder / _OUTPUT).open("wb") as output, self._lock:
+            if self._cancelled:
+                raise interrupted()
+            process = self._started(words, output)
+            self._running.add(process)
+        try:
+            yield process
+            with suppress(subprocess.TimeoutExpired):  # whoever answered is about to end
+                process.wait(_ENDING)
+        finally:
+            _end(process)
+            with self._lock:
+                self._running.discard(process)
+
+    def _started(self, words: Sequence[str], output: Any) -> "subprocess.Popen[bytes]":
+        try:
+            return subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                cwd=self._project, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise EngineUnreachableError(
+                what=f"the command {words[0]} of the engine {self._engine.name} cannot be run: "
+                f"{error.strerror}",
+                why="it has steps carried out, and nothing else does",
+                fix="install it, or correct `engines` of odfbuild.yaml",
+            ) from None
+
+    def _shown(self, place: Place, folder: Path) -> str:
+        """Return the request as the command is given it."""
+        if isinstance(place, FolderPlace):
+            return self.mounted(folder / _NAME)
+        return place.shown(_NAME)
+
+    def _awaited(
+        self,
+        process: "subprocess.Popen[bytes]",
+        place: Place,
+        method: str,
+        request: Request,
+        data: bytes,
+        folder: Path,
+    ) -> JobAnswer:
+        """Return the answer once it is there: a command may end before its job does."""
+        until = time.monotonic() + self._engine.limit
+        pause, longest = _LOOKS
+        while True:
+            code = process.poll()
+            answer = self._answer(place, method, request, data, final=code is None)
+            if answer is not None:
+                return answer
+            if self._cancelled:
+                raise interrupted()
+            if code:
+                raise self._failed(code, folder)
+            if time.monotonic() > until:
+                raise self.late()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(pause)
+            if code is not None:
+                time.sleep(pause)
+            pause = min(pause * 1.5, longest)
+
+    def _answer(
+        self, place: Place, method: str, request: Request, data: bytes, *, final: bool
+    ) -> JobAnswer | None:
+        """Return the answer to a request, None if there is none; if `final`, only one to keep."""
+        document = place.get(answer_of(_NAME))
+        if document is None:
+            return None
+        try:
+            answer = read_answer(document, method, {*files_written(request)})
+        except OdfBuildError as error:
+            raise self.wrong(f"wrote what is no answer: {error.what}") from None
+        if answer.request != sha3_256(data):
+            raise self.wrong("wrote the answer to another request")
+        return None if final and not answer.is_final else answer
+
+    def _failed(self, code: int, folder: Path) -> EngineFailedError:
+        last = _last_lines(folder / _OUTPUT)
+        return EngineFailedError(
+            what=f"the command of the engine {self._engine.name} ended with {code}"
+            + (f": {said(' / '.join(last))}" if last else ", and printed nothing"),
+            why="it has the step carried out, and there is no answer",
+            fix="correct what it says, then run the same command again",
+        )
+
+
+def _last_lines(path: Path) -> Sequence[str]:
+    """Return the last lines that a command printed, each whole."""
+    with open_regular(path) as file:
+        beyond = file.seek(0, os.SEEK_END) - _SAID
+        file.seek(max(beyond, 0))
+        if beyond > 0:
+            file.readline()  # its beginning is not there
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return deque((each.strip() for each in lines if each.strip()), maxlen=_LINES)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a command and what it started."""
+    for each in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, each)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDING)

@@ -1,0 +1,210 @@
+"""Places of jobs: a folder, or a prefix of an object store."""
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Protocol
+
+from odfbuild.executors.engine.contract.envelope import MOST_BYTES
+from odfbuild.executors.engine.contract.job import BadJobError, JobFile
+from odfbuild.host.files import open_regular, why_irregular
+from odfbuild.odf.hashing import physical_hash
+from odfbuild.state.files.disk import Disk, pending, place_new
+from odfbuild.state.remote.s3 import Bucket
+
+SCHEMES: Final = ("s3://", "s3+http://", "s3+https://")
+_MODE: Final = 0o666
+
+
+class Place(Protocol):
+    """Where the request of a job is, with the files that it names."""
+
+    def shown(self, name: str) -> str:
+        """Return where an object of a name is, for a person, or for who is to run the job."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return a document, None if there is none.  Raises BadJobError if it is too large."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Have a document, whole; tell whether there was none."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Have a document, whole, in place of one that may be there."""
+
+    def bring(self, file: JobFile, name: str, folder: Path) -> Path:
+        """Return the path of an object with the size and hash of a file, in `folder` if copied.
+
+        Raises BadJobError if there is none, or another.
+        """
+
+    def has(self, file: JobFile) -> bool:
+        """Tell whether a written file is stored."""
+
+    def store(self, path: Path, file: JobFile) -> None:
+        """Store a written file under its hash; `path` may be gone afterwards."""
+
+    def delete(self, name: str) -> None:
+        """Take an object away, if there is one."""
+
+    def working_folder(self) -> "TemporaryDirectory[str]":
+        """Return a new folder for what a step writes."""
+
+
+class FolderPlace:
+    """A job in a folder, which may be one that several machines mount."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._disk = Disk()
+
+    def shown(self, name: str) -> str:
+        return str(self._folder / name)
+
+    def get(self, name: str) -> bytes | None:
+        path = self._folder / name
+        try:
+            with open_regular(path) as file:
+                if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                    raise _too_large(self.shown(name))
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _unreadable(self.shown(name), error.strerror or str(error)) from None
+
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            place_new(self._disk, self._folder / name, data)
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        near = pending(self._folder)
+        try:
+            self._disk.write(near, data, _MODE)
+            self._disk.rename(near, self._folder / name)
+        finally:
+            with suppress(FileNotFoundError):
+                self._disk.remove(near)
+        self._disk.sync(self._folder)
+
+    def bring(self, file: JobFile, name: str, folder: Path) -> Path:  # noqa: ARG002 - no copy
+        path = self._folder / name
+        try:
+            wrong = why_irregular(path)
+            size = path.lstat().st_size
+            same = wrong is None and size == file.size and physical_hash(path) == file.hash
+        except OSError as error:
+            raise _unreadable(self.shown(name), error.strerror or str(error)) from None
+        if not same:
+            raise _other(self.shown(name), wrong or "its size or hash is another")
+        return path
+
+    def has(self, file: JobFile) -> bool:
+        with suppress(OSError):
+            path = self._folder / file.stored
+            return path.lstat().st_size == file.size and physical_hash(path) == file.hash
+        return False
+
+    def store(self, path: Path, file: JobFile) -> None:
+        self._disk.sync(path)
+        self._disk.rename(path, self._folder / file.stored)
+        self._disk.sync(self._folder)
+
+    def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self._disk.remove(self._folder / name)
+
+    def working_folder(self) -> "TemporaryDirectory[str]":
+        return TemporaryDirectory(prefix=".step-", dir=self._folder, ignore_cleanup_errors=True)
+
+
+class BucketPlace:
+    """A job below a prefix of an object store; `url` ends with a slash."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._bucket = Bucket(url)
+
+    def shown(self, name: str) -> str:
+        return f"{self._url}{name}"
+
+    def get(self, name: str) -> bytes | None:
+        size = self._bucket.size(name)
+        if size is not None and size > MOST_BYTES:
+            raise _too_large(self.shown(name))
+        return self._bucket.get(name, MOST_BYTES)
+
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            self._bucket.put(name, data, "create")
+        except FileExistsError:
+            return self._bucket.get(name, MOST_BYTES) == data
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._bucket.put(name, data)
+
+    def bring(self, file: JobFile, name: str, folder: Path) -> Path:
+        if self._bucket.size(name) != file.size:
+            raise _other(self.shown(name), "it is not there, or its size is another")
+        path, digest = folder / name, hashlib.sha3_256()
+        with path.open("xb") as target, self._bucket.open(name, 0) as pieces:
+            for piece in pieces:
+                digest.update(piece)
+                target.write(piece)
+        if digest.digest() != file.hash.digest:
+            raise _other(self.shown(name), "its hash is another")
+        return path
+
+    def has(self, file: JobFile) -> bool:
+        return self._bucket.size(file.stored) == file.size
+
+    def store(self, path: Path, file: JobFile) -> None:
+        self._bucket.put_file(file.stored, path, overwrite=True)
+
+    def upload(self, path: Path, name: str) -> None:
+        """Store a file that a request names."""
+        self._bucket.put_file(name, path, overwrite=True)
+
+    def delete(self, name: str) -> None:
+        self._bucket.delete(name)
+
+    def working_folder(self) -> "TemporaryDirectory[str]":
+        return TemporaryDirectory(prefix="odfbuild-step-", ignore_cleanup_errors=True)
+
+
+def place_of(given: str) -> tuple[Place, str]:
+    """Return the place of a request, a path or the URL of an object, and its name there."""
+    if given.startswith(SCHEMES):
+        prefix, _, name = given.rpartition("/")
+        return BucketPlace(f"{prefix}/"), name
+    path = Path(given).absolute()
+    return FolderPlace(path.parent), path.name
+
+
+def job_file(path: Path, name: str) -> JobFile:
+    """Return what a document says of a file that is here."""
+    return JobFile(name, path.stat().st_size, physical_hash(path))
+
+
+def _too_large(shown: str) -> BadJobError:
+    return _refused(f"{shown} has more than {MOST_BYTES >> 20} MiB", "rows are in files beside it")
+
+
+def _unreadable(shown: str, why: str) -> BadJobError:
+    return _refused(f"{shown} cannot be read: {why}", "the request names it")
+
+
+def _other(shown: str, why: str) -> BadJobError:
+    return _refused(
+        f"{shown} is not the file that the request names: {why}",
+        "a step over other rows would be another step",
+    )
+
+
+def _refused(what: str, why: str) -> BadJobError:
+    return BadJobError(what=what, why=why, fix="let the coordinator write the job again")

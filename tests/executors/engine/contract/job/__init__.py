@@ -1,0 +1,1 @@
+"""Tests of jobs: requests to engines as documents."""

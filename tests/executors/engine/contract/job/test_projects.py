@@ -1,0 +1,234 @@
+"""Projects whose queries are carried out as jobs, in the workspace's folder or an object store."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.executors.engine.contract.test_projects import Project
+from tests.support.projects import Done, environment, program
+from tests.support.servers.object_store import CREDENTIALS, ObjectServer
+
+RUN = [sys.executable, "-m", "odfbuild", "step", "run", "{request}"]
+
+
+def engines(command: list[str], more: str = "") -> str:
+    return f"engines: {{duck: {{command: {json.dumps(command)}, engine: datafusion{more}}}}}"
+
+
+def scripted(folder: Path, script: str) -> list[str]:
+    """Return a command that runs a script in Python; the request is its argument."""
+    path = folder / "command.py"
+    path.write_text(f"import subprocess, sys, time, pathlib\n{script}\n")
+    return [sys.executable, str(path), "{request}"]
+
+
+class JobProject(Project):
+    """A project whose commands may run what it names."""
+
+    def __init__(self, folder: Path, command: list[str], more: str = "") -> None:
+        super().__init__(folder, engines(command, more))
+        totals = folder / "datasets" / "totals.yaml"
+        text = totals.read_text().replace('        version: "1.5"\n', "")
+        totals.write_text(text.replace("::bigint", ""))
+        policy = folder.with_name(f"{folder.name}.policy")
+        policy.write_text('odfbuild_policy: 1\nengines: ["command:*"]\nstores: ["s3+http://*"]\n')
+        self.policy = str(policy)
+
+    def __call__(self, *arguments: str, **more: str) -> Done:
+        return super().__call__(*arguments, ODFBUILD_POLICY=self.policy, **more)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    return made
+
+
+def test_steps_are_carried_out_as_jobs_and_their_files_are_cleared(folder: Path) -> None:
+    project = JobProject(folder, RUN)
+    assert project("check").code == 0
+    done = project("apply", "--yes")
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+    project.rows("2.csv", "a,10", "c,5")
+    assert project("apply", "--yes").code == 0
+    assert project.standing() == [{"n": 2, "s": 15}]
+    assert "No changes" in project("plan").out
+    assert list((folder / ".odfbuild" / "staging").iterdir()) == []
+
+
+@pytest.mark.parametrize("store", ["running_store", "simulated_store"], indirect=True)
+def test_steps_are_carried_out_as_jobs_in_an_object_store(
+    folder: Path, store: ObjectServer, request: pytest.FixtureRequest
+) -> None:
+    prefix = f"jobs/{request.node.name}"
+    project = JobProject(folder, RUN, f", objects: '{store.url(prefix)}'")
+    done = project("apply", "--yes", **CREDENTIALS)
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+    assert [each for page in store.store(prefix).list() for each in page] == []
+
+
+def test_a_command_may_end_before_its_job(folder: Path) -> None:
+    later = "subprocess.Popen(['sh', '-c', 'sleep 1; exec \"$@\"', '-', sys.executable, '-m', "
+    later += "'odfbuild', 'step', 'run', sys.argv[1]], start_new_session=True)"
+    project = JobProject(folder, scripted(folder, later))
+    done = project("apply", "--yes")
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+
+
+def write(text: str) -> str:
+    return f"pathlib.Path(sys.argv[1].replace('.json', '.answer.json')).write_text({text!r})"
+
+
+ANSWERS = {
+    "no JSON": "x",
+    "another document": "{}",
+    "of another request": json.dumps(
+        {
+            "odfbuild_answer": 1,
+            "request": "f1620" + "0" * 64,
+            "engine": None,
+            "answer": {"kind": "Success", "numRecords": 1},
+            "files": [],
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        pytest.param("sys.exit('the cluster is full')", "engine-failed", id="it fails"),
+        pytest.param("time.sleep(60)", "engine-timeout", id="it hangs"),
+        pytest.param("", "engine-timeout", id="nobody answers"),
+        *(pytest.param(write(text), "engine-answer", id=name) for name, text in ANSWERS.items()),
+    ],
+)
+def test_what_is_wrong_with_a_job_ends_its_step_and_commits_nothing(
+    folder: Path, script: str, code: str
+) -> None:
+    project = JobProject(folder, scripted(folder, script), ", limit: 3s")
+    done = project("apply", "--yes")
+    assert done.code in (1, 4)
+    assert code in done.err
+    assert "Traceback" not in done.err
+    assert "the cluster is full" in done.err or code != "engine-failed"
+    assert project("show", "prices", "-o", "ndjson").out == ""
+    project.settings(engines(RUN))
+    assert project("apply", "--yes").code == 0
+    assert project.standing() == [{"n": 2, "s": 3}]
+
+
+def test_a_folder_that_the_engine_sees_elsewhere_is_named_as_it_does(folder: Path) -> None:
+    elsewhere = folder.with_name("elsewhere")
+    elsewhere.symlink_to(folder / ".odfbuild")
+    said = f"assert sys.argv[1].startswith({str(elsewhere)!r}), sys.argv\n"
+    said += "subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])"
+    project = JobProject(folder, scripted(folder, said), f", mounted: {elsewhere}")
+    done = project("apply", "--yes")
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+
+
+@pytest.mark.holds("engine-commands")
+@pytest.mark.parametrize("stores", ["", 'stores: ["s3://*"]'])
+def test_a_store_that_is_not_permitted_gets_no_job(folder: Path, stores: str) -> None:
+    project = JobProject(folder, RUN, ", objects: 's3+http://127.0.0.1:9/jobs'")
+    Path(project.policy).write_text(f'odfbuild_policy: 1\nengines: ["command:*"]\n{stores}\n')
+    done = project("apply", "--yes")
+    assert done.code == 1
+    assert "store-not-permitted" in done.err
+    assert not [*(folder / ".odfbuild").glob("datasets/*")]
+
+
+@pytest.mark.holds("engine-commands")
+def test_a_command_that_is_not_permitted_is_refused_before_the_first_block(folder: Path) -> None:
+    project = JobProject(folder, RUN)
+    Path(project.policy).write_text("odfbuild_policy: 1\n")
+    done = project("apply", "--yes")
+    assert done.code == 1
+    assert "engine-not-permitted" in done.err
+    assert f"command:{sys.executable}" in done.err
+    assert not [*(folder / ".odfbuild").glob("datasets/*")]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{}", "does not give 'address'"),
+        ("{address: 'here:1', command: [a, '{request}']}", "an address and a command"),
+        ("{command: []}", "no program"),
+        ("{command: [run-it]}", "{request}"),
+        ("{command: ['{request}']}", "{request}"),
+        ("{command: ['./run.sh', '{request}']}", "neither a name nor an absolute path"),
+        ("{command: [a, '{request}'], objects: /srv}", "no prefix of an object store"),
+        ("{address: 'here:1', objects: 's3://bucket/x'}", "has no objects"),
+        ("{command: run-it}", "must be a list"),
+    ],
+)
+def test_settings_that_name_no_engine_are_refused_with_their_place(
+    folder: Path, entry: str, said: str
+) -> None:
+    project = JobProject(folder, RUN)
+    project.settings(f"engines: {{duck: {entry}}}")
+    done = project("check")
+    assert done.code in (1, 3)
+    assert said.replace("no prefix", "not a prefix") in done.err + done.out
+    assert "odfbuild.yaml:" in done.err + done.out
+
+
+def _waiting_for(found: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_interrupted_run_ends_its_command(folder: Path) -> None:
+    mark = folder / "pid"
+    script = f"import os; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    project = JobProject(folder, scripted(folder, script))
+    command = [sys.executable, "-m", "odfbuild", "apply", "--yes"]
+    env = environment(ODFBUILD_POLICY=project.policy, CI="")
+    with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL) as process:
+        _waiting_for(lambda: mark.exists() and mark.read_text() != "")
+        process.send_signal(signal.SIGINT)  # ends after the step
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) != 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+
+
+def test_what_a_killed_run_had_answered_in_a_store_is_taken_by_the_next(
+    folder: Path, store: ObjectServer, request: pytest.FixtureRequest
+) -> None:
+    """The request is found again by its hash: the step is not carried out twice."""
+    ran = folder / "ran"
+    script = f"with open({str(ran)!r}, 'a') as file: file.write('x')\n"
+    script += "subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])\n"
+    script += "subprocess.run(['kill', '-9', str(__import__('os').getppid())])\n"
+    script += "time.sleep(5)"
+    prefix = f"jobs/{request.node.name}"
+    plain = scripted(folder, script)
+    project = JobProject(folder, plain, f", objects: '{store.url(prefix)}'")
+    for _ in range(12):
+        more = {**CREDENTIALS, "ODFBUILD_POLICY": project.policy, "CI": ""}
+        done = program("apply", "--yes", cwd=folder, **more)
+        if done.code == 0:
+            break
+        assert done.code == -signal.SIGKILL, done.err
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+    assert len(ran.read_text()) == 2  # the preprocess and the transform

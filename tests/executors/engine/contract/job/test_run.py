@@ -1,0 +1,247 @@
+"""Runs of jobs, in a folder and in two object stores: one answer, whole, however often asked."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.engine.contract.job import BadJobError, read_answer
+from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place
+from odfbuild.executors.engine.contract.job.run import AnsweredJobError, RanJob, run_job
+from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
+from odfbuild.executors.engine.messages import EngineOperations, Operations
+from odfbuild.odf.identity import sha3_256
+from odfbuild.odf.messages import RawQueryResponseInternalError, RawQueryResponseSuccess
+from tests.executors.engine.contract.job.jobs import QUERY, RESULT, raw_query, rows_of
+from tests.support.servers.object_store import CREDENTIALS
+
+PLACES = ("folder", "running_store", "simulated_store")
+
+
+class Job:
+    """A job in one of the places, its files also in a folder here."""
+
+    def __init__(self, place: Place, folder: Path) -> None:
+        self.place, self.folder = place, folder
+        self.starts = 0
+
+    def write(self, query: str = QUERY) -> bytes:
+        document = raw_query(self.folder, query)
+        if isinstance(self.place, BucketPlace):
+            self.place.upload(self.folder / "rows.parquet", "rows.parquet")
+        self.place.replace("request.json", document)
+        return document
+
+    def start(self, own: Path) -> Operations:
+        self.starts += 1
+        return EngineOperations(DataFusionEngine(), own)
+
+    def run(self) -> RanJob:
+        return run_job(self.place, "request.json", self.start)
+
+    def made(self, ran: RanJob, tmp_path: Path) -> list[Any]:
+        (file,) = ran.answer.files
+        (tmp_path / "fetched").mkdir(exist_ok=True)
+        path = self.place.bring(file, file.stored, tmp_path / "fetched")
+        rows = list(rows_of(path))
+        if isinstance(self.place, BucketPlace):
+            path.unlink()
+        return rows
+
+
+@pytest.fixture(params=PLACES)
+def job(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Job]:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    if request.param == "folder":
+        yield Job(FolderPlace(folder), folder)
+        return
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    server = request.getfixturevalue(request.param)
+    yield Job(BucketPlace(server.url(f"jobs/{request.node.name}")), folder)
+
+
+def test_a_job_is_done_once_and_its_answer_stays(job: Job, tmp_path: Path) -> None:
+    document = job.write()
+    first, second = job.run(), job.run()
+    assert (first.is_old, second.is_old, job.starts) == (False, True, 1)
+    assert first.answer == second.answer
+    assert first.answer.request == sha3_256(document)
+    assert first.answer.engine is not None
+    assert first.answer.value == RawQueryResponseSuccess(3)
+    assert job.made(first, tmp_path) == RESULT
+
+
+def test_a_file_that_went_is_made_again(job: Job, tmp_path: Path) -> None:
+    job.write()
+    (file,) = job.run().answer.files
+    job.place.delete(file.stored)
+    again = job.run()
+    assert again.answer.files == (file,)
+    assert job.made(again, tmp_path) == RESULT
+
+
+@pytest.mark.holds("engine-jobs")
+def test_an_answer_to_another_request_is_neither_taken_nor_replaced(job: Job) -> None:
+    job.write()
+    job.run()
+    before = job.place.get("request.answer.json")
+    job.write("select k, v from input")
+    with pytest.raises(AnsweredJobError):
+        job.run()
+    assert job.place.get("request.answer.json") == before
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"x" * 100])
+def test_a_damaged_answer_is_not_taken(job: Job, damage: bytes) -> None:
+    job.write()
+    job.place.replace("request.answer.json", damage)
+    with pytest.raises(AnsweredJobError):
+        job.run()
+
+
+@pytest.mark.holds("engine-jobs")
+@pytest.mark.parametrize("change", ["other bytes", "as many bytes", "nothing"])
+def test_other_rows_than_the_request_names_are_no_step(job: Job, change: str) -> None:
+    job.write()
+    path = job.folder / "rows.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data + b"x" if change == "other bytes" else bytes([data[0] ^ 1]) + data[1:])
+    if isinstance(job.place, BucketPlace):
+        job.place.upload(path, "rows.parquet")
+    if change == "nothing":
+        job.place.delete("rows.parquet")
+    with pytest.raises(BadJobError):
+        job.run()
+    assert job.place.get("request.answer.json") is None
+
+
+def test_a_wrong_query_is_an_answer(job: Job) -> None:
+    job.write("select nothing from input")
+    first, second = job.run(), job.run()
+    assert "nothing" in first.answer.value.message  # type: ignore[union-attr]
+    assert (second.is_old, first.answer.files) == (True, ())
+
+
+def test_after_a_failure_of_the_engine_the_next_run_tries_again(job: Job, tmp_path: Path) -> None:
+    job.write()
+
+    class Failing(EngineOperations):
+        def raw_query(self, _: object) -> RawQueryResponseInternalError:
+            return RawQueryResponseInternalError("out of memory")
+
+    failed = run_job(job.place, "request.json", lambda own: Failing(DataFusionEngine(), own))
+    assert not failed.answer.is_final
+    done = job.run()
+    assert job.made(done, tmp_path) == RESULT
+    kept = job.place.get("request.answer.json")
+    assert kept is not None
+    assert read_answer(kept, "ExecuteRawQuery", {"made.parquet"}) == done.answer
+
+
+def test_runs_at_the_same_time_end_with_one_answer(job: Job, tmp_path: Path) -> None:
+    job.write()
+    ready, found = threading.Barrier(4), list[RanJob]()
+
+    def start(own: Path) -> Operations:
+        ready.wait(60)
+        return EngineOperations(DataFusionEngine(), own)
+
+    def run() -> None:
+        found.append(run_job(job.place, "request.json", start))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(found) == 4
+    assert len({each.answer.files for each in found}) == 1
+    assert job.made(found[0], tmp_path) == RESULT
+
+
+def test_a_run_that_breaks_off_anywhere_leaves_no_answer_or_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call that changes the place fails once; what is left is nothing, or all of it."""
+
+    class Broken(Exception):
+        pass
+
+    number, made = 0, False
+    while not made:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        job = Job(FolderPlace(folder), folder)
+        job.write()
+        left = [number]
+
+        def counting(call: Callable[..., Any], left: list[int] = left) -> Callable[..., Any]:
+            def counted(*given: Any) -> Any:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Broken
+                return call(*given)
+
+            return counted
+
+        place: Any = job.place
+        disk = place._disk
+        with monkeypatch.context() as patch:
+            for name in ("write", "link", "rename", "sync", "remove"):
+                patch.setattr(disk, name, counting(getattr(disk, name)), raising=True)
+            try:
+                job.run()
+                made = True
+            except Broken:
+                pass
+        document = place.get("request.answer.json")
+        if document is not None:
+            answer = read_answer(document, "ExecuteRawQuery", {"made.parquet"})
+            assert all(map(place.has, answer.files))
+        assert job.made(job.run(), tmp_path) == RESULT
+        number += 1
+    assert number > 6
+
+
+def test_the_command_says_what_it_did(tmp_path: Path) -> None:
+    (tmp_path / "request.json").write_bytes(raw_query(tmp_path))
+    command = [sys.executable, "-m", "odfbuild", "step", "run", str(tmp_path / "request.json")]
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2)
+    )
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert first.stdout.startswith("ExecuteRawQuery is answered: 1 file,")
+    assert second.stdout.startswith("ExecuteRawQuery was answered before: 1 file,")
+    answer = json.loads((tmp_path / "request.answer.json").read_bytes())
+    assert rows_of(tmp_path / answer["files"][0]["hash"]) == RESULT
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(
+        ["request.json", "request.answer.json", "rows.parquet", answer["files"][0]["hash"]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "code"), [("select nothing from input", "invalid-query"), (QUERY, "bad-job")]
+)
+def test_the_command_ends_with_what_went_wrong(tmp_path: Path, query: str, code: str) -> None:
+    document = raw_query(tmp_path, query)
+    (tmp_path / "request.json").write_bytes(document if code != "bad-job" else document[:-5])
+    command = [sys.executable, "-m", "odfbuild", "step", "run", str(tmp_path / "request.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert code in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OdfBuildError, match="is not there"):
+        run_job(FolderPlace(tmp_path), "request.json", lambda _: pytest.fail("nothing to do"))
