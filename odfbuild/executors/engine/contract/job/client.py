@@ -63,10 +63,20 @@ class JobClient(EngineClient):
                 place.upload(folder / each.path, each.path)
         place.create(_NAME, data)
         answer = self._answer(place, method, request, data, final=True)
-        if answer is None:
-            place.delete(answer_of(_NAME))  # of a run in which the engine failed
+        if answer is None or not all(map(place.has, answer.files)):
+            place.delete(answer_of(_NAME))  # the engine failed, or its files were deleted before it
             with self._command(place, folder) as process:
                 answer = self._awaited(process, place, method, request, data, folder)
+        try:
+            return self._taken(answer, place, folder)
+        finally:
+            if isinstance(place, BucketPlace):
+                written = [each.stored for each in answer.files]
+                for name in (answer_of(_NAME), _NAME, *(each.path for each in files), *written):
+                    place.delete(name)
+
+    def _taken(self, answer: JobAnswer, place: Place, folder: Path) -> Any:
+        """Return the Success of an answer, its files in the folder of the request."""
         value = self.success(answer.value)
         for each in answer.files:
             try:
@@ -74,10 +84,6 @@ class JobClient(EngineClient):
             except OdfBuildError as error:
                 raise self.wrong(f"names a file that is not there: {error.what}") from None
             os.link(path, folder / each.path)
-        if isinstance(place, BucketPlace):
-            written = [each.stored for each in answer.files]
-            for name in (answer_of(_NAME), _NAME, *(each.path for each in files), *written):
-                place.delete(name)
         return value
 
     def cancel(self) -> None:
@@ -172,8 +178,10 @@ class JobClient(EngineClient):
         try:
             answer = read_answer(document, method, {*files_written(request)})
         except OdfBuildError as error:
+            place.delete(answer_of(_NAME))  # the next run would find it again
             raise self.wrong(f"wrote what is no answer: {error.what}") from None
         if answer.request != sha3_256(data):
+            place.delete(answer_of(_NAME))
             raise self.wrong("wrote the answer to another request")
         return None if final and not answer.is_final else answer
 

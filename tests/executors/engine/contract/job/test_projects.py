@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,66 @@ def test_what_a_killed_run_had_answered_in_a_store_is_taken_by_the_next(
     assert done.code == 0, done.err
     assert project.standing() == [{"n": 2, "s": 3}]
     assert len(ran.read_text()) == 2  # the preprocess and the transform
+
+
+@pytest.mark.parametrize("gone", [(), ("f1620*",), ("request.json", "*.parquet", "f1620*")])
+def test_an_answer_in_a_store_whose_files_went_is_given_again(
+    folder: Path, store: ObjectServer, request: pytest.FixtureRequest, gone: tuple[str, ...]
+) -> None:
+    """A job that was started twice may answer after the coordinator deleted its files."""
+    prefix = f"jobs/{request.node.name}"
+    script = "subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])\n"
+    script += "once = pathlib.Path(__file__).with_name('once')\n"
+    script += "if not once.exists():\n    once.touch()\n"
+    script += (
+        "    subprocess.run(['kill', '-9', str(__import__('os').getppid())])\n    time.sleep(5)"
+    )
+    project = JobProject(folder, scripted(folder, script), f", objects: '{store.url(prefix)}'")
+    more = {**CREDENTIALS, "ODFBUILD_POLICY": project.policy, "CI": ""}
+    assert program("apply", "--yes", cwd=folder, **more).code == -signal.SIGKILL
+    left = store.store(prefix)
+    for path in [each["path"] for page in left.list() for each in page]:
+        if any(fnmatch(path.rpartition("/")[2], each) for each in gone):
+            left.delete(path)
+    done = project("apply", "--yes", **CREDENTIALS)
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+    assert [each for page in left.list() for each in page] == []
+
+
+_ANSWERS = {
+    "refused": {"kind": "InvalidQuery", "message": "no"},
+    "failed": {"kind": "InternalError", "message": "no"},
+    "no file": {"kind": "Success", "numRecords": 1},
+    "no answer": {"kind": "Success"},
+    "another": {"kind": "Success", "numRecords": 0},
+}
+
+
+@pytest.mark.parametrize("wrong", _ANSWERS)
+def test_an_answer_in_a_store_that_ends_a_step_is_not_found_by_the_next_run(
+    folder: Path, store: ObjectServer, request: pytest.FixtureRequest, wrong: str
+) -> None:
+    """By then the engine may be another."""
+    hash = "sha3_256(place.get(name) + b'.')" if wrong == "another" else "sha3_256(place.get(name))"
+    files = "[{'path': path, 'size': 1, 'hash': str(sha3_256(b'x'))}]" if "file" in wrong else "[]"
+    script = (
+        "import json, os\n"
+        "from odfbuild.executors.engine.contract.job.place import place_of\n"
+        "from odfbuild.odf.identity import sha3_256\n"
+        "if os.environ.get('WRONG'):\n"
+        "    place, name = place_of(sys.argv[1])\n"
+        "    path = json.loads(place.get(name))['request']['outputDataPath']\n"
+        f"    answer = {{'odfbuild_answer': 1, 'request': str({hash}), 'engine': None}}\n"
+        f"    answer |= {{'answer': {_ANSWERS[wrong]!r}, 'files': {files}}}\n"
+        "    place.create('request.answer.json', json.dumps(answer).encode())\n"
+        "else:\n"
+        "    subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])\n"
+    )
+    prefix = f"jobs/{request.node.name.replace(' ', '-')}"
+    project = JobProject(folder, scripted(folder, script), f", objects: '{store.url(prefix)}'")
+    assert project("apply", "--yes", **CREDENTIALS, WRONG="1").code != 0
+    done = project("apply", "--yes", **CREDENTIALS)
+    assert done.code == 0, done.err
+    assert project.standing() == [{"n": 2, "s": 3}]
+    assert [each for page in store.store(prefix).list() for each in page] == []
