@@ -165,7 +165,8 @@ def read_answer(data: bytes, operation: str, written: Collection[str]) -> JobAns
 
 
 def _written(document: Mapping[str, object]) -> bytes:
-    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace")  # a lone surrogate, as JSON escapes it
 
 
 def _listed(files: Iterable[JobFile]) -> list[dict[str, object]]:

@@ -51,6 +51,15 @@ def test_an_answer_that_is_written_is_read(value: Any) -> None:
         read_answer(document, "ExecuteRawQuery", {"other.parquet"})
 
 
+@given(st.text(st.characters(exclude_categories=[])))
+def test_an_answer_may_say_any_text(text: str) -> None:
+    """A message repeats names of the query, also half of a character that JSON can escape."""
+    value: Any = RawQueryResponseInternalError(f"{text}.\ud800.{text}", None)
+    answer = JobAnswer(request=HASH, engine=None, value=value, files=())
+    said: Any = read_answer(write_answer(answer, "ExecuteRawQuery"), "ExecuteRawQuery", ()).value
+    assert json.dumps(said.message) == json.dumps(value.message)
+
+
 def test_the_answer_has_the_name_of_its_request() -> None:
     assert answer_of("request.json") == "request.answer.json"
     assert answer_of("request") == "request.answer.json"
