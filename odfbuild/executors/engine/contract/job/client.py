@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
@@ -29,6 +30,7 @@ from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlac
 from odfbuild.host.files import open_regular
 from odfbuild.odf.identity import sha3_256
 from odfbuild.project.config.outside_engines import REQUEST_PLACE
+from odfbuild.texts.redaction import hiding, variable_has_secret
 
 if TYPE_CHECKING:
     from odfbuild.project.config.outside_engines import OutsideEngine
@@ -55,25 +57,39 @@ class JobClient(EngineClient):
 
     def ask(self, method: str, request: Request, root: type[Any], folder: Path) -> Any:  # noqa: ARG002 - see read_answer
         """See `EngineClient.ask`."""
+        try:
+            return self._asked(method, request, folder)
+        except OSError as error:
+            raise EngineFailedError(
+                what=f"the files of a job of the engine {self._engine.name} are not as they were: "
+                f"{error.strerror}",
+                why="the command, or another program, changed the folder of the job",
+                fix="let the command change nothing beside the request",
+            ) from None
+
+    def _asked(self, method: str, request: Request, folder: Path) -> Any:
         files = tuple(job_file(folder / each, each) for each in dict.fromkeys(files_read(request)))
         data = write_request(JobRequest(operation=method, message=request, files=files))
-        place = self._place(folder, data)
-        if isinstance(place, BucketPlace):
+        if self._engine.objects is None:
+            return self._answered(FolderPlace(folder), method, request, data, folder)
+        # equal requests of several datasets, or of several workspaces, are jobs of their own
+        prefix = f"{self._engine.objects.rstrip('/')}/{folder.name}-{token_hex(8)}/"
+        place = BucketPlace(prefix)
+        try:
             for each in files:
                 place.upload(folder / each.path, each.path)
-        place.create(_NAME, data)
-        answer = self._answer(place, method, request, data, final=True)
-        if answer is None or not all(map(place.has, answer.files)):
-            place.delete(answer_of(_NAME))  # the engine failed, or its files were deleted before it
-            with self._command(place, folder) as process:
-                answer = self._awaited(process, place, method, request, data, folder)
-        try:
-            return self._taken(answer, place, folder)
+            return self._answered(place, method, request, data, folder)
         finally:
-            if isinstance(place, BucketPlace):
-                written = [each.stored for each in answer.files]
-                for name in (answer_of(_NAME), _NAME, *(each.path for each in files), *written):
-                    place.delete(name)
+            with suppress(OdfBuildError):
+                place.clear()
+
+    def _answered(
+        self, place: Place, method: str, request: Request, data: bytes, folder: Path
+    ) -> Any:
+        place.create(_NAME, data)
+        with self._command(place, folder) as process:
+            answer = self._awaited(process, place, method, request, data, folder)
+        return self._taken(answer, place, folder)
 
     def _taken(self, answer: JobAnswer, place: Place, folder: Path) -> Any:
         """Return the Success of an answer, its files in the folder of the request."""
@@ -93,12 +109,6 @@ class JobClient(EngineClient):
             running = list(self._running)
         for each in running:
             _end(each)
-
-    def _place(self, folder: Path, data: bytes) -> Place:
-        """Return where a job is: in the folder of its files, or in a store, by its hash."""
-        if self._engine.objects is None:
-            return FolderPlace(folder)
-        return BucketPlace(f"{self._engine.objects.rstrip('/')}/{sha3_256(data)}/")
 
     @contextmanager
     def _command(self, place: Place, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
@@ -186,10 +196,14 @@ class JobClient(EngineClient):
         return None if final and not answer.is_final else answer
 
     def _failed(self, code: int, folder: Path) -> EngineFailedError:
-        last = _last_lines(folder / _OUTPUT)
+        last: Sequence[str] = ()
+        with suppress(OSError):
+            last = _last_lines(folder / _OUTPUT)
+        with hiding(each for name, each in os.environ.items() if variable_has_secret(name, each)):
+            printed = said(" / ".join(last))
         return EngineFailedError(
             what=f"the command of the engine {self._engine.name} ended with {code}"
-            + (f": {said(' / '.join(last))}" if last else ", and printed nothing"),
+            + (f": {printed}" if last else ", and printed nothing"),
             why="it has the step carried out, and there is no answer",
             fix="correct what it says, then run the same command again",
         )
@@ -203,7 +217,8 @@ def _last_lines(path: Path) -> Sequence[str]:
         if beyond > 0:
             file.readline()  # its beginning is not there
         lines = file.read().decode("utf-8", "replace").splitlines()
-    return deque((each.strip() for each in lines if each.strip()), maxlen=_LINES)
+    last = deque((each.strip() for each in lines if each.strip()), maxlen=_LINES)
+    return last or ([f"a line of more than {_SAID >> 10} KiB"] if beyond > 0 else [])
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

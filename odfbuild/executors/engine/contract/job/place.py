@@ -11,6 +11,7 @@ from odfbuild.executors.engine.contract.envelope import MOST_BYTES
 from odfbuild.executors.engine.contract.job import BadJobError, JobFile
 from odfbuild.host.files import open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
+from odfbuild.project.config.targets import is_store
 from odfbuild.state.files.disk import Disk, pending, place_new
 from odfbuild.state.remote.s3 import Bucket
 
@@ -64,6 +65,9 @@ class FolderPlace:
 
     def get(self, name: str) -> bytes | None:
         path = self._folder / name
+        wrong = why_irregular(path)
+        if wrong is not None:
+            raise _unreadable(self.shown(name), f"it {wrong}")
         try:
             with open_regular(path) as file:
                 if os.fstat(file.fileno()).st_size > MOST_BYTES:
@@ -110,9 +114,15 @@ class FolderPlace:
         return False
 
     def store(self, path: Path, file: JobFile) -> None:
-        self._disk.sync(path)
-        self._disk.rename(path, self._folder / file.stored)
-        self._disk.sync(self._folder)
+        try:
+            self._disk.sync(path)
+            self._disk.rename(path, self._folder / file.stored)
+            self._disk.sync(self._folder)
+        except OSError as error:
+            shown = self.shown(file.stored)
+            raise _refused(
+                f"{shown} cannot be written: {error.strerror}", "files of a step are stored first"
+            ) from None
 
     def delete(self, name: str) -> None:
         with suppress(FileNotFoundError):
@@ -173,6 +183,11 @@ class BucketPlace:
     def delete(self, name: str) -> None:
         self._bucket.delete(name)
 
+    def clear(self) -> None:
+        """Take the whole job away."""
+        for each in list(self._bucket.listed("")):
+            self._bucket.delete(each.key)
+
     def working_folder(self) -> "TemporaryDirectory[str]":
         return TemporaryDirectory(prefix="odfbuild-step-", ignore_cleanup_errors=True)
 
@@ -181,6 +196,10 @@ def place_of(given: str) -> tuple[Place, str]:
     """Return the place of a request, a path or the URL of an object, and its name there."""
     if given.startswith(SCHEMES):
         prefix, _, name = given.rpartition("/")
+        if not is_store(prefix) or not name:
+            raise _refused(
+                f"{given} is not the address of an object", "it has a bucket and a name in it"
+            )
         return BucketPlace(f"{prefix}/"), name
     path = Path(given).absolute()
     return FolderPlace(path.parent), path.name
@@ -196,7 +215,7 @@ def _too_large(shown: str) -> BadJobError:
 
 
 def _unreadable(shown: str, why: str) -> BadJobError:
-    return _refused(f"{shown} cannot be read: {why}", "the request names it")
+    return _refused(f"{shown} cannot be read: {why}", "a job is plain files in one place")
 
 
 def _other(shown: str, why: str) -> BadJobError:

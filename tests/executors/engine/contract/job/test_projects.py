@@ -212,34 +212,11 @@ def test_an_interrupted_run_ends_its_command(folder: Path) -> None:
         os.kill(int(mark.read_text()), 0)
 
 
-def test_what_a_killed_run_had_answered_in_a_store_is_taken_by_the_next(
-    folder: Path, store: ObjectServer, request: pytest.FixtureRequest
-) -> None:
-    """The request is found again by its hash: the step is not carried out twice."""
-    ran = folder / "ran"
-    script = f"with open({str(ran)!r}, 'a') as file: file.write('x')\n"
-    script += "subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])\n"
-    script += "subprocess.run(['kill', '-9', str(__import__('os').getppid())])\n"
-    script += "time.sleep(5)"
-    prefix = f"jobs/{request.node.name}"
-    plain = scripted(folder, script)
-    project = JobProject(folder, plain, f", objects: '{store.url(prefix)}'")
-    for _ in range(12):
-        more = {**CREDENTIALS, "ODFBUILD_POLICY": project.policy, "CI": ""}
-        done = program("apply", "--yes", cwd=folder, **more)
-        if done.code == 0:
-            break
-        assert done.code == -signal.SIGKILL, done.err
-    assert done.code == 0, done.err
-    assert project.standing() == [{"n": 2, "s": 3}]
-    assert len(ran.read_text()) == 2  # the preprocess and the transform
-
-
 @pytest.mark.parametrize("gone", [(), ("f1620*",), ("request.json", "*.parquet", "f1620*")])
-def test_an_answer_in_a_store_whose_files_went_is_given_again(
+def test_what_a_killed_run_left_in_a_store_is_no_matter_for_the_next(
     folder: Path, store: ObjectServer, request: pytest.FixtureRequest, gone: tuple[str, ...]
 ) -> None:
-    """A job that was started twice may answer after the coordinator deleted its files."""
+    """Some of it may be gone by then."""
     prefix = f"jobs/{request.node.name}"
     script = "subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])\n"
     script += "once = pathlib.Path(__file__).with_name('once')\n"
@@ -254,10 +231,56 @@ def test_an_answer_in_a_store_whose_files_went_is_given_again(
     for path in [each["path"] for page in left.list() for each in page]:
         if any(fnmatch(path.rpartition("/")[2], each) for each in gone):
             left.delete(path)
+    before = sorted(each["path"] for page in left.list() for each in page)
     done = project("apply", "--yes", **CREDENTIALS)
     assert done.code == 0, done.err
     assert project.standing() == [{"n": 2, "s": 3}]
-    assert [each for page in left.list() for each in page] == []
+    assert sorted(each["path"] for page in left.list() for each in page) == before
+
+
+def test_equal_requests_at_the_same_time_are_jobs_of_their_own(
+    folder: Path, store: ObjectServer, request: pytest.FixtureRequest
+) -> None:
+    prefix = f"jobs/{request.node.name}"
+    project = JobProject(folder, RUN, f", objects: '{store.url(prefix)}'")
+    totals = folder / "datasets" / "totals.yaml"
+    for number in range(4):
+        same = totals.read_text().replace("name: totals", f"name: totals{number}")
+        (folder / "datasets" / f"totals{number}.yaml").write_text(same)
+    done = project("apply", "--yes", "--jobs", "5", **CREDENTIALS)
+    assert done.code == 0, done.err
+    for number in range(4):
+        question = f"select n, s from totals{number}"
+        shown = project("sql", "--engine", "datafusion", question, "-o", "ndjson").out
+        assert json.loads(shown) == {"n": 2, "s": 3}
+    assert [each for page in store.store(prefix).list() for each in page] == []
+
+
+def test_a_secret_that_a_failing_command_prints_is_not_shown(folder: Path) -> None:
+    script = "import os\nprint('key is', os.environ['BATCH_TOKEN'])\nsys.exit(3)"
+    project = JobProject(folder, scripted(folder, script))
+    done = project("apply", "--yes", BATCH_TOKEN="qwertz-4711-secret")
+    assert "key is" in done.err
+    assert "qwertz-4711" not in done.err + done.out
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import shutil\nshutil.rmtree(pathlib.Path(sys.argv[1]).parent)",
+        "pathlib.Path(sys.argv[1]).with_name('command.log').unlink()\nsys.exit(3)",
+        "pathlib.Path(sys.argv[1]).with_name('output.parquet').mkdir()\n"
+        "subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])",
+        "print('x' * 100_000)\nsys.exit(3)",
+    ],
+)
+def test_a_command_that_changes_the_folder_of_its_job_is_named(folder: Path, script: str) -> None:
+    project = JobProject(folder, scripted(folder, script), ", limit: 3s")
+    done = project("apply", "--yes")
+    assert done.code in (1, 4)
+    assert "engine-" in done.err
+    assert "duck" in done.err
+    assert "printed nothing" not in done.err or "x" * 9 not in script
 
 
 _ANSWERS = {

@@ -12,7 +12,7 @@ import pytest
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.contract.job import BadJobError, read_answer
-from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place
+from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place, place_of
 from odfbuild.executors.engine.contract.job.run import AnsweredJobError, RanJob, run_job
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.messages import EngineOperations, Operations
@@ -245,3 +245,24 @@ def test_the_command_ends_with_what_went_wrong(tmp_path: Path, query: str, code:
 def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(OdfBuildError, match="is not there"):
         run_job(FolderPlace(tmp_path), "request.json", lambda _: pytest.fail("nothing to do"))
+
+
+@pytest.mark.holds("engine-jobs")
+@pytest.mark.parametrize("linked", ["request.json", "request.answer.json", "rows.parquet"])
+def test_links_are_not_followed(tmp_path: Path, linked: str) -> None:
+    folder, elsewhere = tmp_path / "job", tmp_path / "elsewhere"
+    folder.mkdir()
+    job = Job(FolderPlace(folder), folder)
+    job.write()
+    if linked == "request.answer.json":
+        job.run()
+    (folder / linked).rename(elsewhere)
+    (folder / linked).symlink_to(elsewhere)
+    with pytest.raises(BadJobError, match="is a link"):
+        job.run()
+
+
+@pytest.mark.parametrize("url", ["s3://", "s3://bucket", "s3:///request.json", "s3+http://host/x"])
+def test_an_address_without_a_bucket_or_a_name_is_refused(url: str) -> None:
+    with pytest.raises(BadJobError, match="not the address of an object"):
+        place_of(url)
