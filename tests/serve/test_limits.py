@@ -41,7 +41,7 @@ UNITS = {
     "hours": 3600,
 }
 FIGURES = {
-    "pulls, and pushes, at once; of one token or address; connections": (
+    "simultaneous pulls, and pushes; of one token or address; connections": (
         LIMITS.transfers,
         LIMITS.of_one_caller,
         LIMITS.connections,
@@ -53,20 +53,20 @@ FIGURES = {
     "a request line with its headers": (LIMITS.head, LIMITS.request),
     "silence within a body, or of a reader": (LIMITS.piece,),
     "the rate of a body": (LEAST_RATE, LIMITS.piece),
-    "silence where a message is due": (LIMITS.message,),
+    "silence when a message is due": (LIMITS.message,),
     "the files of one push": (LIMITS.objects, LIMITS.upload),
     "an attestation": (LARGEST_ATTESTATION,),
     "questions at once; others wait": (LIMITS.questions, LIMITS.turn),
     "a question; its time and memory": (LIMITS.question, LIMITS.answer, LIMITS.memory),
     "the rows of an answer; its size": (LIMITS.rows, LIMITS.output),
     "a message of FlightSQL; its values": (MESSAGE * LIMITS.question, LIMITS.request, MOST_VALUES),
-    "calls of FlightSQL at once; answers on their way, of one token or address": (
+    "calls of FlightSQL at once; answers in transit, of one token or address": (
         LIMITS.calls,
         LIMITS.transfers,
         LIMITS.of_one_caller,
     ),
     "silence of a reader of FlightSQL": (LIMITS.piece,),
-    "the end after SIGTERM; what is cut off then": (LIMITS.stop, LIMITS.farewell),
+    "the end after SIGTERM; the cut-off": (LIMITS.stop, LIMITS.farewell),
 }
 
 
@@ -81,10 +81,10 @@ def test_the_page_says_every_limit_as_it_is_enforced() -> None:
     said = {what: numbers(limit) for what, limit in rows if what != "what"}
     assert said == FIGURES
     text = " ".join(PAGE.read_text().split())
-    assert f"has {LIMITS.stop:g} seconds to end" in text
+    assert f"have {LIMITS.stop:g} seconds to end" in text
     assert f"it waits {['five'][LIMITS.busy != 5]} seconds for a run" in text
     assert LIMITS.kept == 24 * 3600
-    assert "Files that were sent wait a day" in text
+    assert "Received files are kept for a day" in text
 
 
 @pytest.fixture(scope="module")
