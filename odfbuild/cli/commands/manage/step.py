@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,8 @@ from odfbuild.cli import exits
 from odfbuild.errors import EngineFailedError, InvalidQueryError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from odfbuild.executors.engine.contract.job.run import RanJob
     from odfbuild.executors.engine.messages import Operations
 
@@ -35,17 +38,17 @@ def run(
     from odfbuild.executors.engine.contract.worker import LocalEngines
     from odfbuild.executors.engine.messages import EngineOperations
 
+    @contextmanager
+    def started() -> Iterator[Operations]:
+        with (
+            TemporaryDirectory(prefix="odfbuild-engine-", ignore_cleanup_errors=True) as cache,
+            TemporaryDirectory(prefix="odfbuild-step-", ignore_cleanup_errors=True) as staging,
+            closing(LocalEngines(Path(cache), memory)) as engines,
+        ):
+            yield EngineOperations(engines, Path(staging))
+
     place, name = place_of(request)
-    with ExitStack() as ending:
-
-        def start(own: Path) -> Operations:
-            engines = LocalEngines(own, memory)
-            ending.callback(engines.close)
-            staging = own / "staging"
-            staging.mkdir()
-            return EngineOperations(engines, staging)
-
-        ran = run_job(place, name, start)
+    ran = run_job(place, name, started)
     _report(ran, place.shown(name))
     return exits.DONE
 

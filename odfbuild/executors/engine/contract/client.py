@@ -2,6 +2,7 @@
 
 import ipaddress
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from odfbuild.errors import EngineFailedError, InvalidQueryError, ProtocolError, StateError
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES, SERVICE, packed, unpacked
 from odfbuild.executors.engine.contract.folders import Request
+from odfbuild.executors.engine.messages import METHODS
 from odfbuild.odf import messages as msg
 from odfbuild.odf.record import Record
 from odfbuild.project.config.outside_engines import OutsideEngine
@@ -56,7 +58,7 @@ class EngineAnswerError(EngineFailedError):
     code = "engine-answer"
 
 
-class EngineClient:
+class EngineClient(ABC):
     """What an engine elsewhere is asked through."""
 
     def __init__(self, engine: OutsideEngine, root: Path) -> None:
@@ -65,9 +67,9 @@ class EngineClient:
         self._lock = threading.Lock()
         self._cancelled = False
 
+    @abstractmethod
     def seen(self, path: Path) -> str:
         """Return a path below the folder of the workspace as requests name it."""
-        raise NotImplementedError
 
     def mounted(self, path: Path) -> str:
         """Return a path below the folder of the workspace as the machine of the engine has it."""
@@ -76,21 +78,21 @@ class EngineClient:
             return str(path)
         return f"{self._engine.mounted}/{path.relative_to(self._root)}"
 
-    def ask(self, method: str, request: Request, root: type[Any], folder: Path) -> Any:
-        """Return the Success that an engine answers; `root` is the class of answers.
+    @abstractmethod
+    def ask(self, method: str, request: Request, folder: Path) -> Any:
+        """Return the Success that an engine answers; the files of the request are in `folder`.
 
-        The files of the request are in `folder`.  Raises InvalidQueryError for what it refuses,
-        EngineUnreachableError, EngineTimeoutError, EngineAnswerError, EngineFailedError for what
-        it says of itself.
+        Raises InvalidQueryError for what it refuses, EngineUnreachableError, EngineTimeoutError,
+        EngineAnswerError, EngineFailedError for what it says of itself.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def cancel(self) -> None:
         """Give up what is asked now, and all that would be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
-        """Close the connection."""
+        """Close what is open."""
 
     def wrong(self, what: str) -> EngineAnswerError:
         """Return the error for an answer that is none."""
@@ -145,7 +147,7 @@ class ContractClient(EngineClient):
         """Return a path as the engine sees it."""
         return self.mounted(path)
 
-    def ask(self, method: str, request: Request, root: type[Any], folder: Path) -> Any:  # noqa: ARG002 - paths are in the request
+    def ask(self, method: str, request: Request, folder: Path) -> Any:  # noqa: ARG002 - paths are in the request
         """See `EngineClient.ask`."""
         grpc = _library()
         message = packed(request)
@@ -161,7 +163,7 @@ class ContractClient(EngineClient):
             )
             self._calls.add(call)
         try:
-            return self.success(self._last(call, root))
+            return self.success(self._last(call, METHODS[method].response))
         except grpc.RpcError as error:
             raise self._of_status(error) from None
         finally:

@@ -73,7 +73,7 @@ class EngineElsewhere:
                 transform=self._sent(work.query),
                 output_data_path=self._client.seen(made),
             )
-            answer = self._client.ask("ExecuteRawQuery", request, msg.RawQueryResponseRoot, folder)
+            answer = self._client.ask("ExecuteRawQuery", request, folder)
             rows = read_rows(made, self._client.wrong)
             if rows.num_rows != answer.num_records:
                 said = f"says that it wrote {answer.num_records:,} rows"
@@ -117,9 +117,7 @@ class EngineElsewhere:
         with self._folder(work.staging) as folder:
             made = folder / "output.parquet"
             request = self._request(work, inputs, folder, made)
-            answer = self._client.ask(
-                "ExecuteTransform", request, msg.TransformResponseRoot, folder
-            )
+            answer = self._client.ask("ExecuteTransform", request, folder)
             interval = answer.new_offset_interval
             if interval is None and not made.exists():
                 return completed(self._no_rows(work), work)

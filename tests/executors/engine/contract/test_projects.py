@@ -71,6 +71,16 @@ class Project:
     def __call__(self, *arguments: str, **more: str) -> Done:
         return odfbuild(*arguments, cwd=self.folder, **{"CI": "", **more})
 
+    def check_steps(self) -> None:
+        """Check that the dataset is made, corrected by new rows, and then at rest."""
+        done = self("apply", "--yes")
+        assert done.code == 0, done.err
+        assert self.standing() == [{"n": 2, "s": 3}]
+        self.rows("2.csv", "a,10", "c,5")
+        assert self("apply", "--yes").code == 0
+        assert self.standing() == [{"n": 2, "s": 15}]
+        assert "No changes" in self("plan").out
+
     def standing(self) -> list[dict[str, object]]:
         question = ("sql", "--engine", "datafusion", "select n, s from totals")
         done = self(*question, "-o", "ndjson")
@@ -85,13 +95,7 @@ def project(tmp_path: Path, address: str) -> Project:
 
 def test_a_dataset_is_made_and_corrected_by_an_engine_elsewhere(project: Project) -> None:
     assert project("check").code == 0
-    done = project("apply", "--yes")
-    assert done.code == 0, done.err
-    assert project.standing() == [{"n": 2, "s": 3}]
-    project.rows("2.csv", "a,10", "c,5")
-    assert project("apply", "--yes").code == 0
-    assert project.standing() == [{"n": 2, "s": 15}]
-    assert "No changes" in project("plan").out
+    project.check_steps()
     block = project("inspect", "query", "totals").out
     assert "duck" in block
     assert "1.5" in block

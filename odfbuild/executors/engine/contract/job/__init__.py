@@ -38,10 +38,6 @@ OPERATIONS: Final = ("ExecuteRawQuery", "ExecuteTransform")
 Answer: TypeAlias = msg.RawQueryResponse | msg.TransformResponse
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}", re.ASCII)
-_ROOTS: Final = {
-    "ExecuteRawQuery": msg.RawQueryResponseRoot,
-    "ExecuteTransform": msg.TransformResponseRoot,
-}
 _FAILED: Final = (msg.RawQueryResponseInternalError, msg.TransformResponseInternalError)
 _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
@@ -139,7 +135,7 @@ def write_answer(answer: JobAnswer, operation: str) -> bytes:
             ANSWER: FORMAT,
             "request": str(answer.request),
             "engine": answer.engine,
-            "answer": to_mapping(_ROOTS[operation](answer.value)),
+            "answer": to_mapping(METHODS[operation].response(answer.value)),
             "files": _listed(answer.files),
         }
     )
@@ -154,7 +150,7 @@ def read_answer(data: bytes, operation: str, written: Collection[str]) -> JobAns
     engine = found["engine"]
     if engine is not None and not isinstance(engine, str):
         raise _bad(f"its engine is {_shown(engine)}", "it is a text, or null")
-    value: Any = from_mapping(_ROOTS[operation], found["answer"]).value
+    value: Any = from_mapping(METHODS[operation].response, found["answer"]).value
     if isinstance(value, _PROGRESS):
         raise _bad("it is a progress", "a job has one answer, once it is done")
     files = _files(found["files"])

@@ -55,7 +55,7 @@ class JobClient(EngineClient):
         """Return the name of a file beside the request."""
         return path.name
 
-    def ask(self, method: str, request: Request, root: type[Any], folder: Path) -> Any:  # noqa: ARG002 - see read_answer
+    def ask(self, method: str, request: Request, folder: Path) -> Any:
         """See `EngineClient.ask`."""
         try:
             return self._asked(method, request, folder)
@@ -109,6 +109,9 @@ class JobClient(EngineClient):
             running = list(self._running)
         for each in running:
             _end(each)
+
+    def close(self) -> None:
+        """Do nothing: no connection stays open."""
 
     @contextmanager
     def _command(self, place: Place, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
@@ -188,10 +191,8 @@ class JobClient(EngineClient):
         try:
             answer = read_answer(document, method, {*files_written(request)})
         except OdfBuildError as error:
-            place.delete(answer_of(_NAME))  # the next run would find it again
             raise self.wrong(f"wrote what is no answer: {error.what}") from None
         if answer.request != sha3_256(data):
-            place.delete(answer_of(_NAME))
             raise self.wrong("wrote the answer to another request")
         return None if final and not answer.is_final else answer
 

@@ -26,10 +26,13 @@ class Place(Protocol):
         """Return where an object of a name is, for a person, or for who is to run the job."""
 
     def get(self, name: str) -> bytes | None:
-        """Return a document, None if there is none.  Raises BadJobError if it is too large."""
+        """Return a document, None if there is none.
+
+        Raises BadJobError, or BrokenSourceError of a store, if it is too large or is none.
+        """
 
     def create(self, name: str, data: bytes) -> bool:
-        """Have a document, whole; tell whether there was none."""
+        """Have a document, whole, unless there is another; tell whether it is this one."""
 
     def replace(self, name: str, data: bytes) -> None:
         """Have a document, whole, in place of one that may be there."""
@@ -45,9 +48,6 @@ class Place(Protocol):
 
     def store(self, path: Path, file: JobFile) -> None:
         """Store a written file under its hash; `path` may be gone afterwards."""
-
-    def delete(self, name: str) -> None:
-        """Take an object away, if there is one."""
 
     def working_folder(self) -> "TemporaryDirectory[str]":
         """Return a new folder for what a step writes."""
@@ -82,7 +82,7 @@ class FolderPlace:
         try:
             place_new(self._disk, self._folder / name, data)
         except FileExistsError:
-            return False
+            return self.get(name) == data
         return True
 
     def replace(self, name: str, data: bytes) -> None:
@@ -124,10 +124,6 @@ class FolderPlace:
                 f"{shown} cannot be written: {error.strerror}", "files of a step are stored first"
             ) from None
 
-    def delete(self, name: str) -> None:
-        with suppress(FileNotFoundError):
-            self._disk.remove(self._folder / name)
-
     def working_folder(self) -> "TemporaryDirectory[str]":
         return TemporaryDirectory(prefix=".step-", dir=self._folder, ignore_cleanup_errors=True)
 
@@ -143,9 +139,6 @@ class BucketPlace:
         return f"{self._url}{name}"
 
     def get(self, name: str) -> bytes | None:
-        size = self._bucket.size(name)
-        if size is not None and size > MOST_BYTES:
-            raise _too_large(self.shown(name))
         return self._bucket.get(name, MOST_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
@@ -179,9 +172,6 @@ class BucketPlace:
     def upload(self, path: Path, name: str) -> None:
         """Store a file that a request names."""
         self._bucket.put_file(name, path, overwrite=True)
-
-    def delete(self, name: str) -> None:
-        self._bucket.delete(name)
 
     def clear(self) -> None:
         """Take the whole job away."""

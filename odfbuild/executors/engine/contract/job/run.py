@@ -1,6 +1,7 @@
 """Run of a job: its request is carried out here, once, however often it is asked for."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
@@ -23,8 +24,8 @@ from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.values import dataclass
 
-Start = Callable[[Path], Operations]
-"""What gives the operations of an engine whose own files go into a folder."""
+Start = Callable[[], AbstractContextManager[Operations]]
+"""What starts an engine, for its operations."""
 
 
 class AnsweredJobError(BadJobError):
@@ -94,14 +95,15 @@ def _answer(place: Place, name: str, request: JobRequest, hash: Multihash) -> Jo
 def _carried_out(
     place: Place, request: JobRequest, hash: Multihash, start: Start, working: Path
 ) -> tuple[JobAnswer, Mapping[str, Path]]:
-    given, made, own = (working / each for each in ("given", "made", "own"))
-    for each in (given, made, own):
-        each.mkdir()
+    given, made = working / "given", working / "made"
+    given.mkdir()
+    made.mkdir()
     read = {each.path: place.bring(each, each.path, given) for each in request.files}
     message = with_files(
         request.message, lambda path: str(read[path]), lambda path: str(made / path)
     )
-    value = METHODS[request.operation].run(start(own), message)
+    with start() as operations:
+        value = METHODS[request.operation].run(operations, message)
     paths = {path: made / path for path in files_written(request.message)}
     return JobAnswer(
         request=hash, engine=_version(request), value=value, files=_files(value, paths)

@@ -5,7 +5,7 @@ acknowledged, and Linux takes 40 ms over that, to acknowledge several at once: l
 queries over few rows take.  So the side that reads acknowledges each piece at once.
 
 Py4J asks Java what a name is each time that it is said: `functions` may be a class, a package or a
-class of one of the packages that PySpark imports.  Java looks for each of them in each of 300
+class of one of the packages that PySpark imports.  Java looks for each of them in each of 280
 archives, for some milliseconds, and PySpark says such names for each column that it makes.  What a
 name of a class, of a package or of a static method means stays as it is while its JVM runs.
 """

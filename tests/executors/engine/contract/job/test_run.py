@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,19 @@ class Job:
         self.place.replace("request.json", document)
         return document
 
-    def start(self, own: Path) -> Operations:
+    @contextmanager
+    def start(self) -> Iterator[Operations]:
         self.starts += 1
-        return EngineOperations(DataFusionEngine(), own)
+        yield self.operations()
+
+    def operations(self) -> EngineOperations:
+        return EngineOperations(DataFusionEngine(), self.folder.parent)
+
+    def delete(self, name: str) -> None:
+        if isinstance(self.place, BucketPlace):
+            self.place._bucket.delete(name)
+        else:
+            (self.folder / name).unlink()
 
     def run(self) -> RanJob:
         return run_job(self.place, "request.json", self.start)
@@ -84,7 +95,7 @@ def test_a_job_is_done_once_and_its_answer_stays(job: Job, tmp_path: Path) -> No
 def test_a_file_that_went_is_made_again(job: Job, tmp_path: Path) -> None:
     job.write()
     (file,) = job.run().answer.files
-    job.place.delete(file.stored)
+    job.delete(file.stored)
     again = job.run()
     assert again.answer.files == (file,)
     assert job.made(again, tmp_path) == RESULT
@@ -119,7 +130,7 @@ def test_other_rows_than_the_request_names_are_no_step(job: Job, change: str) ->
     if isinstance(job.place, BucketPlace):
         job.place.upload(path, "rows.parquet")
     if change == "nothing":
-        job.place.delete("rows.parquet")
+        job.delete("rows.parquet")
     with pytest.raises(BadJobError):
         job.run()
     assert job.place.get("request.answer.json") is None
@@ -139,7 +150,8 @@ def test_after_a_failure_of_the_engine_the_next_run_tries_again(job: Job, tmp_pa
         def raw_query(self, _: object) -> RawQueryResponseInternalError:
             return RawQueryResponseInternalError("out of memory")
 
-    failed = run_job(job.place, "request.json", lambda own: Failing(DataFusionEngine(), own))
+    failing = Failing(DataFusionEngine(), tmp_path)
+    failed = run_job(job.place, "request.json", lambda: nullcontext(failing))
     assert not failed.answer.is_final
     done = job.run()
     assert job.made(done, tmp_path) == RESULT
@@ -152,9 +164,9 @@ def test_runs_at_the_same_time_end_with_one_answer(job: Job, tmp_path: Path) -> 
     job.write()
     ready, found = threading.Barrier(4), list[RanJob]()
 
-    def start(own: Path) -> Operations:
+    def start() -> AbstractContextManager[Operations]:
         ready.wait(60)
-        return EngineOperations(DataFusionEngine(), own)
+        return nullcontext(job.operations())
 
     def run() -> None:
         found.append(run_job(job.place, "request.json", start))
@@ -244,7 +256,7 @@ def test_the_command_ends_with_what_went_wrong(tmp_path: Path, query: str, code:
 
 def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(OdfBuildError, match="is not there"):
-        run_job(FolderPlace(tmp_path), "request.json", lambda _: pytest.fail("nothing to do"))
+        run_job(FolderPlace(tmp_path), "request.json", lambda: pytest.fail("nothing to do"))
 
 
 @pytest.mark.holds("engine-jobs")
