@@ -6,7 +6,7 @@ from odfbuild.odf.events import DataField, DataSchema, DataTypeFloat64, DataType
 from odfbuild.odf.events import DataTypeString as Text
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.analysis.order import settled, unordered
-from odfbuild.sql.analysis.sums import Summand, cast_to, sums_of
+from odfbuild.sql.analysis.order.sums import Summand, cast_to, sums_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.steps import QueryStep
