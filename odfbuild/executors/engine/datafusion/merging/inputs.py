@@ -69,7 +69,11 @@ class Source:
             kind = event_time_type(field.type) if name == time else field.type
             fields.append(pa.field(name, kind))
         made = zip(given, fields, strict=True)
-        fine = frozenset(new.name for old, new in made if is_fine(old.type))
+        fine = frozenset(
+            new.name
+            for old, new in made
+            if is_fine(event_time_type(old.type) if new.name == time else old.type)
+        )
         return cls(request.source, pa.schema(fields), fine, time)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

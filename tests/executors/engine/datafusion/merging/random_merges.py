@@ -29,7 +29,7 @@ from odfbuild.odf.merge_strategies import (
 )
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["Case", "Differing", "compare", "draw"]
+__all__ = ["Case", "Differing", "compare", "draw", "merged"]
 
 MILLIS: Final = pa.timestamp("ms", "UTC")
 NOW: Final = Timestamp.parse("2026-01-02T03:04:05Z")
@@ -199,7 +199,8 @@ def _event_time(r: random.Random, kind: pa.DataType) -> Any:
     if pa.types.is_string(kind):
         return r.choice(
             ["2020-01-01", "2020-01-01t00:00:00z", "2020-01-01 10:00:00.123456+02:00",
-             "2020-01-01T00:00:00.5", "1900-01-01T00:00:00.0009Z", "2020-01-01T01:02"]
+             "2020-01-01T00:00:00.5", "1900-01-01T00:00:00.0009Z", "2020-01-01T01:02",
+             "2020-01-01T08:00:00.123Z", "2020-01-01T08:00:00.1239Z"]
         )  # fmt: skip
     return _KINDS[kind](r)
 
@@ -243,6 +244,20 @@ def compare(case: Case, one: Merging, other: Merging, folder: Path) -> Differing
                 )  # fmt: skip
                 shorter[at] = engine.condense(request)
     return None
+
+
+def merged(
+    engine: Merging,
+    case: Case,
+    source: pa.Table,
+    history: tuple[Path, ...],
+    in_force: DataSchema | None,
+    offset: int,
+    into: Path,
+) -> tuple[Sealed, ...] | OdfBuildError:
+    """Merge one source of a case into a history, as `into` with a number; or return the error."""
+    request = _request(case, source, history, in_force, into.parent)
+    return _outcome(engine, request, (source,), offset, into)
 
 
 def _request(
