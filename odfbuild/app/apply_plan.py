@@ -16,16 +16,17 @@ from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.plan import Append, Plan, Pull
+from odfbuild.planner.plan import Append, Plan, Pull, Transform
 from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.subset import touched
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from odfbuild.executors.engine.context import Site
+    from odfbuild.executors.engine.contract.job.steps import Placement
     from odfbuild.executors.engine.protocol import Engine
     from odfbuild.executors.runs.options import RunSettings
     from odfbuild.executors.runs.record import RunRequest
@@ -121,7 +122,8 @@ def _recorded(
     from odfbuild.executors.runs.scheduler import run
 
     engine = engine_of(project)
-    site = site_of(project, engine)
+    placement = _placement(project, plan, declared)
+    site = replace(site_of(project, engine), placement=placement)
     recorder = Recorder(project, plan, asking, progress)
     recording = Recording(project.workspace, recorder)
     report: RunReport | None = None
@@ -130,7 +132,8 @@ def _recorded(
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append | Pull) and s.id not in checks for s in plan.steps):
-            engine.prepare(*planned_work(project, plan), merges=merges(plan))
+            elsewhere = None if placement is None else placement.takes
+            engine.prepare(*planned_work(project, plan, elsewhere), merges=merges(plan))
         if any(isinstance(step.work, Append) for step in plan.steps):
             from odfbuild.app.plan.planned_definitions import planned_definitions
             from odfbuild.app.plan.query_errors import refused_by_engine
@@ -153,6 +156,26 @@ def _recorded(
         engine.close()
         recording.close()
     return report
+
+
+def _placement(
+    project: Opened, plan: Plan, declared: "Sequence[Declared] | None"
+) -> "Placement | None":
+    """Return where steps are carried out, by the definitions as they are; None if all are here."""
+    takes = any(each.steps is not None for each in project.config.engines.values())
+    if not takes or not any(isinstance(step.work, Transform) for step in plan.steps):
+        return None
+    from odfbuild.app.load_project import load
+    from odfbuild.executors.engine.contract.job.steps import placement_of
+
+    def tags() -> "Mapping[DatasetAlias, Collection[str]]":
+        known = declared
+        if known is None:
+            with suppress(ProjectErrors):  # those of a saved plan may be broken by now
+                known = load(project, partly=True).declared
+        return {each.alias: each.traits.tags for each in known or ()}
+
+    return placement_of(project, tags)
 
 
 def site_of(project: Opened, engine: "Engine") -> "Site":

@@ -8,11 +8,17 @@ from os.path import normpath, realpath
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, Level
+from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.ingest.fetch.local import file_of, fixed_part, is_local
 from odfbuild.executors.ingest.fetch.request import FetchError, printable
 from odfbuild.executors.ingest.fetch.substitute import used_by
 from odfbuild.executors.ingest.process.unpackers import unpacker_of
-from odfbuild.host.permissions import PathNotPermittedError, Permissions, leads_inside
+from odfbuild.host.permissions import (
+    NotPermittedError,
+    PathNotPermittedError,
+    Permissions,
+    leads_inside,
+)
 from odfbuild.host.reading_session import once
 from odfbuild.host.real_paths import RealPaths
 from odfbuild.odf.chain.state import ChainState
@@ -29,7 +35,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
-from odfbuild.planner.plan import OutsideUse
+from odfbuild.planner.plan import OutsideUse, Plan, Transform
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.opened import Opened
 from odfbuild.state.disabled import is_disabled
@@ -183,6 +189,33 @@ def _host(url: str) -> str:
     shown = printable(url).partition("?")[0]
     host = shown.partition("://")[2].partition("/")[0]
     return shown if not host or "${{" in host else host
+
+
+# Engines elsewhere
+
+
+def engine_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> Iterator[Diagnostic]:
+    """Yield a warning for each engine elsewhere that steps of a plan need and the policy refuses.
+
+    `apply` refuses it, on a machine with the same policy.
+    """
+    if not project.config.engines:
+        return
+    from odfbuild.executors.engine.registry import query_engines
+
+    planned = {step.target for step in plan.steps}
+    events = (each.snapshot.metadata for each in declared if each.alias in planned)
+    named = query_engines(*(event for found in events for event in found))
+    transforms = any(isinstance(step.work, Transform) for step in plan.steps)
+    for name, engine in project.config.engines.items():
+        takes = engine.steps is not None and engine.steps.counts_in(project.target)
+        if name not in named and not (takes and transforms):
+            continue
+        try:
+            check_permitted(project, name)
+        except NotPermittedError as error:
+            (found,) = error.diagnostics()
+            yield replace(found, what=f"apply is refused here: {found.what}", level=Level.WARNING)
 
 
 # Sources of imported chains, which are not used until their user enables them

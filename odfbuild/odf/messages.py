@@ -52,11 +52,19 @@ __all__ = [
     "DeriveProvenanceResponseInput",
     "DeriveProvenanceResponseInvalidQuery",
     "DeriveProvenanceResponseInternalError",
+    "StepRequest",
+    "StepRequestInput",
+    "StepResponseRoot",
+    "StepResponseSuccess",
+    "StepResponseCutTime",
+    "StepResponseInvalidQuery",
+    "StepResponseInternalError",
     "RawQueryResponse",
     "TransformResponse",
     "ValidateQueryResponse",
     "MigrateQueryResponse",
     "DeriveProvenanceResponse",
+    "StepResponse",
 ]
 
 
@@ -649,6 +657,198 @@ class DeriveProvenanceResponseInternalError(Record):
         put(self, "backtrace", backtrace)
 
 
+class StepRequest(Record):
+    """Ask an engine to run one step of a dataset over the files of the dataset and its inputs,
+    and of those what the step needs. `schema` is that of the dataset, the watermarks are
+    those at the end of the step and before it; `inFull` asks to correct all that is there;
+    `unbroken` says that all of it came of this query (odfbuild)."""
+
+    __slots__ = (
+        "vocab",
+        "transform",
+        "query_inputs",
+        "prev_data_paths",
+        "schema",
+        "watermark",
+        "prev_watermark",
+        "in_full",
+        "unbroken",
+        "prev_checkpoint_path",
+        "new_checkpoint_path",
+        "new_data_path",
+    )
+
+    vocab: DatasetVocabulary
+    transform: Transform
+    query_inputs: tuple[StepRequestInput, ...]
+    prev_data_paths: tuple[str, ...]
+    schema: DataSchema | None
+    watermark: Timestamp | None
+    prev_watermark: Timestamp | None
+    in_full: bool
+    unbroken: bool
+    prev_checkpoint_path: str | None
+    new_checkpoint_path: str | None
+    new_data_path: str
+
+    def __init__(
+        self,
+        *,
+        vocab: DatasetVocabulary,
+        transform: Transform,
+        query_inputs: tuple[StepRequestInput, ...],
+        prev_data_paths: tuple[str, ...],
+        schema: DataSchema | None = None,
+        watermark: Timestamp | None = None,
+        prev_watermark: Timestamp | None = None,
+        in_full: bool,
+        unbroken: bool,
+        prev_checkpoint_path: str | None = None,
+        new_checkpoint_path: str | None = None,
+        new_data_path: str,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "vocab", vocab)
+        put(self, "transform", transform)
+        put(self, "query_inputs", query_inputs)
+        put(self, "prev_data_paths", prev_data_paths)
+        put(self, "schema", schema)
+        put(self, "watermark", watermark)
+        put(self, "prev_watermark", prev_watermark)
+        put(self, "in_full", in_full)
+        put(self, "unbroken", unbroken)
+        put(self, "prev_checkpoint_path", prev_checkpoint_path)
+        put(self, "new_checkpoint_path", new_checkpoint_path)
+        put(self, "new_data_path", new_data_path)
+
+
+class StepRequestInput(Record):
+    """One input of the step: the files with its new records and those before, its columns, those
+    of the system included (odfbuild)."""
+
+    __slots__ = (
+        "query_alias",
+        "vocab",
+        "schema",
+        "offset_interval",
+        "data_paths",
+        "prev_data_paths",
+    )
+
+    query_alias: str
+    vocab: DatasetVocabulary
+    schema: DataSchema
+    offset_interval: OffsetInterval | None
+    data_paths: tuple[str, ...]
+    prev_data_paths: tuple[str, ...]
+
+    def __init__(
+        self,
+        *,
+        query_alias: str,
+        vocab: DatasetVocabulary,
+        schema: DataSchema,
+        offset_interval: OffsetInterval | None = None,
+        data_paths: tuple[str, ...],
+        prev_data_paths: tuple[str, ...],
+    ) -> None:
+        put = object.__setattr__
+        put(self, "query_alias", query_alias)
+        put(self, "vocab", vocab)
+        put(self, "schema", schema)
+        put(self, "offset_interval", offset_interval)
+        put(self, "data_paths", data_paths)
+        put(self, "prev_data_paths", prev_data_paths)
+
+
+class StepResponseRoot(Record):
+    """The answer to a request for a step, as sent (odfbuild)."""
+
+    __slots__ = ("value",)
+
+    value: StepResponse
+
+    def __init__(self, value: StepResponse) -> None:
+        put = object.__setattr__
+        put(self, "value", value)
+
+
+class StepResponseSuccess(Record):
+    """The step is done: how many records it wrote, without offsets; how many rows and bytes of
+    files it read, and of how many bytes; the first time of each column that was cut to
+    milliseconds (odfbuild)."""
+
+    __slots__ = ("num_records", "new_checkpoint", "read_rows", "read_bytes", "read_of", "cut_times")
+
+    num_records: int
+    new_checkpoint: bool
+    read_rows: int | None
+    read_bytes: int | None
+    read_of: int | None
+    cut_times: tuple[StepResponseCutTime, ...]
+
+    def __init__(
+        self,
+        *,
+        num_records: int,
+        new_checkpoint: bool,
+        read_rows: int | None = None,
+        read_bytes: int | None = None,
+        read_of: int | None = None,
+        cut_times: tuple[StepResponseCutTime, ...],
+    ) -> None:
+        put = object.__setattr__
+        put(self, "num_records", num_records)
+        put(self, "new_checkpoint", new_checkpoint)
+        put(self, "read_rows", read_rows)
+        put(self, "read_bytes", read_bytes)
+        put(self, "read_of", read_of)
+        put(self, "cut_times", cut_times)
+
+
+class StepResponseCutTime(Record):
+    """A time that was cut to milliseconds: its column, how it was written, and its row, from 1,
+    if that is known (odfbuild)."""
+
+    __slots__ = ("column", "value", "row")
+
+    column: str
+    value: str
+    row: int | None
+
+    def __init__(self, column: str, value: str, row: int | None = None) -> None:
+        put = object.__setattr__
+        put(self, "column", column)
+        put(self, "value", value)
+        put(self, "row", row)
+
+
+class StepResponseInvalidQuery(Record):
+    """The query of the step is wrong (odfbuild)."""
+
+    __slots__ = ("message",)
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+
+
+class StepResponseInternalError(Record):
+    """The engine failed on the step (odfbuild)."""
+
+    __slots__ = ("message", "backtrace")
+
+    message: str
+    backtrace: str | None
+
+    def __init__(self, message: str, backtrace: str | None = None) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+        put(self, "backtrace", backtrace)
+
+
 RawQueryResponse: TypeAlias = (
     RawQueryResponseProgress
     | RawQueryResponseSuccess
@@ -683,3 +883,6 @@ DeriveProvenanceResponse: TypeAlias = (
     | DeriveProvenanceResponseInternalError
 )
 """The ways a question for provenance can go."""
+
+StepResponse: TypeAlias = StepResponseSuccess | StepResponseInvalidQuery | StepResponseInternalError
+"""The ways a step over the files of datasets can go."""

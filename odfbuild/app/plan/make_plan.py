@@ -13,7 +13,7 @@ from odfbuild.app.load_project import (
     unsure_of,
     wrong_of,
 )
-from odfbuild.app.outside_use import disabled_notes, disabled_sources, uses_of
+from odfbuild.app.outside_use import disabled_notes, disabled_sources, engine_notes, uses_of
 from odfbuild.app.plan.cache import PlanBasis, UnchangedPlan, at_rest, engines, remember
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
@@ -350,6 +350,7 @@ def _planned(
             *plan.notes,
             *(() if against else unpinned_notes(project, plan)),
             *disabled_notes(project, loaded.declared, disabled),
+            *(() if against else engine_notes(project, loaded.declared, plan)),
             *files_notes(loaded.declared, passed),
             *_idle_moves(project, loaded.declared),
         ),

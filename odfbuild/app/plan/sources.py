@@ -1,7 +1,7 @@
 """Sources of a project: which have news, which have to be asked, how much a step may bring."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -41,6 +41,7 @@ from odfbuild.odf.events import (
     MetadataEvent,
     SetPollingSource,
     SetTransform,
+    TransformSql,
 )
 from odfbuild.odf.merge_strategies import History, traits_of
 from odfbuild.odf.refs import DatasetAlias
@@ -287,11 +288,15 @@ def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> 
     return is_cached_forever(project.workspace.dataset(state.dataset), fetch)
 
 
-def planned_work(project: Opened, plan: Plan) -> tuple[int, frozenset[str]]:
+def planned_work(
+    project: Opened,
+    plan: Plan,
+    elsewhere: Callable[[DatasetAlias, TransformSql], bool] | None = None,
+) -> tuple[int, frozenset[str]]:
     """Return about how many bytes a plan will read, and the engines that its queries name.
 
     It is for the start of an engine.  Remote sources count as nothing, and so do derivatives that
-    only go on.
+    only go on; `elsewhere` says whose steps are not carried out by the engines here.
     """
     from odfbuild.executors.engine.registry import query_engines
 
@@ -303,7 +308,14 @@ def planned_work(project: Opened, plan: Plan) -> tuple[int, frozenset[str]]:
         if isinstance(step.work, Append):
             engines |= query_engines(*step.work.events)
         elif (state := states.get(step.target)) is not None:
-            engines |= query_engines(state.transform, state.polling)
+            transform = state.transform
+            placed = (
+                elsewhere is not None
+                and transform is not None
+                and isinstance(transform.transform, TransformSql)
+                and elsewhere(step.target, transform.transform)
+            )
+            engines |= query_engines(None if placed else transform, state.polling)
     size = sum(_bytes_of(project, step, states.get(step.target)) for step in plan.steps)
     return size, frozenset(engines)
 

@@ -257,7 +257,9 @@ def _added(rounds: Sequence[Round]) -> str:
     blocks = sum(each.blocks for each in rounds)
     rows = sum(each.records for each in rounds)
     notes = notes_words([each.notes for each in rounds])
-    return f"{count(blocks, 'block')}, {count(rows, 'row')}{notes}"
+    places = dict.fromkeys(each.place for each in rounds if each.place is not None)
+    there = f", by {', '.join(places)}" if places else ""
+    return f"{count(blocks, 'block')}, {count(rows, 'row')}{there}{notes}"
 
 
 _FORMAT: Final = "1.0"
@@ -416,4 +418,5 @@ def _round(each: Round) -> dict[str, Any]:
     done = {"source": each.source, "blocks": each.blocks, "records": each.records}
     read = each.read
     looked = None if read is None else {"rows": read.rows, "bytes": read.bytes, "of_bytes": read.of}
-    return {**done, **notes_json(each.notes), "read": looked}
+    placed = {} if each.place is None else {"place": each.place}
+    return {**done, **placed, **notes_json(each.notes), "read": looked}

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from odfbuild.errors import Diagnostic
-from odfbuild.executors.data.frames import ReadAmount
-from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.data.frames import Frame, ReadAmount
+from odfbuild.executors.engine.protocol import Engine, TransformWork
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 
 
 SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says otherwise
+
+
+class StepEngine(Protocol):
+    """Carries out steps elsewhere."""
+
+    def transform(self, work: TransformWork) -> Frame:
+        """Run one step of a transform; see `Engine`."""
+
+
+class StepPlacement(Protocol):
+    """Says which steps are carried out elsewhere."""
+
+    def place(self, target: "DatasetAlias", work: TransformWork) -> tuple[str, StepEngine] | None:
+        """Return the name of an engine, and what carries out the step; None if that is here."""
+
+    def cancel(self) -> None:
+        """End all that runs elsewhere."""
 
 
 class RowGate(Protocol):
@@ -39,7 +56,7 @@ class Site:
     `permissions` are what sources may use of the machine.  Every `slice_rows` rows of an input
     become a slice of their own.  `gate` has the checks that new rows go through before they are
     committed, None if there are none.  `puller` brings datasets of repositories, None where there
-    are none.
+    are none.  `placement` says which steps are carried out elsewhere, None if none is.
     """
 
     workspace: Workspace
@@ -51,6 +68,13 @@ class Site:
     permissions: Permissions = UNLIMITED
     gate: RowGate | None = None
     puller: "Callable[[Pull, DatasetAlias], object] | None" = None
+    placement: StepPlacement | None = None
+
+    def cancel(self) -> None:
+        """End what engines do now, here and elsewhere."""
+        self.engine.cancel()
+        if self.placement is not None:
+            self.placement.cancel()
 
 
 def gate_findings(
@@ -128,7 +152,7 @@ class Round:
 
     No blocks means that there was nothing to commit, but `notes` are there.  `read` is what a step
     read of slices, as far as it was counted.  `head` is the block that the commit ended with, None
-    without a commit.
+    without a commit.  `place` is the engine that carried the step out, None if that was done here.
     """
 
     source: str
@@ -137,3 +161,4 @@ class Round:
     notes: InputNotes = _NOTHING
     read: ReadAmount | None = None
     head: Multihash | None = None
+    place: str | None = None

@@ -141,7 +141,7 @@ class EnginesByName:
         Raises NotPermittedError of an engine elsewhere that may not be used.
         """
         for name in sorted(self._project.config.engines.keys() & {*queries}):
-            from odfbuild.executors.engine.contract.outside import check_permitted
+            from odfbuild.executors.engine.contract.permission import check_permitted
 
             check_permitted(self._project, name)
         if self._project.engine.ingest == _AUTO:

@@ -221,7 +221,7 @@ def _give_up(state: _Run) -> None:
     with state.lock:
         state.is_over = True
     stop()
-    state.site.engine.cancel()
+    state.site.cancel()
     until: float | None = None
     while state.open:
         if until is None and hurries():

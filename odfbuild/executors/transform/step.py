@@ -14,10 +14,9 @@ from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, sl
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
 from odfbuild.executors.data.seal import Sealed, schema_events, seal, staged_files
-from odfbuild.executors.engine.context import InputNotes, Round, Site, gate_findings
+from odfbuild.executors.engine.context import InputNotes, Round, Site, StepEngine, gate_findings
 from odfbuild.executors.engine.cut_times import times_cut
 from odfbuild.executors.engine.protocol import (
-    Engine,
     TransformInputFrame,
     TransformWork,
     engine_version,
@@ -47,6 +46,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import refuse_opaque
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import is_other_version
 from odfbuild.planner.diff.restate import restated, restates
@@ -103,7 +103,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
     _refuse_version(name, state.transform.transform)
     now = _system_time(site, state, pending)
     with site.workspace.staging() as staging:
-        sealed, work = None, None
+        sealed, work, place = None, None, None
         inputs = [
             StepSource(each, found.now.state)
             for (_, each), found in zip(opened, pending, strict=True)
@@ -111,7 +111,8 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         query = step_query(state, batch, inputs)
         if needs_engine(state, batch, query):
             work = step_work(query, dataset, state, batch, inputs, staging, name=name)
-            sealed = execute(site.engine, state, work, now)
+            place, engine = _placed(site, dataset, work)
+            sealed = execute(engine, state, work, now)
             check_earlier_rows(dataset, state, work, sealed, name)
             if work.query.facts.names_op:  # then nothing else proves its operations right
                 check_retractions(dataset, state, sealed)
@@ -126,8 +127,16 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
         left = dataset.commit(CommitRequest(events, now, files), on=state)
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
-        done(Round(names, len(events), records, told, read, left.head))
+        done(Round(names, len(events), records, told, read, left.head, place))
         return left
+
+
+def _placed(site: Site, dataset: Dataset, work: TransformWork) -> tuple[str | None, StepEngine]:
+    """Return what carries out a step, with its name if that is elsewhere."""
+    placed = None
+    if site.placement is not None and (target := _alias(site, dataset)) is not None:
+        placed = site.placement.place(target, work)
+    return (None, site.engine) if placed is None else placed
 
 
 def _system_time(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -> Timestamp:
@@ -171,7 +180,7 @@ def needs_engine(state: ChainState, batch: TransformBatch, query: Query) -> bool
     return expected or query.waits
 
 
-def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
+def execute(engine: StepEngine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
     """Run one step and seal its result; `state` is the output as it was before the step.
 
     Raises LostDataError before anything runs, and the engine's errors.
@@ -259,8 +268,13 @@ def _bound_columns(frame: Frame, state: ChainState) -> Frame:
 
 
 def _name(site: Site, dataset: Dataset) -> str:
-    named = (str(name) for name, id in site.workspace.names().items() if id == dataset.id)
-    return next(named, "NAME")
+    found = _alias(site, dataset)
+    return "NAME" if found is None else str(found)
+
+
+def _alias(site: Site, dataset: Dataset) -> DatasetAlias | None:
+    named = (name for name, id in site.workspace.names().items() if id == dataset.id)
+    return next(named, None)
 
 
 def _refuse_version(name: Callable[[], str], sql: TransformSql) -> None:

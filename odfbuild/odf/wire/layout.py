@@ -196,6 +196,14 @@ UNIONS: Final[Mapping[str, Union]] = {
             messages.DeriveProvenanceResponseInternalError,
         ),
     ),
+    "StepResponse": Union(
+        ("Success", "InvalidQuery", "InternalError"),
+        (
+            messages.StepResponseSuccess,
+            messages.StepResponseInvalidQuery,
+            messages.StepResponseInternalError,
+        ),
+    ),
 }
 
 TABLES: Final[Mapping[type[Record], Table]] = {
@@ -812,6 +820,66 @@ TABLES: Final[Mapping[type[Record], Table]] = {
     ),
     messages.DeriveProvenanceResponseInvalidQuery: Table((Slot("message", "message", 0, "text"),)),
     messages.DeriveProvenanceResponseInternalError: Table(
+        (
+            Slot("message", "message", 0, "text"),
+            Slot("backtrace", "backtrace", 1, "text", optional=True),
+        )
+    ),
+    messages.StepRequest: Table(
+        (
+            Slot("vocab", "vocab", 0, "table", events.DatasetVocabulary),
+            Slot("transform", "transform", 1, "union", "Transform"),
+            Slot("query_inputs", "queryInputs", 3, "tables", messages.StepRequestInput),
+            Slot("prev_data_paths", "prevDataPaths", 4, "texts"),
+            Slot("schema", "schema", 5, "table", events.DataSchema, optional=True),
+            Slot("watermark", "watermark", 6, "timestamp", optional=True),
+            Slot("prev_watermark", "prevWatermark", 7, "timestamp", optional=True),
+            Slot("in_full", "inFull", 8, "bool"),
+            Slot("unbroken", "unbroken", 9, "bool"),
+            Slot("prev_checkpoint_path", "prevCheckpointPath", 10, "text", optional=True),
+            Slot("new_checkpoint_path", "newCheckpointPath", 11, "text", optional=True),
+            Slot("new_data_path", "newDataPath", 12, "text"),
+        )
+    ),
+    messages.StepRequestInput: Table(
+        (
+            Slot("query_alias", "queryAlias", 0, "text"),
+            Slot("vocab", "vocab", 1, "table", events.DatasetVocabulary),
+            Slot("schema", "schema", 2, "table", events.DataSchema),
+            Slot(
+                "offset_interval",
+                "offsetInterval",
+                3,
+                "table",
+                events.OffsetInterval,
+                optional=True,
+            ),
+            Slot("data_paths", "dataPaths", 4, "texts"),
+            Slot("prev_data_paths", "prevDataPaths", 5, "texts"),
+        )
+    ),
+    messages.StepResponseRoot: Table(
+        (Slot("value", "value", 0, "union", "StepResponse"),), transparent=True
+    ),
+    messages.StepResponseSuccess: Table(
+        (
+            Slot("num_records", "numRecords", 0, "u64"),
+            Slot("new_checkpoint", "newCheckpoint", 1, "bool"),
+            Slot("read_rows", "readRows", 2, "u64", optional=True),
+            Slot("read_bytes", "readBytes", 3, "u64", optional=True),
+            Slot("read_of", "readOf", 4, "u64", optional=True),
+            Slot("cut_times", "cutTimes", 5, "tables", messages.StepResponseCutTime),
+        )
+    ),
+    messages.StepResponseCutTime: Table(
+        (
+            Slot("column", "column", 0, "text"),
+            Slot("value", "value", 1, "text"),
+            Slot("row", "row", 2, "u64", optional=True),
+        )
+    ),
+    messages.StepResponseInvalidQuery: Table((Slot("message", "message", 0, "text"),)),
+    messages.StepResponseInternalError: Table(
         (
             Slot("message", "message", 0, "text"),
             Slot("backtrace", "backtrace", 1, "text", optional=True),

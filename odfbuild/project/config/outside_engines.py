@@ -6,7 +6,7 @@ from typing import Final
 
 from odfbuild.errors import SourceSpan
 from odfbuild.project.config.engines import ENGINES, MERGERS
-from odfbuild.project.config.quantities import parse_lag
+from odfbuild.project.config.quantities import parse_lag, parse_size
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.config.targets import is_store
 from odfbuild.project.yaml import Value
@@ -15,7 +15,7 @@ from odfbuild.values import dataclass
 
 REQUEST_PLACE: Final = "{request}"
 """What the place of a request is put for in a command."""
-_KEYS: Final = ("address", "command", "objects", "engine", "mounted", "limit")
+_KEYS: Final = ("address", "command", "objects", "engine", "steps", "mounted", "limit")
 _NAME: Final = late_pattern(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*", re.ASCII)
 _ADDRESS: Final = late_pattern(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]):([1-9][0-9]{0,4})",
@@ -25,19 +25,38 @@ _LIMIT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepRule:
+    """Which steps of our own engines an engine that takes jobs carries out, in which targets.
+
+    Those of datasets with one of the `tags`, and those that may read `least` bytes or more (None
+    for none).  Without `targets` it is so in every target.
+    """
+
+    tags: tuple[str, ...] = ()
+    least: int | None = None
+    targets: tuple[str, ...] = ()
+
+    def counts_in(self, target: str) -> bool:
+        """Tell whether the rule counts in a target."""
+        return not self.targets or target in self.targets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideEngine:
     """An engine that is reached over gRPC (ODF 0.34.1, "Engine Contract"), or takes jobs.
 
     `address` is its machine and port; of one that takes jobs `command:` and the program that is
     run for each, with the words of `command`.  `objects` is the prefix of an object store where
     jobs are written, None for the folder of the workspace.  `engine` is what it calls itself, in
-    requests; `mounted` where it sees the folder of the workspace, None for the same path; `limit`
-    how many seconds it may take for an answer; `span` where its address is written.
+    requests; `steps` which steps of that engine it carries out beside those of queries that name
+    it, None for none; `mounted` where it sees the folder of the workspace, None for the same path;
+    `limit` how many seconds it may take for an answer; `span` where its address is written.
     """
 
     name: str
     address: str
     engine: str
+    steps: StepRule | None = None
     command: tuple[str, ...] = ()
     objects: str | None = None
     mounted: str | None = None
@@ -76,6 +95,7 @@ def read_engines(reading: SettingsReader, value: Value) -> Mapping[str, OutsideE
                     command=command,
                     objects=_objects(section),
                     engine=section.text("engine") or name,
+                    steps=_steps(section),
                     mounted=_mounted(section),
                     limit=_limit(section),
                     span=reading.places.value(section.at("command" if command else "address")),
@@ -145,6 +165,54 @@ def _objects(section: Section) -> str | None:
             "write it like s3://BUCKET/PREFIX, or leave it out",
         )
     return text
+
+
+def _steps(section: Section) -> StepRule | None:
+    """Return which steps go there, None if the entry says nothing of them."""
+    if "steps" not in section.entries:
+        return None
+    if "command" not in section.entries or section.entries.get("engine") not in ENGINES:
+        section.wrong(
+            "steps",
+            "the engine cannot carry out steps of others",
+            f"a step of {' or '.join(ENGINES)} goes as a job to odfbuild itself, elsewhere",
+            f"give it a command, and `engine: {next(iter(ENGINES))}`; or remove the key",
+            at_key=True,
+        )
+        return None
+    reading, path = section.reading, section.at("steps")
+    rule = reading.section(section.entries["steps"], path, ("tags", "from", "targets"))
+    size = rule.text("from")
+    least = None if size is None else parse_size(size)
+    if size is not None and not least:
+        rule.wrong(
+            "from",
+            f"'{size}' is not a size",
+            "steps that may read so much are carried out there",
+            "write it like 500MB, 10GB or 1TiB",
+        )
+        return None
+    found = StepRule(tags=_words(rule, "tags"), least=least, targets=_words(rule, "targets"))
+    if not found.tags and found.least is None:
+        section.wrong(
+            "steps",
+            "it says of no step that it is carried out there",
+            "steps are chosen by tags of their datasets, and by how much they may read",
+            "write it like {tags: [large]}, or {from: 10GB}",
+        )
+        return None
+    return found
+
+
+def _words(rule: Section, key: str) -> tuple[str, ...]:
+    if key not in rule.entries:
+        return ()
+    reading, path = rule.reading, rule.at(key)
+    words = (
+        reading.text(each, (*path, number), "")
+        for number, each in enumerate(reading.items(rule.entries[key], path))
+    )
+    return tuple(each for each in words if each)
 
 
 def _address(section: Section) -> str | None:

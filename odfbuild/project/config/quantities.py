@@ -1,4 +1,4 @@
-"""Quantities of settings: `watermark_lag: 1 day`, `max_bad_rows: 5%`."""
+"""Quantities of settings: `watermark_lag: 1 day`, `max_bad_rows: 5%`, `from: 10GB`."""
 
 import re
 from collections.abc import Mapping
@@ -122,3 +122,17 @@ def read_age(entry: Section, key: str) -> int | None:
         )
         return None
     return age
+
+
+_SIZE: Final = late_pattern(r"([0-9]{1,12}) ?(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)", re.ASCII)
+_POWERS: Final = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes that a text says: `500MB`, `10 GiB`; None for another text."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        return None
+    base = 1024 if found[2].endswith("iB") else 1000
+    power: int = _POWERS.get(found[2][0], 0)
+    return int(found[1]) * int(base**power)

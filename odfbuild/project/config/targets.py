@@ -132,9 +132,14 @@ def engine_options(
     )
 
 
+def is_memory(text: str) -> bool:
+    """Tell whether a text is an amount of memory as Java takes it: 512m, 4g."""
+    return _MEMORY.fullmatch(text) is not None
+
+
 def _spark(options: Section, default: SparkOptions) -> SparkOptions:
     memory = options.text("memory")
-    if memory is not None and not _MEMORY.fullmatch(memory):
+    if memory is not None and not is_memory(memory):
         options.wrong(
             "memory",
             f"'{memory}' is not an amount of memory",

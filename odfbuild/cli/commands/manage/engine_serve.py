@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odfbuild.cli import exits
+from odfbuild.cli.arguments.memory import heap
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import Diagnostic, Level, UsageRefusedError
 
@@ -71,7 +72,9 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if not is_loopback(host):
         _warn_of_strangers(host)
-    settings = ContractSettings(folders=folders, memory=memory, limits=ContractLimits(jobs=jobs))
+    settings = ContractSettings(
+        folders=folders, memory=heap(memory), limits=ContractLimits(jobs=jobs)
+    )
     try:
         run(settings, host, port, lambda bound: _announce(host, bound, folders.read, folders.write))
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odfbuild.cli import exits
+from odfbuild.cli.arguments.memory import heap
 from odfbuild.errors import EngineFailedError, InvalidQueryError
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def run(
     from odfbuild.executors.engine.contract.worker import LocalEngines
     from odfbuild.executors.engine.messages import EngineOperations
 
+    memory = heap(memory)
+
     @contextmanager
     def started() -> Iterator[Operations]:
         with (
@@ -56,16 +59,16 @@ def run(
 def _report(ran: RanJob, shown: str) -> None:
     """Print what was done; raise what the answer says went wrong."""
     from odfbuild.cli.render.words import count
-    from odfbuild.odf import messages as msg
+    from odfbuild.executors.engine.messages import INTERNAL_ERRORS, INVALID_QUERIES
 
     value = ran.answer.value
-    if isinstance(value, msg.RawQueryResponseInvalidQuery | msg.TransformResponseInvalidQuery):
+    if isinstance(value, INVALID_QUERIES):
         raise InvalidQueryError(
             what=f"{shown}: {value.message}",
             why="the engine refuses the query; the answer says so",
             fix="correct the query where it is declared",
         )
-    if isinstance(value, msg.RawQueryResponseInternalError | msg.TransformResponseInternalError):
+    if isinstance(value, INTERNAL_ERRORS):
         raise EngineFailedError(
             what=f"{shown}: {value.message}",
             why="the engine failed, and the answer says so; the query is not at fault",

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from odfbuild.errors import EngineFailedError, InvalidQueryError, ProtocolError, StateError
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES, SERVICE, packed, unpacked
 from odfbuild.executors.engine.contract.folders import Request
-from odfbuild.executors.engine.messages import METHODS
+from odfbuild.executors.engine.messages import (
+    INTERNAL_ERRORS,
+    INVALID_QUERIES,
+    METHODS,
+    SUCCESSES,
+)
 from odfbuild.odf import messages as msg
 from odfbuild.odf.record import Record
 from odfbuild.project.config.outside_engines import OutsideEngine
@@ -28,9 +33,6 @@ _OPTIONS: Final = (
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.use_local_subchannel_pool", 1),
 )
-_SUCCESS: Final = (msg.RawQueryResponseSuccess, msg.TransformResponseSuccess)
-_INVALID: Final = (msg.RawQueryResponseInvalidQuery, msg.TransformResponseInvalidQuery)
-_FAILED: Final = (msg.RawQueryResponseInternalError, msg.TransformResponseInternalError)
 _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
 
@@ -118,15 +120,15 @@ class EngineClient(ABC):
 
     def success(self, answer: Record) -> Record:
         """Return an answer if it is a Success; raise what another one says."""
-        if isinstance(answer, _SUCCESS):
+        if isinstance(answer, SUCCESSES):
             return answer
-        if isinstance(answer, _INVALID):
+        if isinstance(answer, INVALID_QUERIES):
             raise InvalidQueryError(
                 what=f"the engine {self._engine.name} refuses the query: {said(answer.message)}",
                 why="the text is in its dialect, which nothing else reads",
                 fix="correct the query, as the engine says",
             )
-        if isinstance(answer, _FAILED):
+        if isinstance(answer, INTERNAL_ERRORS):
             raise EngineFailedError(
                 what=f"the engine {self.at} failed: {said(answer.message)}",
                 why="it says that the query is not at fault",

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.messages import RawQueryRequest, TransformRequest
+from odfbuild.odf.messages import RawQueryRequest, StepRequest, TransformRequest
 from odfbuild.values import dataclass
 
-Request: TypeAlias = RawQueryRequest | TransformRequest
+Request: TypeAlias = RawQueryRequest | TransformRequest | StepRequest
 
 MOST_FILES: Final = 100_000
 """Files that a request may name to be read."""
@@ -94,6 +94,9 @@ def files_read(request: Request) -> Iterator[str]:
     if isinstance(request, RawQueryRequest):
         yield from request.input_data_paths
         return
+    if isinstance(request, StepRequest):
+        yield from _files_of_datasets(request)
+        return
     if request.prev_checkpoint_path is not None:
         yield request.prev_checkpoint_path
     for each in request.query_inputs:
@@ -105,8 +108,19 @@ def files_written(request: Request) -> Iterator[str]:
     """Yield the files that a request names to be written."""
     if isinstance(request, RawQueryRequest):
         yield request.output_data_path
-    else:
-        yield from (request.new_checkpoint_path, request.new_data_path)
+        return
+    if request.new_checkpoint_path is not None:
+        yield request.new_checkpoint_path
+    yield request.new_data_path
+
+
+def _files_of_datasets(request: StepRequest) -> Iterator[str]:
+    """Yield the slices and the checkpoint of a step, some perhaps twice: inputs may be the same."""
+    for each in request.query_inputs:
+        yield from (*each.data_paths, *each.prev_data_paths)
+    yield from request.prev_data_paths
+    if request.prev_checkpoint_path is not None:
+        yield request.prev_checkpoint_path
 
 
 def with_files(
@@ -119,6 +133,8 @@ def with_files(
             input_data_paths=tuple(map(read, request.input_data_paths)),
             output_data_path=written(request.output_data_path),
         )
+    if isinstance(request, StepRequest):
+        return _step_with_files(request, read, written)
     inputs = tuple(
         replace(
             each, data_paths=tuple(map(read, each.data_paths)), schema_file=read(each.schema_file)
@@ -131,6 +147,28 @@ def with_files(
         query_inputs=inputs,
         prev_checkpoint_path=None if before is None else read(before),
         new_checkpoint_path=written(request.new_checkpoint_path),
+        new_data_path=written(request.new_data_path),
+    )
+
+
+def _step_with_files(
+    request: StepRequest, read: Callable[[str], str], written: Callable[[str], str]
+) -> StepRequest:
+    inputs = tuple(
+        replace(
+            each,
+            data_paths=tuple(map(read, each.data_paths)),
+            prev_data_paths=tuple(map(read, each.prev_data_paths)),
+        )
+        for each in request.query_inputs
+    )
+    before, after = request.prev_checkpoint_path, request.new_checkpoint_path
+    return replace(
+        request,
+        query_inputs=inputs,
+        prev_data_paths=tuple(map(read, request.prev_data_paths)),
+        prev_checkpoint_path=None if before is None else read(before),
+        new_checkpoint_path=None if after is None else written(after),
         new_data_path=written(request.new_data_path),
     )
 

@@ -29,6 +29,7 @@ from odfbuild.executors.engine.contract.exchange import (
     write_columns,
     write_log,
 )
+from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
     RawQueryWork,
@@ -198,20 +199,6 @@ def open_outside(project: "Opened", name: str) -> EngineElsewhere:
     check_permitted(project, name)
     engine = project.config.engines[name]
     return EngineElsewhere(engine, client_of(engine, project.workspace.root, project.root))
-
-
-def check_permitted(project: "Opened", name: str) -> None:
-    """Raise EngineNotPermittedError or StoreNotPermittedError of an engine that may not be used."""
-    from odfbuild.host.permissions import NotPermittedError
-
-    engine = project.config.engines[name]
-    try:
-        project.permissions.check_engine(name, engine.address)
-        if engine.objects is not None:
-            project.permissions.check_store(engine.objects, f"jobs of the engine {name} are in")
-    except NotPermittedError as error:
-        error.span = engine.span
-        raise
 
 
 def client_of(engine: "OutsideEngine", root: Path, project: Path) -> EngineClient:

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.interrupt import StoppedError
+from odfbuild.executors.engine.messages.dataset_step import run_dataset_step
 from odfbuild.executors.engine.messages.provenance import MessageEngine, derived
 from odfbuild.executors.engine.messages.state import BadCheckpointError, read_state, write_state
 from odfbuild.executors.engine.messages.step import run_step
@@ -64,6 +65,9 @@ class Operations(Protocol):
     ) -> msg.DeriveProvenanceResponse:
         """Tell what a step may have looked at, or one record is of ("Derive Provenance")."""
 
+    def execute_step(self, request: msg.StepRequest) -> msg.StepResponse:
+        """Run one step over the files of its datasets, and of those only what it needs."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Method:
@@ -96,8 +100,31 @@ METHODS: Final[Mapping[str, _Method]] = {
         msg.DeriveProvenanceResponseRoot,
         lambda to, each: to.derive_provenance(each),
     ),
+    "ExecuteStep": _Method(
+        msg.StepRequest, msg.StepResponseRoot, lambda to, each: to.execute_step(each)
+    ),
 }
 """The operations by name; the first two are those of the reference."""
+
+
+SUCCESSES: Final = (
+    msg.RawQueryResponseSuccess,
+    msg.TransformResponseSuccess,
+    msg.StepResponseSuccess,
+)
+"""Answers of operations that write files: they are done."""
+INVALID_QUERIES: Final = (
+    msg.RawQueryResponseInvalidQuery,
+    msg.TransformResponseInvalidQuery,
+    msg.StepResponseInvalidQuery,
+)
+"""Answers of such operations: the query is wrong."""
+INTERNAL_ERRORS: Final = (
+    msg.RawQueryResponseInternalError,
+    msg.TransformResponseInternalError,
+    msg.StepResponseInternalError,
+)
+"""Answers of such operations: the engine failed."""
 
 
 def answered(operations: Operations, method: str, message: bytes) -> bytes:
@@ -173,6 +200,18 @@ class EngineOperations:
             msg.DeriveProvenanceResponseInternalError,
         )
 
+    def execute_step(self, request: msg.StepRequest) -> msg.StepResponse:
+        return _guarded(
+            lambda: self._execute_step(request),
+            msg.StepResponseInvalidQuery,
+            msg.StepResponseInternalError,
+        )
+
+    def _execute_step(self, request: msg.StepRequest) -> msg.StepResponse:
+        transform = _of_this_place(request.transform)
+        with TemporaryDirectory(dir=self._staging) as folder:
+            return run_dataset_step(self._engine, request, transform, Path(folder))
+
     def _derive_provenance(
         self, request: msg.DeriveProvenanceRequest
     ) -> msg.DeriveProvenanceResponse:
@@ -246,8 +285,8 @@ def _check_migration(previous: TransformSql, following: TransformSql) -> None:
         )
 
 
-def _known(transform: TransformSql) -> TransformSql:
-    """Return a transform for an engine that is here, in a version that is here."""
+def _of_this_place(transform: TransformSql) -> TransformSql:
+    """Return a transform for an engine that is here, in whichever version."""
     if is_opaque(transform) or engine_version(transform.engine) is None:
         name = "of that kind" if is_opaque(transform) else transform.engine
         raise InvalidQueryError(
@@ -255,6 +294,12 @@ def _known(transform: TransformSql) -> TransformSql:
             why="an engine answers for its own dialect only",
             fix="send it to that engine, or write the query for spark",
         )
+    return transform
+
+
+def _known(transform: TransformSql) -> TransformSql:
+    """Return a transform for an engine that is here, in a version that is here."""
+    _of_this_place(transform)
     installed = engine_version(transform.engine)
     if transform.version is not None and transform.version.removesuffix(RESTATE) != installed:
         raise InvalidQueryError(

@@ -20,7 +20,7 @@ from odfbuild.executors.engine.contract.folders import (
     files_read,
     files_written,
 )
-from odfbuild.executors.engine.messages import METHODS
+from odfbuild.executors.engine.messages import INTERNAL_ERRORS, METHODS
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf import messages as msg
 from odfbuild.odf.identity import Multihash
@@ -32,13 +32,14 @@ from odfbuild.values import dataclass
 REQUEST: Final = "odfbuild_step"
 ANSWER: Final = "odfbuild_answer"
 FORMAT: Final = 1
-OPERATIONS: Final = ("ExecuteRawQuery", "ExecuteTransform")
+SHARED: Final = "files"
+"""The folder, or prefix, of files that several jobs read, each under its hash."""
+OPERATIONS: Final = ("ExecuteRawQuery", "ExecuteTransform", "ExecuteStep")
 """The operations whose files a job has; the others read and write none."""
 
-Answer: TypeAlias = msg.RawQueryResponse | msg.TransformResponse
+Answer: TypeAlias = msg.RawQueryResponse | msg.TransformResponse | msg.StepResponse
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}", re.ASCII)
-_FAILED: Final = (msg.RawQueryResponseInternalError, msg.TransformResponseInternalError)
 _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
 
@@ -50,11 +51,15 @@ class BadJobError(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A file of a job: the name that messages have for it, its size in bytes, its SHA3-256."""
+    """A file of a job: the name that messages have for it, its size in bytes, its SHA3-256.
+
+    One that is `shared` lies, under its hash, in the folder `SHARED` beside that of the job.
+    """
 
     path: str
     size: int
     hash: Multihash
+    shared: bool = False
 
     @property
     def stored(self) -> str:
@@ -87,7 +92,7 @@ class JobAnswer:
     @property
     def is_final(self) -> bool:
         """Tell whether another run would give the same: not where the engine failed."""
-        return not isinstance(self.value, _FAILED)
+        return not isinstance(self.value, INTERNAL_ERRORS)
 
 
 def answer_of(name: str) -> str:
@@ -154,7 +159,7 @@ def read_answer(data: bytes, operation: str, written: Collection[str]) -> JobAns
     if isinstance(value, _PROGRESS):
         raise _bad("it is a progress", "a job has one answer, once it is done")
     files = _files(found["files"])
-    strange = next((each.path for each in files if each.path not in written), None)
+    strange = next((f.path for f in files if f.path not in written or f.shared), None)
     if strange is not None:
         raise _bad(f"it has a file {strange}", "the request does not ask for such a file")
     return JobAnswer(request=_hash(found["request"]), engine=engine, value=value, files=files)
@@ -166,7 +171,11 @@ def _written(document: Mapping[str, object]) -> bytes:
 
 
 def _listed(files: Iterable[JobFile]) -> list[dict[str, object]]:
-    return [{"path": each.path, "size": each.size, "hash": str(each.hash)} for each in files]
+    return [
+        {"path": each.path, "size": each.size, "hash": str(each.hash)}
+        | ({"shared": True} if each.shared else {})
+        for each in files
+    ]
 
 
 def _document(data: bytes, kind: str, keys: set[str]) -> dict[str, Any]:
@@ -194,12 +203,15 @@ def _files(value: object) -> tuple[JobFile, ...]:
 
 
 def _file(value: object) -> JobFile:
-    if not isinstance(value, dict) or set(value) != {"path", "size", "hash"}:
+    if not isinstance(value, dict) or set(value) - {"shared"} != {"path", "size", "hash"}:
         raise _bad(f"a file is {_shown(value)}", "it is an object with path, size and hash")
+    if value.get("shared", True) is not True:
+        raise _bad(f"shared is {_shown(value['shared'])}", "it is true, or left out")
     size = value["size"]
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise _bad(f"the size of a file is {_shown(size)}", "it is a number of bytes")
-    return JobFile(_check_name(value["path"]), size, _hash(value["hash"]))
+    name, hash = _check_name(value["path"]), _hash(value["hash"])
+    return JobFile(name, size, hash, shared="shared" in value)
 
 
 def _hash(value: object) -> Multihash:

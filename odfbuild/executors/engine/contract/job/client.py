@@ -1,14 +1,16 @@
 """Client of an engine that takes jobs: a command has the request carried out, wherever that is."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
@@ -21,6 +23,7 @@ from odfbuild.executors.engine.contract.client import (
 from odfbuild.executors.engine.contract.folders import Request, files_read, files_written
 from odfbuild.executors.engine.contract.job import (
     JobAnswer,
+    JobFile,
     JobRequest,
     answer_of,
     read_answer,
@@ -28,7 +31,7 @@ from odfbuild.executors.engine.contract.job import (
 )
 from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place, job_file
 from odfbuild.host.files import open_regular
-from odfbuild.odf.identity import sha3_256
+from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.project.config.outside_engines import REQUEST_PLACE
 from odfbuild.texts.redaction import hiding, variable_has_secret
 
@@ -57,8 +60,35 @@ class JobClient(EngineClient):
 
     def ask(self, method: str, request: Request, folder: Path) -> Any:
         """See `EngineClient.ask`."""
+        read = dict.fromkeys(files_read(request))
+        return self._guarded(
+            method, request, [job_file(folder / name, name) for name in read], folder
+        )
+
+    def ask_of_datasets(
+        self, method: str, request: Request, files: Mapping[str, Path], folder: Path
+    ) -> Any:
+        """Do what `ask` does, for a request that names files of datasets by their hashes.
+
+        `files` are their paths.  In an object store they are kept for later jobs.
+        """
+        shared = self._engine.objects is not None
+        named = [_file_of_dataset(path, shared=shared) for path in files.values()]
+        if not shared:
+            for name, path in files.items():
+                shutil.copyfile(path, folder / name)  # the command may change what it is given
+        return self._guarded(method, request, named, folder, files)
+
+    def _guarded(
+        self,
+        method: str,
+        request: Request,
+        files: Sequence[JobFile],
+        folder: Path,
+        elsewhere: Mapping[str, Path] = MappingProxyType({}),
+    ) -> Any:
         try:
-            return self._asked(method, request, folder)
+            return self._asked(method, request, files, folder, elsewhere)
         except OSError as error:
             raise EngineFailedError(
                 what=f"the files of a job of the engine {self._engine.name} are not as they were: "
@@ -67,9 +97,16 @@ class JobClient(EngineClient):
                 fix="let the command change nothing beside the request",
             ) from None
 
-    def _asked(self, method: str, request: Request, folder: Path) -> Any:
-        files = tuple(job_file(folder / each, each) for each in dict.fromkeys(files_read(request)))
-        data = write_request(JobRequest(operation=method, message=request, files=files))
+    def _asked(
+        self,
+        method: str,
+        request: Request,
+        files: Sequence[JobFile],
+        folder: Path,
+        elsewhere: Mapping[str, Path],
+    ) -> Any:
+        job = JobRequest(operation=method, message=request, files=tuple(files))
+        data = write_request(job)
         if self._engine.objects is None:
             return self._answered(FolderPlace(folder), method, request, data, folder)
         # equal requests of several datasets, or of several workspaces, are jobs of their own
@@ -77,7 +114,7 @@ class JobClient(EngineClient):
         place = BucketPlace(prefix)
         try:
             for each in files:
-                place.upload(folder / each.path, each.path)
+                place.upload(elsewhere.get(each.path, folder / each.path), each)
             return self._answered(place, method, request, data, folder)
         finally:
             with suppress(OdfBuildError):
@@ -96,7 +133,7 @@ class JobClient(EngineClient):
         value = self.success(answer.value)
         for each in answer.files:
             try:
-                path = place.bring(each, each.stored, folder)
+                path = place.made(each, folder)
             except OdfBuildError as error:
                 raise self.wrong(f"names a file that is not there: {error.what}") from None
             os.link(path, folder / each.path)
@@ -208,6 +245,11 @@ class JobClient(EngineClient):
             why="it has the step carried out, and there is no answer",
             fix="correct what it says, then run the same command again",
         )
+
+
+def _file_of_dataset(path: Path, *, shared: bool) -> JobFile:
+    """Return what a request says of a file of a dataset, whose name is its hash."""
+    return JobFile(path.name, path.stat().st_size, Multihash.parse(path.name), shared)
 
 
 def _last_lines(path: Path) -> Sequence[str]:

@@ -3,12 +3,13 @@
 import hashlib
 import os
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
 
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES
-from odfbuild.executors.engine.contract.job import BadJobError, JobFile
+from odfbuild.executors.engine.contract.job import SHARED, BadJobError, JobFile
 from odfbuild.host.files import open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.project.config.targets import is_store
@@ -37,10 +38,16 @@ class Place(Protocol):
     def replace(self, name: str, data: bytes) -> None:
         """Have a document, whole, in place of one that may be there."""
 
-    def bring(self, file: JobFile, name: str, folder: Path) -> Path:
-        """Return the path of an object with the size and hash of a file, in `folder` if copied.
+    def given(self, file: JobFile, folder: Path) -> Path:
+        """Return the path of a file that a request names, in `folder` if copied.
 
-        Raises BadJobError if there is none, or another.
+        Raises BadJobError if there is none, or one of another size or hash.
+        """
+
+    def made(self, file: JobFile, folder: Path) -> Path:
+        """Return the path of a file that an answer names, in `folder` if copied.
+
+        Raises BadJobError if there is none, or one of another size or hash.
         """
 
     def has(self, file: JobFile) -> bool:
@@ -95,16 +102,23 @@ class FolderPlace:
                 self._disk.remove(near)
         self._disk.sync(self._folder)
 
-    def bring(self, file: JobFile, name: str, folder: Path) -> Path:  # noqa: ARG002 - no copy
-        path = self._folder / name
+    def given(self, file: JobFile, folder: Path) -> Path:  # noqa: ARG002 - no copy
+        if file.shared:
+            return self._checked(file, self._folder.parent / SHARED / file.stored)
+        return self._checked(file, self._folder / file.path)
+
+    def made(self, file: JobFile, folder: Path) -> Path:  # noqa: ARG002 - no copy
+        return self._checked(file, self._folder / file.stored)
+
+    def _checked(self, file: JobFile, path: Path) -> Path:
         try:
             wrong = why_irregular(path)
             size = path.lstat().st_size
             same = wrong is None and size == file.size and physical_hash(path) == file.hash
         except OSError as error:
-            raise _unreadable(self.shown(name), error.strerror or str(error)) from None
+            raise _unreadable(str(path), error.strerror or str(error)) from None
         if not same:
-            raise _other(self.shown(name), wrong or "its size or hash is another")
+            raise _other(str(path), wrong or "its size or hash is another")
         return path
 
     def has(self, file: JobFile) -> bool:
@@ -151,7 +165,15 @@ class BucketPlace:
     def replace(self, name: str, data: bytes) -> None:
         self._bucket.put(name, data)
 
-    def bring(self, file: JobFile, name: str, folder: Path) -> Path:
+    def given(self, file: JobFile, folder: Path) -> Path:
+        if file.shared:
+            return self._shared._brought(file, file.stored, folder)
+        return self._brought(file, file.path, folder)
+
+    def made(self, file: JobFile, folder: Path) -> Path:
+        return self._brought(file, file.stored, folder)
+
+    def _brought(self, file: JobFile, name: str, folder: Path) -> Path:
         if self._bucket.size(name) != file.size:
             raise _other(self.shown(name), "it is not there, or its size is another")
         path, digest = folder / name, hashlib.sha3_256()
@@ -163,15 +185,24 @@ class BucketPlace:
             raise _other(self.shown(name), "its hash is another")
         return path
 
+    @cached_property
+    def _shared(self) -> "BucketPlace":
+        """Return where shared files are: beside the job."""
+        above, _, _ = self._url.rstrip("/").rpartition("/")
+        return BucketPlace(f"{above}/{SHARED}/")
+
     def has(self, file: JobFile) -> bool:
         return self._bucket.size(file.stored) == file.size
 
     def store(self, path: Path, file: JobFile) -> None:
         self._bucket.put_file(file.stored, path, overwrite=True)
 
-    def upload(self, path: Path, name: str) -> None:
-        """Store a file that a request names."""
-        self._bucket.put_file(name, path, overwrite=True)
+    def upload(self, path: Path, file: JobFile) -> None:
+        """Store a file that a request names; a shared one that is there is not sent again."""
+        if not file.shared:
+            self._bucket.put_file(file.path, path, overwrite=True)
+        elif not self._shared.has(file):
+            self._shared._bucket.put_file(file.stored, path, overwrite=True)
 
     def clear(self) -> None:
         """Take the whole job away."""

@@ -17,9 +17,8 @@ from odfbuild.executors.engine.contract.job import (
     write_answer,
 )
 from odfbuild.executors.engine.contract.job.place import Place, job_file
-from odfbuild.executors.engine.messages import METHODS, Operations
+from odfbuild.executors.engine.messages import METHODS, SUCCESSES, Operations
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.odf import messages as msg
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.values import dataclass
@@ -98,7 +97,7 @@ def _carried_out(
     given, made = working / "given", working / "made"
     given.mkdir()
     made.mkdir()
-    read = {each.path: place.bring(each, each.path, given) for each in request.files}
+    read = {each.path: place.given(each, given) for each in request.files}
     message = with_files(
         request.message, lambda path: str(read[path]), lambda path: str(made / path)
     )
@@ -112,7 +111,7 @@ def _carried_out(
 
 def _files(value: object, paths: Mapping[str, Path]) -> tuple[JobFile, ...]:
     """Return the files of a step that was done: of another there are none."""
-    if not isinstance(value, msg.RawQueryResponseSuccess | msg.TransformResponseSuccess):
+    if not isinstance(value, SUCCESSES):
         return ()
     return tuple(_listed(paths.items()))
 

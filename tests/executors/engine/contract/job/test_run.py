@@ -13,13 +13,20 @@ import pytest
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.contract.job import BadJobError, read_answer
-from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place, place_of
+from odfbuild.executors.engine.contract.job.place import (
+    BucketPlace,
+    FolderPlace,
+    Place,
+    job_file,
+    place_of,
+)
 from odfbuild.executors.engine.contract.job.run import AnsweredJobError, RanJob, run_job
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.messages import EngineOperations, Operations
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.messages import RawQueryResponseInternalError, RawQueryResponseSuccess
 from tests.executors.engine.contract.job.jobs import QUERY, RESULT, raw_query, rows_of
+from tests.support.projects import odfbuild
 from tests.support.servers.object_store import CREDENTIALS
 
 PLACES = ("folder", "running_store", "simulated_store")
@@ -35,7 +42,8 @@ class Job:
     def write(self, query: str = QUERY) -> bytes:
         document = raw_query(self.folder, query)
         if isinstance(self.place, BucketPlace):
-            self.place.upload(self.folder / "rows.parquet", "rows.parquet")
+            path = self.folder / "rows.parquet"
+            self.place.upload(path, job_file(path, path.name))
         self.place.replace("request.json", document)
         return document
 
@@ -59,7 +67,7 @@ class Job:
     def made(self, ran: RanJob, tmp_path: Path) -> list[Any]:
         (file,) = ran.answer.files
         (tmp_path / "fetched").mkdir(exist_ok=True)
-        path = self.place.bring(file, file.stored, tmp_path / "fetched")
+        path = self.place.made(file, tmp_path / "fetched")
         rows = list(rows_of(path))
         if isinstance(self.place, BucketPlace):
             path.unlink()
@@ -128,7 +136,7 @@ def test_other_rows_than_the_request_names_are_no_step(job: Job, change: str) ->
     data = path.read_bytes()
     path.write_bytes(data + b"x" if change == "other bytes" else bytes([data[0] ^ 1]) + data[1:])
     if isinstance(job.place, BucketPlace):
-        job.place.upload(path, "rows.parquet")
+        job.place.upload(path, job_file(path, path.name))
     if change == "nothing":
         job.delete("rows.parquet")
     with pytest.raises(BadJobError):
@@ -278,3 +286,15 @@ def test_links_are_not_followed(tmp_path: Path, linked: str) -> None:
 def test_an_address_without_a_bucket_or_a_name_is_refused(url: str) -> None:
     with pytest.raises(BadJobError, match="not the address of an object"):
         place_of(url)
+
+
+@pytest.mark.parametrize(
+    "command", [("step", "run", "x"), ("engine", "serve", "--read=.", "--write=.")]
+)
+@pytest.mark.parametrize("memory", ["zz", "2", "-1g", "0m", "2 g", ""])
+def test_a_heap_that_java_does_not_take_is_refused(
+    command: tuple[str, ...], memory: str, tmp_path: Path
+) -> None:
+    done = odfbuild(*command, f"--memory={memory}", cwd=tmp_path)
+    assert done.code == 64
+    assert f"--memory {memory}: not an amount of memory" in done.err

@@ -1,0 +1,20 @@
+"""Permission to use an engine elsewhere: its address or command, and the store of its jobs."""
+
+from typing import TYPE_CHECKING
+
+from odfbuild.host.permissions import NotPermittedError
+
+if TYPE_CHECKING:
+    from odfbuild.project.opened import Opened
+
+
+def check_permitted(project: "Opened", name: str) -> None:
+    """Raise EngineNotPermittedError or StoreNotPermittedError of an engine that may not be used."""
+    engine = project.config.engines[name]
+    try:
+        project.permissions.check_engine(name, engine.address)
+        if engine.objects is not None:
+            project.permissions.check_store(engine.objects, f"jobs of the engine {name} are in")
+    except NotPermittedError as error:
+        error.span = engine.span
+        raise

@@ -1,0 +1,288 @@
+"""Steps of our own engines that go as jobs: which do, and that their blocks do not show it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from odfbuild.odf.events import AddData, ExecuteTransform
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.workspace import Workspace
+from tests.executors.engine.contract.job.test_projects import RUN, scripted
+from tests.support.projects import Done, environment, odfbuild
+from tests.support.servers.object_store import CREDENTIALS, ObjectServer
+
+ROOT = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: sales
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {kind: FilesGlob, path: data/*.csv}
+      read: {kind: Csv, header: true, schema: [t TIMESTAMP, k STRING, v BIGINT]}
+      merge: {kind: Ledger, primaryKey: [t, k]}
+    - {kind: SetVocab, eventTimeColumn: t}
+"""
+READER = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: %s
+  kind: Derivative
+  metadata:
+    - kind: SetTransform
+      inputs: [{datasetRef: %s, alias: given}]
+      transform: {kind: Sql, engine: %s, query: "%s"}
+    - {kind: SetVocab, eventTimeColumn: t}
+"""
+QUERIES = {
+    "large": ("sales", "select t, k, v * 2 as v from given where v > 1"),
+    "totals": ("sales", "select max(t) as t, k, sum(v) as v, count(*) as n from given group by k"),
+    "again": ("totals", "select t, k, v from given where n > 1"),
+}
+TAGS = "defaults: {large: {tags: [big]}, totals: {tags: [other, big]}, again: {tags: [big]}}"
+
+
+Slices = Mapping[str, Sequence[object]]
+
+
+class Sales:
+    """A project whose steps are carried out here, or as jobs."""
+
+    def __init__(
+        self, folder: Path, steps: str, command: list[str] = RUN, more: str = "",
+        engine: str = "datafusion",
+    ) -> None:  # fmt: skip
+        self.folder = folder
+        (folder / "data").mkdir(parents=True)
+        (folder / "datasets").mkdir()
+        (folder / "datasets" / "sales.yaml").write_text(ROOT)
+        for name, (given, query) in QUERIES.items():
+            text = READER % (name, given, engine, query)
+            (folder / "datasets" / f"{name}.yaml").write_text(text)
+        entry = f"command: {json.dumps(command)}, engine: {engine}{more}"
+        steps = f", steps: {steps}" if steps else ""
+        lines = ("odfbuild: 1", "engine: {ingest: arrow}", TAGS, "targets: {dev: {}, prod: {}}")
+        settings = (*lines, "default_target: dev", f"engines: {{batch: {{{entry}{steps}}}}}")
+        (folder / "odfbuild.yaml").write_text("\n".join(settings) + "\n")
+        policy = folder.with_name(f"{folder.name}.policy")
+        policy.write_text('odfbuild_policy: 1\nengines: ["command:*"]\nstores: ["s3+http://*"]\n')
+        self.policy = policy
+        self.month = 0
+
+    def grow(self) -> None:
+        """Add a file, with a key that is there and one that is new."""
+        self.month += 1
+        rows = [f"2020-{self.month:02}-01T00:00:00Z,{key},{self.month}" for key in "ab"]
+        rows.append(f"2020-{self.month:02}-02T00:00:00Z,new{self.month},{10 * self.month}")
+        text = "\n".join(["t,k,v", *rows]) + "\n"
+        (self.folder / "data" / f"{self.month}.csv").write_text(text)
+
+    def __call__(self, *arguments: str, **more: str) -> Done:
+        given = {"CI": "", "ODFBUILD_POLICY": str(self.policy), **CREDENTIALS, **more}
+        return odfbuild(*arguments, cwd=self.folder, **given)
+
+    def apply(self, *more: str) -> dict[str, str | None]:
+        """Add rows and apply; return where the transforms were carried out."""
+        self.grow()
+        done = self("apply", "--yes", "-o", "json", *more)
+        assert done.code == 0, done.err
+        steps = [each for each in json.loads(done.out)["steps"] if each["work"] == "transform"]
+        return {each["target"]: place for each in steps for place in _places(each)}
+
+    def slices(self) -> Slices:
+        """Return the rows of all slices but their system times, with the watermarks."""
+        found, workspace = {}, Workspace(self.folder / ".odfbuild")
+        for name in ("sales", *QUERIES):
+            dataset = workspace.open(DatasetAlias.parse(name))
+            assert dataset is not None
+            events = [block.event for _, block in dataset.blocks()]
+            found[name] = [
+                (_rows(dataset.data_path(each.new_data.physical_hash)), each.new_watermark)
+                for each in events
+                if isinstance(each, AddData | ExecuteTransform) and each.new_data is not None
+            ]
+        return found
+
+
+def _rows(path: Path) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = pq.read_table(path).drop_columns("system_time").to_pylist()
+    return rows
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Slices:
+    """Return the slices of a project that grew twice, all computed in its own process."""
+    project = Sales(tmp_path_factory.mktemp("here") / "project", "")
+    assert set((project.apply() | project.apply()).values()) == {None}
+    return project.slices()
+
+
+def _places(step: Mapping[str, list[dict[str, str]]]) -> list[str | None]:
+    return [each.get("place") for each in step["rounds"] if each["blocks"]]
+
+
+@pytest.mark.parametrize(
+    ("steps", "target", "places"),
+    [
+        ("{tags: [big]}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
+        ("{tags: [other, none]}", "dev", {"large": None, "totals": "batch", "again": None}),
+        ("{from: 1B}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
+        ("{from: 1TB}", "dev", {"large": None, "totals": None, "again": None}),
+        (
+            "{from: 1TB, tags: [other], targets: [prod]}",
+            "prod",
+            {"large": None, "totals": "batch", "again": None},
+        ),
+        ("{tags: [big], targets: [prod]}", "dev", {"large": None, "totals": None, "again": None}),
+    ],
+)
+def test_steps_go_where_their_tags_and_sizes_say_and_give_the_same_slices(
+    tmp_path: Path, here: Slices, steps: str, target: str, places: dict[str, str | None]
+) -> None:
+    there = Sales(tmp_path / "there", steps)
+    found = there.apply("--target", target) | there.apply("--target", target)
+    assert found == places
+    assert here == there.slices()
+    assert list((there.folder / ".odfbuild" / "staging").iterdir()) == []
+    verified = there("verify", "--recompute")
+    assert verified.code == 0, verified.out
+
+
+@pytest.mark.parametrize("store", ["running_store", "simulated_store"], indirect=True)
+def test_files_of_datasets_are_sent_to_a_store_once(
+    tmp_path: Path, here: Slices, store: ObjectServer, request: pytest.FixtureRequest
+) -> None:
+    prefix = f"jobs/{request.node.name}"
+    objects = f", objects: '{store.url(prefix)}'"
+    there = Sales(tmp_path / "there", "{tags: [big]}", more=objects)
+    sent: dict[str, datetime] = {}
+    for _ in range(2):
+        assert set(there.apply().values()) == {"batch"}
+        listed = [each for page in store.store(prefix).list() for each in page]
+        assert all(each["path"].startswith("files/f1620") for each in listed)
+        now = {each["path"]: each["last_modified"] for each in listed}
+        assert sent.items() <= now.items()
+        assert len(now) > len(sent)
+        sent = now
+    assert here == there.slices()
+
+
+@pytest.mark.parametrize("damage", ["gone", "other bytes", "shorter"])
+def test_a_file_that_a_store_lost_or_changed_is_no_other_row(
+    tmp_path: Path, store: ObjectServer, request: pytest.FixtureRequest, damage: str
+) -> None:
+    prefix = f"jobs/{request.node.name.replace(' ', '-')}"
+    objects = f", objects: '{store.url(prefix)}'"
+    project = Sales(tmp_path / "project", "{tags: [big]}", more=objects)
+    project.apply()
+    there = store.store(prefix)
+    for path in [each["path"] for page in there.list() for each in page]:
+        if damage == "gone":
+            there.delete(path)
+        else:
+            data = bytes(there.get(path).bytes())
+            there.put(path, data[:-1] if damage == "shorter" else data[:-1] + b"?")
+    before = project.slices()
+    project.grow()
+    done = project("apply", "--yes")
+    if damage == "other bytes":
+        assert done.code == 4
+        assert "is not the file that the request names: its hash is another" in done.err
+        left = project.slices()
+        assert len(left["large"]) == 2, "a query row by row reads no slice from before"
+        assert (left["totals"], left["again"]) == (before["totals"], before["again"])
+        for path in [each["path"] for page in there.list() for each in page]:
+            there.delete(path)
+        done = project("apply", "--yes")
+    assert done.code == 0, done.err
+    assert project("verify", "--recompute").code == 0
+
+
+def test_who_sees_the_files_of_a_job_can_change_no_dataset(tmp_path: Path) -> None:
+    script = (
+        "folder = pathlib.Path(sys.argv[1]).parent\n"
+        "for each in folder.glob('f1620*'):\n"
+        "    data = each.read_bytes()\n"
+        "    each.unlink()\n"
+        "    each.write_bytes(data[:-1] + b'?')\n"
+        "sys.exit(subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])"
+        ".returncode)\n"
+    )
+    project = Sales(tmp_path / "project", "{tags: [big]}", scripted(tmp_path, script))
+    project.grow()
+    done = project("apply", "--yes")
+    assert done.code == 4
+    assert "is not the file that the request names" in done.err
+    assert project("verify").code == 0
+
+
+@pytest.mark.holds("engine-commands")
+def test_a_plan_warns_of_what_the_policy_refuses(tmp_path: Path) -> None:
+    project = Sales(tmp_path / "project", "{tags: [big]}")
+    project.policy.write_text("odfbuild_policy: 1\n")
+    project.grow()
+    planned = project("plan")
+    assert planned.code == 0
+    assert "warning[engine-not-permitted]: apply is refused here" in planned.out
+    done = project("apply", "--yes")
+    assert done.code == 1
+    assert "engine-not-permitted" in done.err
+    assert not [*(project.folder / ".odfbuild").glob("datasets/*")]
+    assert "engine-not-permitted" not in project("plan", "--metadata-only").out
+
+
+def test_an_interrupted_run_ends_the_command_of_a_step(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    script = f"import os; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    project = Sales(tmp_path / "project", "{tags: [big]}", scripted(tmp_path, script))
+    project.grow()
+    command = [sys.executable, "-m", "odfbuild", "apply", "--yes"]
+    env = environment(ODFBUILD_POLICY=str(project.policy), CI="")
+    with subprocess.Popen(
+        command, cwd=project.folder, env=env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as process:
+        end = time.monotonic() + 60
+        while not (mark.exists() and mark.read_text()):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)  # ends after the step
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) != 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("command: [a, '{request}'], steps: {tags: [big]}", "cannot carry out steps of others"),
+        ("address: 'here:1', engine: spark, steps: {tags: [a]}", "cannot carry out steps of"),
+        ("command: [a, '{request}'], engine: spark, steps: {}", "says of no step"),
+        ("command: [a, '{request}'], engine: spark, steps: {from: big}", "'big' is not a size"),
+        ("command: [a, '{request}'], engine: spark, steps: {from: 0GB}", "'0GB' is not a size"),
+        ("command: [a, '{request}'], engine: spark, steps: {tags: big}", "must be a list"),
+        ("command: [a, '{request}'], engine: spark, steps: {tag: [a]}", "'tag'"),
+        ("command: [a, '{request}'], engine: spark, steps: [a]", "must be a mapping"),
+    ],
+)
+def test_rules_of_steps_that_say_nothing_are_refused_with_their_place(
+    tmp_path: Path, entry: str, said: str
+) -> None:
+    project = Sales(tmp_path / "project", "")
+    (project.folder / "odfbuild.yaml").write_text(f"odfbuild: 1\nengines: {{batch: {{{entry}}}}}\n")
+    done = project("check")
+    assert done.code in (1, 3)
+    assert said in done.err + done.out
+    assert "odfbuild.yaml:" in done.err + done.out
