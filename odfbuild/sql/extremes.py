@@ -30,6 +30,9 @@ def ordered_extremes(text: str) -> str:
             at += 1
             continue
         first = at + 3 if tokens[at + 2].kind == "DISTINCT" else at + 2
+        if closing == first + 1 and tokens[first].kind == "NUMBER":  # an order by it is a column's
+            at = closing + 1
+            continue
         value = ordered_extremes(text[tokens[first].start : tokens[closing].start])
         direction = _DIRECTIONS[tokens[at].text.lower()]
         found.append(text[copied : tokens[at].start])

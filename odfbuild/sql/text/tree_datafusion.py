@@ -17,6 +17,7 @@ from odfbuild.sql.text.statement import DataFusionStatement, SqlTextError, Token
 
 _WORDS: Final = frozenset({"from", "offset", "limit", "order", "group", "where", "union"})
 """Words that DataFusion takes for the next clause where they are in a list of columns."""
+_NAMES: Final = frozenset({"VAR", "IDENTIFIER"})
 _CLOCK: Final = frozenset({"current_date", "current_time", "current_timestamp"})
 _SELECT: Final = frozenset({"expressions", "from_", "where", "with_"})
 _SUBQUERY: Final = frozenset({"this", "alias", "with_"})
@@ -76,6 +77,7 @@ class _Reader:
     def statement(self) -> DataFusionStatement:
         from sqlglot import exp
 
+        self._check_windows()
         self._relation(self.tree)
         selects = list(self.tree.find_all(exp.Select))
         if len(selects) > len(self.visited):
@@ -160,6 +162,24 @@ class _Reader:
         if _kind(first) not in {"SELECT", "WITH"}:
             message = f"a query starts with SELECT or WITH, not with {first.text!r}"
             self._refuse("not-a-select", message, first.start)
+
+    def _check_windows(self) -> None:
+        """Refuse a window that begins with the name of another: DataFusion leaves that out."""
+        from sqlglot import exp
+
+        message = (
+            "a window that begins with the name of another is not read here: write OVER {0}, "
+            "without parentheses, or all of its clauses"
+        )
+        for over, opened, name in zip(self.words, self.words[1:], self.words[2:], strict=False):
+            if [_kind(over), _kind(opened)] == ["OVER", "L_PAREN"] and _kind(name) in _NAMES:
+                place = self._place(name.start, len(name.text))
+                raise SqlTextError("syntax-error", message.format(name.text), place)
+        for select in self.tree.find_all(exp.Select):
+            for window in select.args.get("windows") or ():
+                if window.args.get("alias"):
+                    place = self._named(window, None).place
+                    raise SqlTextError("syntax-error", message.format(window.name), place)
 
     def _refuse(self, code: str, message: str, at: int) -> None:
         raise SqlTextError(code, message, TextPlace.of(self.text, at, 1))

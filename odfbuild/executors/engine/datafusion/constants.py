@@ -1,4 +1,4 @@
-"""Constants of a DataFusion query with which a step would fail over its first row.
+"""Constants and operations of a DataFusion query with which a step would fail over its first row.
 
 DataFusion looks at some constants as it reads a query, and at others where it comes to a row: units
 of time, flags of regular expressions, names of encodings, calls of nothing but constants.  So a
@@ -8,16 +8,20 @@ for its constants.  A query with an operation that makes values of nulls is not 
 Other constants are looked at beside a value only: a divisor, a format of times, where a search
 starts.  A query that has such a call is run over rows that have nothing in common, one at a time:
 if each ends with the error that the call has for its constants, it has it for any.
+
+Of some aggregates DataFusion finds only then that it does not have them, or comes to a fault of its
+own: no values are to blame for that.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 import pyarrow as pa
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError
-from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
+from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
+from odfbuild.executors.engine.analysis import EngineFaultError
+from odfbuild.executors.engine.datafusion.session import impossible, last_of, query_context, rows_of
 from odfbuild.sql.text.steps import QueryStep
 from odfbuild.values import dataclass
 
@@ -104,6 +108,7 @@ _BRANCHES: Final = frozenset({"case", "coalesce", "nvl", "nvl2", "ifnull", "null
 _BEFORE: Final = frozenset({"(", ",", "from", "for", "placing"})
 _AFTER: Final = frozenset({")", ",", "for"})
 """What is before and after a whole argument."""
+_LACKS: Final = ("feature is not implemented", "aggregations are not available")
 _SAMPLES: Final = ((1, "11"), (7, "a@b.c/d e"), (100, "2024-01-01"), (3, ""), (12, "1,2;x:y_z|k"))
 
 
@@ -116,18 +121,22 @@ def check_constants(
 
     `texts` are those of the steps for the engine, `inputs` the columns by alias.
     """
-    if all(map(keeps_nulls, steps)):
-        nulls = {
-            alias: pa.Table.from_arrays([pa.nulls(1, each.type) for each in schema], schema.names)
-            for alias, schema in inputs.items()
-        }
-        if (error := _failure(texts, nulls)) is not None:
-            raise _wrong(error)
+    nulls = {
+        alias: pa.Table.from_arrays([pa.nulls(1, each.type) for each in schema], schema.names)
+        for alias, schema in inputs.items()
+    }
+    failure = _failure(texts, nulls)
+    if isinstance(failure, EngineFaultError) or _says(failure, *_LACKS):
+        raise impossible(failure)
+    if failure is not None and all(map(keeps_nulls, steps)):
+        raise _wrong(failure)
     faults = _faults(steps)
     if faults and not any(each in _BRANCHES for step in steps for each in _words(step)):
         errors = [_failure(texts, _sample(inputs, number)) for number in range(len(_SAMPLES))]
         first = errors[0]
-        if first is not None and any(all(_says(each, of) for each in errors) for of in faults):
+        if isinstance(first, InvalidQueryError) and any(
+            all(_says(each, of) for each in errors) for of in faults
+        ):
             raise _wrong(first)
 
 
@@ -141,22 +150,22 @@ def _wrong(error: InvalidQueryError) -> InvalidQueryError:
 
 def _failure(
     texts: Sequence[tuple[str | None, str]], inputs: Mapping[str, pa.Table]
-) -> InvalidQueryError | None:
+) -> InvalidQueryError | EngineFaultError | None:
     """Run a query over some rows, and return the error that it ends with."""
     try:
         with query_context(spill=None, clock=False) as context:
             for alias, rows in inputs.items():
                 context.add(alias, rows)
             rows_of(last_of(context, texts))
-    except InvalidQueryError as error:
+    except (InvalidQueryError, EngineFaultError) as error:
         return error
     except EngineFailedError:
         pass  # nothing is known of the constants
     return None
 
 
-def _says(error: InvalidQueryError | None, fault: str) -> bool:
-    return error is not None and fault in error.what
+def _says(error: OdfBuildError | None, *faults: str) -> TypeGuard[OdfBuildError]:
+    return error is not None and any(each in error.what for each in faults)
 
 
 def _sample(inputs: Mapping[str, pa.Schema], number: int) -> dict[str, pa.Table]:

@@ -20,6 +20,7 @@ from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.arrow.stored import conformed, stored
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
+from odfbuild.executors.engine.datafusion.members import with_null_members
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
 from odfbuild.sql.extremes import ordered_extremes
 from odfbuild.texts.redaction import excerpt
@@ -37,6 +38,8 @@ _PINNED: Final = {
     "datafusion.execution.parquet.schema_force_view_types": "false",
     "datafusion.optimizer.repartition_sorts": "false",
     "datafusion.catalog.information_schema": "false",
+    # it loses the names of columns, and of a sound query no plan can be made
+    "datafusion.optimizer.enable_leaf_expression_pushdown": "false",
 }
 BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
@@ -121,6 +124,8 @@ class QueryContext:
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Make rows readable by a name."""
+        columns = [with_null_members(each) for each in rows.columns]
+        rows = pa.Table.from_arrays(columns, schema=rows.schema)
         batches = [each for each in rows.to_batches(max_chunksize=_BATCH) if each.num_rows]
         empty = pa.RecordBatch.from_arrays(
             [pa.array([], each.type) for each in rows.schema], schema=rows.schema
@@ -188,11 +193,34 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     """
     with engine_errors("read the query"):
         found = frame.schema()
-        written = _types(found)
-        computed = _types(_schema_of(frame.optimized_logical_plan()))
+        of_all = _schema_of(frame.optimized_logical_plan())
+    written, computed = _as_stored(found), _as_stored(of_all)
     if written != computed:
-        raise _mixed(f"the columns {written}", computed)
-    return pa.schema([pa.field(each.name, stored(each.name, each.type)) for each in found])
+        raise _mixed(f"the columns {_types(written)}", _types(computed))
+    return written
+
+
+def check_plan(frame: "datafusion.DataFrame") -> None:
+    """Raise InvalidQueryError where DataFusion reads a query over no rows and cannot run it."""
+    try:
+        with engine_errors("plan the query"):
+            for _ in frame.execute_stream():
+                pass
+    except EngineFaultError as error:
+        raise impossible(error) from None
+
+
+def impossible(error: OdfBuildError) -> InvalidQueryError:
+    """Return the error for a query with which DataFusion fails whatever its rows are."""
+    return InvalidQueryError(
+        what=error.what,
+        why="DataFusion cannot run the query, whatever its rows are",
+        fix="write the query in another way",
+    )
+
+
+def _as_stored(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(each.name, stored(each.name, each.type)) for each in schema])
 
 
 def rows_of(frame: "datafusion.DataFrame") -> pa.Table:

@@ -31,6 +31,7 @@ from odfbuild.executors.engine.arrow.whole import by_value, completed, full_chan
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     QueryContext,
+    check_plan,
     columns,
     last_of,
     query_context,
@@ -229,7 +230,9 @@ def result_schema(
     with query_context(spill=None, clock=False) as context:
         for alias, schema in inputs.items():
             context.add(alias, schema.empty_table())
-        found = columns(last_of(context, texts_of(steps)))
+        frame = last_of(context, texts_of(steps))
+        found = columns(frame)
+        check_plan(frame)
     _check(found, vocab, raw=raw)
     op, time = vocab.operation_type_column, vocab.event_time_column
     others = [each for each in found if each.name not in {op, time}]

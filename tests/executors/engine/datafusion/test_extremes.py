@@ -91,6 +91,7 @@ def test_a_column_that_is_named_by_its_text_is_refused_with_a_way_on() -> None:
     [
         ("max(a)", "first_value(a order by a desc nulls last)"),
         ("min( distinct f(a, b) )", "first_value(f(a, b)  order by f(a, b)  asc nulls last)"),
+        ("max(1.5), min(distinct 2)", None),
         ("max(a) over (order by b)", None),
         ("max(a) filter (where (b)) over w", None),
         ("x.max, max, maximum(a), 'max(a)', count(*)", None),

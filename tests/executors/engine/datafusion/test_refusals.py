@@ -7,10 +7,12 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.analysis import AnalysedInput, Analysis
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.datafusion.json_functions import function
 from odfbuild.executors.engine.protocol import RawQueryWork
-from odfbuild.odf.events import TransformSql
+from odfbuild.odf.events import DatasetVocabulary, TransformSql
+from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql.datafusion import step_findings
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.steps import steps_of
@@ -47,6 +49,11 @@ def test_branches_of_several_types_are_no_column(text: str, rows: pa.Table, tmp_
         "select coalesce(x, n) as z, greatest(n, x) as g from input",
         "select case when n = 1 then x else n end as z from input",
         "select n, s, x from input where n > 0 and n < 5",
+        "select s from input union all select cast(s as varchar) as s from input",
+        "select to_timestamp_seconds(n) as t from input union all select timestamp '2020-01-01'",
+        "select case when n > 1 then date_bin(interval '1 day', t) else t end as t "
+        "from (select to_timestamp_millis(n) as t, n from input) as q",
+        "select sum(n) over w as n from input window w as (partition by x)",
     ],
 )
 def test_branches_of_one_type_are(text: str, tmp_path: Path) -> None:
@@ -77,11 +84,39 @@ def test_texts_and_names_may_have_any_sign(form: str, sign: str, tmp_path: Path)
         "with recursive r as (select 1 as i union all select i + 1 from r) select i from r",
         "select all n from input",
         "select n from input for system_time as of '2020-01-01'",
+        "select sum(n) over (w) as n from input window w as (order by x)",
+        'select sum(n) over ("w" order by s) as n from input window w as (partition by x)',
+        "select sum(n) over v as n from input window w as (order by x), v as (w)",
+        "select sum(n) over v as n from input window w as (order by x), v as (w order by n)",
     ],
 )
 def test_texts_that_reach_behind_the_rows_are_not_read(text: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidQueryError):
         asked(text, ROWS, tmp_path)
+
+
+COLUMNS = from_arrow(pa.schema([("event_time", pa.timestamp("ms", "UTC")), ("n", pa.int64())]))
+
+
+def analysed(text: str) -> pa.Schema:
+    steps = steps_of(TransformSql(engine="datafusion", query=text))
+    inputs = (AnalysedInput("a", COLUMNS, DatasetVocabulary()),)
+    question = Analysis(steps=steps, inputs=inputs, vocab=DatasetVocabulary())
+    return DataFusionEngine().analyse(question)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select max(event_time) as event_time, stddev_pop(distinct n) as n from a",
+        "select distinct on (n) event_time, n from a order by n, event_time, event_time",
+        "select event_time, n in (select n from a) as m from a",
+        "select a.event_time, u.m from a, lateral (select a.n + 1 as m) as u",
+    ],
+)
+def test_a_plan_refuses_what_is_read_and_has_no_plan(text: str) -> None:
+    with pytest.raises(InvalidQueryError, match=r"(not implemented|not available|assertion)"):
+        analysed(text)
 
 
 @pytest.mark.parametrize(
