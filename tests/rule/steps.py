@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.seal import Sealed, seal
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
@@ -19,7 +20,7 @@ from odfbuild.odf.timestamp import Timestamp
 from tests.rule.histories import History
 from tests.rule.inputs import Row
 
-__all__ = ["Log", "Played", "Query", "Step", "in_spark", "played", "sealed"]
+__all__ = ["Log", "Played", "Query", "Step", "Transforms", "in_spark", "played", "sealed"]
 
 VOCAB = DatasetVocabulary()
 _NOW = Timestamp.from_millis(0)
@@ -33,6 +34,14 @@ class Query(Protocol):
         """Return the query as a dataset has it."""
 
 
+class Transforms(Protocol):
+    """An engine, as far as it runs steps."""
+
+    def transform(self, work: TransformWork) -> Frame:
+        """Return what a step changes."""
+
+
+Engine = TypeVar("Engine", bound=Transforms)
 Step = Callable[[SparkEngine, TransformWork, int], Sealed]
 
 
@@ -76,7 +85,7 @@ class Played:
         return [each.name for each in self.sealed.schema.fields if each.name not in system]
 
 
-def sealed(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
+def sealed(engine: Transforms, work: TransformWork, start: int) -> Sealed:
     """Run a step and write what comes out, from an offset on."""
     return seal(
         engine.transform(work),
@@ -101,7 +110,11 @@ def in_spark() -> Iterator[None]:
 
 
 def played(
-    engine: SparkEngine, folder: Path, query: Query, found: History, step: Step = sealed
+    engine: Engine,
+    folder: Path,
+    query: Query,
+    found: History,
+    step: Callable[[Engine, TransformWork, int], Sealed] = sealed,
 ) -> Iterator[Played]:
     """Yield the steps of a history, as they are run; those with nothing new are left out.
 

@@ -9,17 +9,24 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from odfbuild.executors.engine.analysis import QueryAnalyser
+from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.grammar.choices import smaller
-from tests.rule.grammar.oracles import PlainSpark
-from tests.rule.grammar.pairs import Outcome, Pair, drawn_pair, outcome
+from tests.rule.grammar.dialects import DATAFUSION, SPARK, Dialect
+from tests.rule.grammar.oracles import Oracle, PlainSpark
+from tests.rule.grammar.pairs import Outcome, Pair, Record, drawn_pair, outcome
+from tests.rule.grammar.plain_datafusion import PlainDataFusion
+from tests.rule.steps import Transforms
 
 _BAD = ("differs", "fails")
+_DIALECTS = {each.engine: each for each in (SPARK, DATAFUSION)}
 _SIGNS = ("+A", "-R", "-C", "+C")
 _BOTH_COMPILERS = ("-XX:TieredStopAtLevel=4",)
 
@@ -27,7 +34,8 @@ _BOTH_COMPILERS = ("-XX:TieredStopAtLevel=4",)
 class Count:
     """Outcomes by name, by class of the query, and by reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrong: Sequence[str]) -> None:
+        self._wrong = wrong
         self.names: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
@@ -37,12 +45,14 @@ class Count:
     def add(self, seed: int, found: Outcome) -> None:
         self.names[found.name] += 1
         self.duck[found.duck] += bool(found.duck)
-        if found.name in ("same", "differs"):
-            self.kinds[found.kind] += 1
-        elif found.name in ("refused", "invalid"):
+        self.kinds[f"{found.kind} {found.name}"] += 1
+        if found.name in ("refused", "invalid", "lenient"):
             self.reasons[f"{found.name} {found.why[:60].splitlines()[0]}"] += 1
-        if found.name in _BAD:
+        if self.is_bad(found):
             self.bad.append(seed)
+
+    def is_bad(self, found: Outcome) -> bool:
+        return not {found.name, f"DuckDB: {found.duck}"}.isdisjoint(self._wrong)
 
     def __str__(self) -> str:
         return "; ".join(
@@ -82,50 +92,72 @@ def shown(pair: Pair, found: Outcome) -> str:
     return "\n".join(lines)
 
 
-def shrunk(engine: SparkEngine, plain: PlainSpark, pair: Pair, found: Outcome, most: int) -> Pair:
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """An engine, what answers its batch queries, and what plans for it, if that is asked too."""
+
+    engine: Transforms
+    plain: Oracle
+    plans: QueryAnalyser | None
+    dialect: Dialect
+
+    def outcome(self, pair: Pair) -> Outcome:
+        return outcome(self.engine, self.plain, pair, self.plans)
+
+    def pair(self, seed: int, number: int = 0, record: Record | None = None) -> Pair:
+        return drawn_pair(seed, number, record, self.dialect)
+
+
+@contextmanager
+def bench(dialect: Dialect, java: Sequence[str]) -> Iterator[Bench]:
+    """Start the engine of a dialect; `java` are options of a JVM."""
+    if dialect == DATAFUSION:
+        found = DataFusionEngine()
+        yield Bench(found, PlainDataFusion(), found, dialect)
+        return
+    with (
+        tempfile.TemporaryDirectory() as top,
+        SparkEngine(Path(top) / "jvm", cores=1, java_options=java or None) as engine,
+        closing(PlainSpark(Path(top), java)) as plain,
+    ):
+        yield Bench(engine, plain, None, dialect)
+
+
+def shrunk(bench: Bench, pair: Pair, found: Outcome, most: int) -> Pair:
     """Return a simpler pair of the same outcome."""
 
     def fails(query: Sequence[int], rows: Sequence[int]) -> bool:
-        return outcome(engine, plain, drawn_pair(0, record=(query, rows))).name == found.name
+        return bench.outcome(bench.pair(0, record=(query, rows))).name == found.name
 
     query, rows = pair.record
     for _ in range(2):
         query = smaller(query, partial(fails, rows=rows), most)
         rows = smaller(rows, partial(fails, query), most)
-    return drawn_pair(0, record=(query, rows))
+    return bench.pair(0, record=(query, rows))
 
 
 def run(
-    seeds: Sequence[tuple[int, int]], *, shrink: int, optimize: bool = False, every: int = 50
+    bench: Bench, seeds: Sequence[tuple[int, int]], *, shrink: int, bad: Sequence[str], every: int
 ) -> Count:
-    """Run pairs and print what differs; `optimize` lets Java use its second compiler, too."""
-    count, begun = Count(), time.monotonic()
-    java = _BOTH_COMPILERS if optimize else ()
-    with (
-        tempfile.TemporaryDirectory() as top,
-        SparkEngine(Path(top) / "jvm", cores=1, java_options=java or None) as engine,
-    ):
-        plain = PlainSpark(Path(top), java)
-        try:
-            for at, (seed, number) in enumerate(seeds, 1):
-                pair = drawn_pair(seed, number)
-                found = outcome(engine, plain, pair)
-                count.add(seed, found)
-                if found.name in _BAD:
-                    if shrink:
-                        pair = shrunk(engine, plain, pair, found, shrink)
-                        found = outcome(engine, plain, pair)
-                    print(f"pair {seed}.{number} {shown(pair, found)}\n", flush=True)
-                if at % every == 0:
-                    took = time.monotonic() - begun
-                    used = _processor_seconds() / at
-                    print(
-                        f"{at} pairs in {took:.0f} s, {used:.2f} s of processor each: {count}; "
-                        f"--from {seed + 1}",
-                        flush=True,
-                    )
-        finally:
-            plain.close()
+    """Run pairs and print what differs, or has another outcome of some."""
+    count, begun = Count(bad), time.monotonic()
+    for at, (seed, number) in enumerate(seeds, 1):
+        pair = bench.pair(seed, number)
+        found = bench.outcome(pair)
+        count.add(seed, found)
+        if count.is_bad(found):
+            if shrink:
+                pair = shrunk(bench, pair, found, shrink)
+                found = bench.outcome(pair)
+            print(f"pair {seed}.{number} {shown(pair, found)}\n", flush=True)
+        if at % every == 0:
+            took = time.monotonic() - begun
+            used = _processor_seconds() / at
+            print(
+                f"{at} pairs in {took:.0f} s, {used:.2f} s of processor each: {count}; "
+                f"--from {seed + 1}",
+                flush=True,
+            )
     return count
 
 
@@ -139,14 +171,22 @@ def main() -> None:
         "--optimize", action="store_true", help="let Java compile twice: for thousands of pairs"
     )
     parser.add_argument("--print", action="store_true", help="show queries, run nothing")
+    parser.add_argument("--engine", choices=list(_DIALECTS), default=SPARK.engine)
+    parser.add_argument("--others", action="store_true", help="show what DuckDB answers otherwise")
+    parser.add_argument("--every", type=int, default=50, help="pairs between two reports")
     chosen = parser.parse_args()
+    dialect = _DIALECTS[chosen.engine]
     queries = range(chosen.first, chosen.first + -(-chosen.pairs // chosen.histories))
     seeds = [(seed, number) for seed in queries for number in range(chosen.histories)]
     if chosen.print:
         for seed in queries:
-            print(f"-- {seed}\n{drawn_pair(seed).query}")
+            print(f"-- {seed}\n{drawn_pair(seed, dialect=dialect).query}")
         return
-    count = run(seeds[: chosen.pairs], shrink=chosen.shrink, optimize=chosen.optimize)
+    bad = (*_BAD, "DuckDB: other") if chosen.others else _BAD
+    with bench(dialect, _BOTH_COMPILERS if chosen.optimize else ()) as tested:
+        count = run(
+            tested, seeds[: chosen.pairs], shrink=chosen.shrink, bad=bad, every=chosen.every
+        )
     print(count)
     for reason, number in count.reasons.most_common(40):
         print(f"{number:6} {reason}")

@@ -1,4 +1,4 @@
-"""Those who know what a query means of itself: plain Spark in another process, and DuckDB."""
+"""Those who know what a query means of itself: engines that are given all rows at once."""
 
 import json
 import os
@@ -7,11 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -21,11 +18,9 @@ from tests.rule.grammar.queries import Composed
 from tests.rule.grammar.tables import Table, literal
 from tests.rule.inputs import Row
 
-if TYPE_CHECKING:
-    import duckdb
+__all__ = ["Asked", "Oracle", "PlainSpark", "Unanswered", "arrow_rows", "counted"]
 
-__all__ = ["Asked", "PlainSpark", "counted", "duck_rows"]
-
+_OF_VALUES = "SQLSTATE: 22"  # data exceptions of the SQL standard
 _SCRIPT = Path(__file__).with_name("plain_spark.py")
 
 
@@ -36,6 +31,27 @@ class Asked:
     tables: tuple[Table, ...]
     rows: Mapping[str, Sequence[Row]]
     watermark: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Why there are no rows; `of_values` tells that it is for a value in them."""
+
+    why: str
+    of_values: bool
+
+
+class Oracle(Protocol):
+    """What answers plain batch queries, one question at a time."""
+
+    def ask(self, query: Composed, states: Sequence[Asked]) -> None:
+        """Ask; the answer is to be fetched before the next question."""
+
+    def answer(self) -> list[list[Row]] | Unanswered:
+        """Return the rows of each state."""
+
+    def close(self) -> None:
+        """Free everything."""
 
 
 class PlainSpark:
@@ -73,13 +89,15 @@ class PlainSpark:
         self._process.stdin.write(json.dumps({"states": asked}) + "\n")
         self._process.stdin.flush()
 
-    def answer(self) -> list[list[Row]] | str:
+    def answer(self) -> list[list[Row]] | Unanswered:
         """Return the rows of each state, or why there are none."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"the process of plain Spark has ended: {self._log.read_text()[-2000:]}"
         found = json.loads(line)
-        return str(found["error"]) if "error" in found else list(found["rows"])
+        if "error" in found:
+            return Unanswered(found["error"], _OF_VALUES in found["error"])
+        return list(found["rows"])
 
     def close(self) -> None:
         """End the process."""
@@ -100,53 +118,6 @@ def counted(rows: Sequence[Row]) -> Counter[str]:
     )
 
 
-def duck_rows(query: Composed, state: Asked) -> list[Row] | None:
-    """Return what DuckDB makes of the query; None where its dialect has no words for it."""
-    import duckdb
-    import sqlglot
-
-    database, made = _duck(), []
-    for each in state.tables:
-        database.register(each.name, _arrow(each, state.rows[each.name]))
-    try:
-        *steps, (_, last) = query.batch(state.watermark)
-        for alias, text in steps:
-            told = sqlglot.transpile(text, read="spark", write="duckdb")[0]
-            database.execute(f"create temp view {alias} as {told}")
-            made.append(alias)
-        told = sqlglot.transpile(last, read="spark", write="duckdb")[0]
-        found = database.sql(told).to_arrow_table().to_pylist()
-        return [{name: _as_spark(value) for name, value in row.items()} for row in found]
-    except (duckdb.Error, sqlglot.errors.SqlglotError):
-        return None
-    finally:
-        for alias in reversed(made):
-            database.execute(f"drop view {alias}")
-        for each in state.tables:
-            database.unregister(each.name)
-
-
-@cache
-def _duck() -> "duckdb.DuckDBPyConnection":
-    """Return the database of this process: to open one takes ten times as long as to ask it."""
-    import duckdb
-
-    database = duckdb.connect(config={"threads": 1})
-    database.execute("set timezone = 'UTC'")
-    return database
-
-
-def _as_spark(value: Any) -> Any:
-    """Return a value of DuckDB as one of Spark: its sums are decimal, its times may lack a zone."""
-    if isinstance(value, Decimal):
-        return int(value)
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    if isinstance(value, list):
-        return [_as_spark(each) for each in value]
-    return value
-
-
 def _values(table: Table, rows: Sequence[Row]) -> str:
     names = ", ".join(each.name for each in table.columns)
     every = [
@@ -159,7 +130,17 @@ def _values(table: Table, rows: Sequence[Row]) -> str:
     return f"select {nothing} where false"
 
 
-def _arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
+def arrow_rows(table: Table, rows: Sequence[Row]) -> pa.Table:
+    """Return rows as a table; what is in a struct that is null is null."""
     names = [each.name for each in table.columns]
     schema = pa.schema([table.schema.field(name) for name in names])
-    return pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
+    made = pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
+    return pa.table([_with_nulls(each) for each in made.columns], schema)
+
+
+def _with_nulls(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    if not pa.types.is_struct(found.type):
+        return found
+    fields = [found.type.field(number) for number in range(found.type.num_fields)]
+    return pa.StructArray.from_arrays(found.flatten(), fields=fields, mask=found.is_null())

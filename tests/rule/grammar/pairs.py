@@ -3,28 +3,30 @@
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
-from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.analysis import AnalysedInput, Analysis, QueryAnalyser
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql.analysis.classes import query_class
 from odfbuild.sql.text.steps import steps_of
 from tests.rule.grammar.choices import Choices
-from tests.rule.grammar.oracles import Asked, PlainSpark, counted, duck_rows
+from tests.rule.grammar.dialects import SPARK, Dialect
+from tests.rule.grammar.duck import duck_rows
+from tests.rule.grammar.oracles import Asked, Oracle, Unanswered, counted
 from tests.rule.grammar.queries import Composed, composed
 from tests.rule.grammar.tables import Table, drawn_history, drawn_tables
 from tests.rule.histories import History
 from tests.rule.inputs import Row
 from tests.rule.rows import standing
-from tests.rule.steps import played
+from tests.rule.steps import VOCAB, Transforms, played
 
 __all__ = ["Outcome", "Pair", "Record", "columns_of", "drawn_pair", "outcome"]
 
 Record = tuple[Sequence[int], Sequence[int]]
-_OF_VALUES = "SQLSTATE: 22"  # data exceptions of the SQL standard
+_OF_VALUES = "the query gives rows without"
 _SYSTEM = {"offset", "op", "system_time"}
 
 
@@ -44,23 +46,27 @@ class Outcome:
 
     `lenient` is a query that fails over a value of the full inputs (a text that is no time, in a
     row that nothing needs) and whose steps had no need to compute that value.
-    `kind` is the class of the query; `why` the reason, `duck` what DuckDB has to say.
+    `kind` is the class of the query; `why` the reason, `duck` what DuckDB has to say: `same`,
+    `other`, `order` where that of rows decides and may be another there, or `no words`.
     """
 
     name: str
     kind: str
     why: str = ""
     duck: str = ""
+    of_values: bool = False
 
 
-def drawn_pair(seed: int, number: int = 0, record: Record | None = None) -> Pair:
+def drawn_pair(
+    seed: int, number: int = 0, record: Record | None = None, dialect: Dialect = SPARK
+) -> Pair:
     """Return the pair of a seed; other numbers give the same query over other histories.
 
     With a record only that counts.
     """
     shape = Choices(None if record else f"query {seed}", record[0] if record else ())
-    tables = drawn_tables(shape)
-    query = composed(shape, tables)
+    tables = drawn_tables(shape, dialect)
+    query = composed(shape, tables, dialect)
     rows = Choices(None if record else f"history {seed} {number}", record[1] if record else ())
     return Pair(tables, query, drawn_history(rows, tables), (shape.taken, rows.taken))
 
@@ -75,33 +81,65 @@ def columns_of(tables: Sequence[Table]) -> dict[str, DataSchema]:
     return found
 
 
-def outcome(engine: SparkEngine, plain: PlainSpark, pair: Pair) -> Outcome:
-    """Play the history, and compare its last state and one before with what the oracles say."""
+def outcome(
+    engine: Transforms, plain: Oracle, pair: Pair, plans: QueryAnalyser | None = None
+) -> Outcome:
+    """Play the history, and compare its last state and one before with what the oracles say.
+
+    With `plans` a plan, too, has to say whether there will be rows.
+    """
+    found = _outcome(engine, plain, pair)
+    if plans is None or found.name == "fails":
+        return found
+    refused = _refused(plans, pair)
+    if found.name in {"same", "differs", "lenient"} and refused is not None:
+        return replace(found, name="fails", why=f"the plan refuses what steps do: {refused}")
+    if found.name in {"refused", "invalid"} and refused is None and not found.of_values:
+        return replace(found, name="fails", why=f"the plan does not refuse it: {found.why}")
+    return found if refused is None else replace(found, why=refused)
+
+
+def _refused(plans: QueryAnalyser, pair: Pair) -> str | None:
+    """Return why a plan refuses the query, with the code in front."""
+    inputs = (AnalysedInput(each.name, from_arrow(each.schema), VOCAB) for each in pair.tables)
+    steps = steps_of(pair.query.transform)
+    try:
+        plans.analyse(Analysis(steps=steps, inputs=tuple(inputs), vocab=VOCAB))
+    except OdfBuildError as error:
+        return _coded(error)
+    return None
+
+
+def _coded(error: OdfBuildError) -> str:
+    codes = [each.code or type(error).__name__ for each in error.diagnostics()]
+    return f"{codes[0]}: {error.what}"
+
+
+def _outcome(engine: Transforms, plain: Oracle, pair: Pair) -> Outcome:
     try:
         kind = query_class(steps_of(pair.query.transform), columns_of(pair.tables)).name
     except Exception as error:
         return Outcome("fails", "", f"{type(error).__name__}: {error}")
     states = _states(pair)
     plain.ask(pair.query, [asked for _, asked in states])
-    ours: dict[int, Counter[str]] | str
+    ours: dict[int, Counter[str]] | Outcome
     try:
         with tempfile.TemporaryDirectory() as folder:
             ours = _ours(engine, Path(folder), pair)
     except EngineFailedError as error:
-        ours = f"fails: {error}"
+        ours = Outcome("fails", kind, str(error))
     except OdfBuildError as error:
-        codes = [each.code or type(error).__name__ for each in error.diagnostics()]
-        ours = f"refused: {codes[0]}: {error.what}"
+        of_values = error.what.startswith(_OF_VALUES)
+        ours = Outcome("refused", kind, _coded(error), of_values=of_values)
     except Exception as error:
-        ours = f"fails: {type(error).__name__}: {error}"
+        ours = Outcome("fails", kind, f"{type(error).__name__}: {error}")
     told = plain.answer()
-    if isinstance(told, str):
-        if isinstance(ours, str) or not ours:  # a history may run no step at all
-            return Outcome("invalid", kind, told)
-        return Outcome("lenient" if _OF_VALUES in told else "fails", kind, told)
-    if isinstance(ours, str):
-        name, _, why = ours.partition(": ")
-        return Outcome(name, kind, why)
+    if isinstance(told, Unanswered):
+        if isinstance(ours, Outcome) or not ours:  # a history may run no step at all
+            return Outcome("invalid", kind, told.why, of_values=told.of_values)
+        return Outcome("lenient" if told.of_values else "fails", kind, told.why)
+    if isinstance(ours, Outcome):
+        return ours
     duck = _duck(pair, states[-1][1], told[-1])
     for (number, _), rows in zip(states, told, strict=True):
         left, expected = ours.get(number), counted(rows)
@@ -111,7 +149,7 @@ def outcome(engine: SparkEngine, plain: PlainSpark, pair: Pair) -> Outcome:
     return Outcome("same", kind, duck=duck)
 
 
-def _ours(engine: SparkEngine, folder: Path, pair: Pair) -> dict[int, Counter[str]]:
+def _ours(engine: Transforms, folder: Path, pair: Pair) -> dict[int, Counter[str]]:
     """Return what is in the output after each step; a step that had nothing to do leaves it."""
     found: dict[int, Counter[str]] = {}
     for step in played(engine, folder, pair.query, pair.history):
@@ -146,4 +184,6 @@ def _duck(pair: Pair, state: Asked, told: Sequence[Row]) -> str:
     rows = duck_rows(pair.query, state)
     if rows is None:
         return "no words"
-    return "same" if counted(rows) == counted(told) else "other"
+    if counted(rows) == counted(told):
+        return "same"
+    return "order" if pair.query.goes_by_order else "other"

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,8 @@ def plain(value: Any) -> Any:
         return (value - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, float):
         return value + 0.0
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else str(value.normalize())
     if isinstance(value, dict):
         return [[name, plain(each)] for name, each in value.items()]
     if isinstance(value, list):

@@ -7,6 +7,7 @@ __all__ = [
     "ARRAY",
     "BIGINT",
     "BOOLEAN",
+    "DECIMAL",
     "DOUBLE",
     "STRING",
     "TIME",
@@ -18,7 +19,7 @@ __all__ = [
 
 Kind = str
 STRING, BIGINT, BOOLEAN, TIME = "string", "bigint", "boolean", "timestamp"
-ARRAY, DOUBLE = "array<bigint>", "double"
+ARRAY, DOUBLE, DECIMAL = "array<bigint>", "double", "decimal(12, 3)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,6 @@ class Relation:
 def references(scope: Sequence[Relation]) -> Iterator[tuple[str, Column]]:
     """Yield the columns that can be named, in every way that is not ambiguous."""
     plain = [each.name for relation in scope for each in relation.columns]
-    names = {relation.name for relation in scope}
     for relation in scope:
         own = [each.name for each in (*relation.columns, *relation.hidden)]
         for column in relation.columns:
@@ -66,7 +66,7 @@ def references(scope: Sequence[Relation]) -> Iterator[tuple[str, Column]]:
             if relation.name is not None and own.count(column.name) == 1:
                 yield from _with_fields(f"{relation.name}.{column.name}", column)
         for column in relation.hidden:
-            if own.count(column.name) == 1 and relation.name in names:
+            if own.count(column.name) == 1 and relation.name is not None:
                 yield f"{relation.name}.{column.name}", column
 
 

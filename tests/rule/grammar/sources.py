@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from tests.rule.grammar.choices import Choices
+from tests.rule.grammar.dialects import Dialect
 from tests.rule.grammar.relations import ARRAY, BIGINT, BOOLEAN, STRING, TIME, Column, Relation
 from tests.rule.grammar.values import Values
 
@@ -12,14 +13,18 @@ Columns = tuple[Column, ...]
 Nested = Callable[[Mapping[str, Columns]], "tuple[str, Columns] | None"]
 _KINDS = ((5, "join"), (4, "left join"), (1, "right join"), (1, "full join"),
           (2, "left semi join"), (2, "left anti join"), (1, "cross join"))  # fmt: skip
+_OF_VALUES = (Column("k", STRING), Column("n", BIGINT))
 _ALIASES = ("p", "q", "s", "v", "g", "d")
 
 
 class Sources:
     """Draws a FROM clause; `nested` gives a query, or None where there are enough of them."""
 
-    def __init__(self, draw: Choices, nested: Nested, known: Mapping[str, Columns]) -> None:
+    def __init__(
+        self, draw: Choices, dialect: Dialect, nested: Nested, known: Mapping[str, Columns]
+    ) -> None:
         self._draw = draw
+        self._dialect = dialect
         self._nested = nested
         self._known = known
         self._taken: set[str] = set()
@@ -32,14 +37,16 @@ class Sources:
         for _ in range(draw.weighted([(66, 0), (31, 1), (3, 2)])):
             added, scope = self._join(scope)
             text += added
+        if "lateral" not in self._dialect.has:
+            return text, scope
         if draw.chance(8):
-            array = Values(draw, scope).any(ARRAY, 1)[0]
+            array = Values(draw, self._dialect, scope).any(ARRAY, 1)[0]
             name, outer = self._alias(), draw.one(("", " outer"))
             column = draw.one(("e", "n", "x"))
             text += f" lateral view{outer} explode({array}) {name} as {column}"
             scope = (*scope, Relation(name, (Column(column, BIGINT),)))
         elif draw.chance(2):
-            value, made = Values(draw, scope).any(draw.one((BIGINT, STRING)), 1)
+            value, made = Values(draw, self._dialect, scope).any(draw.one((BIGINT, STRING)), 1)
             name, shown = self._alias(), draw.one(("e", "k", "u"))
             text += f", lateral (select {value} as {shown}) {name}"
             scope = (*scope, Relation(name, (made.named(shown).or_null(),)))
@@ -66,6 +73,10 @@ class Sources:
                     renamed = ", ".join(each.name for each in columns)
                     return f"({text}) {alias}({renamed})", Relation(alias, columns)
                 return f"({text}) {alias}", Relation(alias, columns)
+        if "values" in self._dialect.has and draw.chance(3):
+            alias = self._alias()
+            rows = draw.one(("('p', 1), ('x', 2)", "('p', 1), (null, 2), ('p', null)"))
+            return f"(values {rows}) as {alias}(k, n)", Relation(alias, _OF_VALUES)
         name = draw.one(tuple(self._known))
         if name in self._taken or draw.chance(30):
             alias = self._alias()
@@ -120,7 +131,7 @@ class Sources:
         draw = self._draw
         parts = []
         for _ in range(1 + draw.chance(20)):
-            values = Values(draw, [*scope, right])
+            values = Values(draw, self._dialect, [*scope, right])
             ours, theirs = {}, {}
             for of in (STRING, BIGINT):
                 names = [name for name, _ in values.names(of)]
@@ -137,7 +148,7 @@ class Sources:
                 one = f"upper({one})" if kind == STRING else f"{one} + 1"
             parts.append(f"{one} {draw.weighted([(9, '='), (1, '<=>')])} {other}")
         if not parts or draw.chance(6):
-            parts.append(Values(draw, [*scope, right]).condition(1))
+            parts.append(Values(draw, self._dialect, [*scope, right]).condition(1))
         return " and ".join(parts)
 
 

@@ -3,12 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from tests.rule.grammar.choices import Choices
-from tests.rule.grammar.relations import ARRAY, BIGINT, BOOLEAN, DOUBLE, STRING, TIME, Column
+from tests.rule.grammar.dialects import SPARK, Dialect
+from tests.rule.grammar.relations import (
+    ARRAY,
+    BIGINT,
+    BOOLEAN,
+    DECIMAL,
+    DOUBLE,
+    STRING,
+    TIME,
+    Column,
+)
 from tests.rule.histories import History, Portion
 from tests.rule.inputs import HOUR, Row, in_another_form
 
@@ -27,6 +38,7 @@ _ARROW = {
     TIME: _MILLIS,
     ARRAY: pa.list_(pa.int64()),
     DOUBLE: pa.float64(),
+    DECIMAL: pa.decimal128(12, 3),
 }
 _T = Column("event_time", TIME, nullable=False)
 _K = Column("k", STRING)
@@ -45,6 +57,7 @@ _POOL = (
     Column("K", STRING),
     Column("rows", BIGINT),
     Column("range", STRING),
+    Column("amount", DECIMAL),
 )
 _RARE = ("K", "rows", "range")
 _VALUES: Mapping[str, Sequence[Any]] = {
@@ -53,6 +66,7 @@ _VALUES: Mapping[str, Sequence[Any]] = {
     BOOLEAN: [True, False, None],
     ARRAY: [[1], [1, 2], [], [3, None], None],
     DOUBLE: [1.5, 0.0, -0.0, math.nan, -1.5, math.inf, None],
+    DECIMAL: [Decimal("1.500"), Decimal(0), Decimal("-0.250"), Decimal(2), None],
     _Y.kind: [{"dbl": 0.0, "k": "p"}, {"dbl": -0.0, "k": "p"}, {"dbl": math.nan, "k": None}, None],
     _Z.kind: [
         {"k": "p", "n": 1},
@@ -78,11 +92,12 @@ class Table:
         return pa.schema([*_SYSTEM, *(pa.field(each.name, _arrow(each)) for each in self.columns)])
 
 
-def drawn_tables(draw: Choices) -> tuple[Table, ...]:
+def drawn_tables(draw: Choices, dialect: Dialect = SPARK) -> tuple[Table, ...]:
     """Return two or three inputs, which have a key and some of the same other columns."""
     found = []
     for name in ("a", "b", "c")[: 2 + draw.chance(30)]:
-        columns = tuple(each for each in _POOL if draw.chance(15 if each.name in _RARE else 55))
+        pool = (each for each in _POOL if each.fields or each.kind in dialect.constants)
+        columns = tuple(each for each in pool if draw.chance(15 if each.name in _RARE else 55))
         found.append(Table(name, (_T, _K, *columns)))
     return tuple(found)
 

@@ -85,7 +85,7 @@ def test_every_step_leaves_what_the_engine_gives_of_all_rows(
     for seed in range(examples(2, 50)):
         draw, folder = Random(f"{text}{seed}"), tmp_path / str(seed)
         folder.mkdir()
-        for step in played(engine(), folder, query, history(draw, query.inputs)):  # type: ignore[arg-type]
+        for step in played(engine(), folder, query, history(draw, query.inputs)):
             plain = duckdb.connect()
             plain.execute("set timezone = 'UTC'")
             for name, log in step.inputs.items():
@@ -105,7 +105,7 @@ def test_our_own_engine_elsewhere_leaves_what_it_leaves_here(
         there = engine(at=served.address, name="datafusion")
         folder = tmp_path / "work"
         folder.mkdir()
-        for step in played(there, folder, query, history(Random(at), query.inputs)):  # type: ignore[arg-type]
+        for step in played(there, folder, query, history(Random(at), query.inputs)):
             expected = batch_result(query, step)
             found = output_of(step, expected.schema)
             expected = expected.select(found.column_names).cast(found.schema)
@@ -118,7 +118,7 @@ def steps(engine: EngineElsewhere, folder: Path, text: str) -> list[int]:
     folder.mkdir()
     logs = history(Random(text[-20:]), ("a",))
     found: list[int] = []
-    for step in played(engine, folder, query, logs):  # type: ignore[arg-type]
+    for step in played(engine, folder, query, logs):
         found.append(len(step.output))
     return found
 
@@ -141,7 +141,7 @@ def test_queries_of_several_steps_go_as_they_are(engine: Engines, tmp_path: Path
             return TransformSql(engine="duck", queries=(first, last))
 
     query = Several("two steps", "whole", ("a",))
-    for step in played(engine(), tmp_path, query, history(Random(7), ("a",))):  # type: ignore[arg-type]
+    for step in played(engine(), tmp_path, query, history(Random(7), ("a",))):
         expected = [
             row["n"] for row in standing(step.inputs["a"], ordered=True).to_pylist()
             if row["n"] is not None and row["n"] > 0

@@ -134,7 +134,7 @@ def test_every_step_leaves_what_one_batch_query_gives(
     for seed in range(examples(3, 100)):
         draw, folder = Random(f"{query.text}{seed}"), tmp_path / str(seed)
         folder.mkdir()
-        for step in played(engine, folder, query, history(draw, query.inputs)):  # type: ignore[arg-type]
+        for step in played(engine, folder, query, history(draw, query.inputs)):
             expected = batch_result(query, step)
             found = output_of(step, expected.schema)
             expected = expected.select(found.column_names).cast(found.schema)
