@@ -5,7 +5,7 @@ queries is computed as it is here: from the new rows where that is enough, from 
 from the rows of the keys that new rows have.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,13 @@ from odfbuild.odf.events import TransformSql
 
 NameOf = Callable[[Path], str]
 """What gives the name that a message has for a file."""
+
+
+def files_of(work: TransformWork) -> Collection[Path]:
+    """Return the slices and the checkpoint that a step may read, each once."""
+    inputs = (path for each in work.inputs for path in (*each.paths, *each.past))
+    before = () if work.checkpoint is None else (work.checkpoint,)
+    return dict.fromkeys((*inputs, *work.output, *before))
 
 
 def step_request(work: TransformWork, name: NameOf, rows: str, checkpoint: str) -> msg.StepRequest:

@@ -6,11 +6,10 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
@@ -60,35 +59,28 @@ class JobClient(EngineClient):
 
     def ask(self, method: str, request: Request, folder: Path) -> Any:
         """See `EngineClient.ask`."""
-        read = dict.fromkeys(files_read(request))
-        return self._guarded(
-            method, request, [job_file(folder / name, name) for name in read], folder
-        )
+        paths = [folder / name for name in dict.fromkeys(files_read(request))]
+        return self._guarded(method, request, {job_file(p, p.name): p for p in paths}, folder)
 
     def ask_of_datasets(
-        self, method: str, request: Request, files: Mapping[str, Path], folder: Path
+        self, method: str, request: Request, paths: Collection[Path], folder: Path
     ) -> Any:
         """Do what `ask` does, for a request that names files of datasets by their hashes.
 
-        `files` are their paths.  In an object store they are kept for later jobs.
+        In an object store they are kept for later jobs.
         """
         shared = self._engine.objects is not None
-        named = [_file_of_dataset(path, shared=shared) for path in files.values()]
         if not shared:
-            for name, path in files.items():
-                shutil.copyfile(path, folder / name)  # the command may change what it is given
-        return self._guarded(method, request, named, folder, files)
+            for path in paths:
+                shutil.copyfile(path, folder / path.name)  # the command may change what it is given
+        files = {_file_of_dataset(path, shared=shared): path for path in paths}
+        return self._guarded(method, request, files, folder)
 
     def _guarded(
-        self,
-        method: str,
-        request: Request,
-        files: Sequence[JobFile],
-        folder: Path,
-        elsewhere: Mapping[str, Path] = MappingProxyType({}),
+        self, method: str, request: Request, files: Mapping[JobFile, Path], folder: Path
     ) -> Any:
         try:
-            return self._asked(method, request, files, folder, elsewhere)
+            return self._asked(method, request, files, folder)
         except OSError as error:
             raise EngineFailedError(
                 what=f"the files of a job of the engine {self._engine.name} are not as they were: "
@@ -98,23 +90,17 @@ class JobClient(EngineClient):
             ) from None
 
     def _asked(
-        self,
-        method: str,
-        request: Request,
-        files: Sequence[JobFile],
-        folder: Path,
-        elsewhere: Mapping[str, Path],
+        self, method: str, request: Request, files: Mapping[JobFile, Path], folder: Path
     ) -> Any:
-        job = JobRequest(operation=method, message=request, files=tuple(files))
-        data = write_request(job)
+        data = write_request(JobRequest(operation=method, message=request, files=tuple(files)))
         if self._engine.objects is None:
             return self._answered(FolderPlace(folder), method, request, data, folder)
         # equal requests of several datasets, or of several workspaces, are jobs of their own
         prefix = f"{self._engine.objects.rstrip('/')}/{folder.name}-{token_hex(8)}/"
         place = BucketPlace(prefix)
         try:
-            for each in files:
-                place.upload(elsewhere.get(each.path, folder / each.path), each)
+            for each, path in files.items():
+                place.upload(path, each)
             return self._answered(place, method, request, data, folder)
         finally:
             with suppress(OdfBuildError):

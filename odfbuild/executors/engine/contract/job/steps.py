@@ -14,7 +14,7 @@ import pyarrow as pa
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.contract.job.client import JobClient
 from odfbuild.executors.engine.contract.permission import check_permitted
-from odfbuild.executors.engine.messages.dataset_step import rows_of_step, step_request
+from odfbuild.executors.engine.messages.dataset_step import files_of, rows_of_step, step_request
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.refs import DatasetAlias
@@ -41,14 +41,9 @@ class StepJobs:
         with TemporaryDirectory(
             prefix="engine-", dir=work.staging, ignore_cleanup_errors=True
         ) as name:
-            folder, files = Path(name), dict[str, Path]()
-
-            def named(path: Path) -> str:
-                files[path.name] = path
-                return path.name
-
-            request = step_request(work, named, _ROWS, _CHECKPOINT)
-            answer = self._client.ask_of_datasets("ExecuteStep", request, files, folder)
+            folder, paths = Path(name), files_of(work)
+            request = step_request(work, lambda path: path.name, _ROWS, _CHECKPOINT)
+            answer = self._client.ask_of_datasets("ExecuteStep", request, paths, folder)
             rows = work.staging / _ROWS
             self._take(folder / _ROWS, rows)
             if answer.new_checkpoint and work.new_checkpoint is not None:
@@ -139,9 +134,4 @@ def _is_large(work: TransformWork, engine: "OutsideEngine") -> bool:
     least = None if engine.steps is None else engine.steps.least
     if least is None:
         return False
-    paths = {
-        *(path for each in work.inputs for path in (*each.paths, *each.past)),
-        *work.output,
-        *(() if work.checkpoint is None else (work.checkpoint,)),
-    }
-    return bool(sum(path.stat().st_size for path in paths) >= least)
+    return sum(path.stat().st_size for path in files_of(work)) >= least
