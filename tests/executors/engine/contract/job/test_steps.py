@@ -178,6 +178,21 @@ def test_files_of_datasets_are_sent_to_a_store_once(
     assert here == there.slices()
 
 
+def test_steps_of_a_workspace_in_a_store_go_as_jobs(
+    tmp_path: Path, here: Slices, store: ObjectServer, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.name
+    there = Sales(tmp_path / "there", "{tags: [big]}", more=f", objects: '{store.url(name)}'")
+    settings = there.folder / "odfbuild.yaml"
+    workspace = f"dev: {{workspace: '{store.url(f'{name}-workspace')}'}}"
+    settings.write_text(settings.read_text().replace("dev: {}", workspace))
+    for _ in range(2):
+        assert set(there.apply().values()) == {"batch"}
+    assert there("workspace", "move", ".odfbuild").code == 0
+    settings.write_text(settings.read_text().replace(workspace, "dev: {}"))
+    assert here == there.slices()
+
+
 @pytest.mark.parametrize("damage", ["gone", "other bytes", "shorter"])
 def test_a_file_that_a_store_lost_or_changed_is_no_other_row(
     tmp_path: Path, store: ObjectServer, request: pytest.FixtureRequest, damage: str
