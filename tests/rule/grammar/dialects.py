@@ -34,7 +34,8 @@ class Dialect:
     plain: Callable[[str], str]
     has: frozenset[str]
     """`closed` windows of time, `star of struct`, `reused` aliases, `lateral` views and queries,
-    `pivot`, `distinct on`, `values` in FROM, names in `quotes`."""
+    `pivot`, `distinct on`, `values` in FROM, names in `quotes`, and more queries of `one table`,
+    which is all that works row by row."""
 
     types: Mapping[Kind, str]
     """Types that CAST calls otherwise than kinds are called."""
@@ -220,7 +221,7 @@ SPARK = Dialect(
 DATAFUSION = Dialect(
     engine="datafusion",
     plain=_plain_datafusion,
-    has=frozenset({"distinct on", "values", "quotes"}),
+    has=frozenset({"distinct on", "values", "quotes", "one table"}),
     types={
         STRING: "varchar",
         ARRAY: "bigint[]",
@@ -301,7 +302,7 @@ DATAFUSION = Dialect(
     of_order=(
         "last_value({by}) over ({over}{order})",
         "first_value({by}) over ({over}{order} range between current row and unbounded following)",
-        "lead({by}) over ({over}{order})",
+        f"lead({{by}}) over ({{over}}{{order}}){BY_ORDER}",
         "sum({by}) over ({over}{order} range between 1 preceding and 1 following)",
     ),
     rank="cast({}() over ({}) as bigint)",

@@ -166,6 +166,8 @@ class _Grammar:
             forms.append((2, self._united))
         if self._room > 0 and draw.chance(12):
             return self._with(known)
+        if "one table" in self.dialect.has:
+            forms.append((4, self._of_one))
         if "pivot" in self.dialect.has:
             forms.append((1, self._pivoted))
         text, columns = draw.weighted(forms)(known)
@@ -362,6 +364,13 @@ class _Grammar:
         qualify = f" qualify {self._first_of(scope)}" if self.draw.chance(10) else ""
         made = f"select {', '.join(items)} from {text}{where}{qualify}"
         return self._named_window(made, qualify), tuple(columns)
+
+    def _of_one(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        """Return a query that works row by row, unless its condition has a subquery."""
+        name = self.draw.one(tuple(known))
+        scope = (Relation(name, known[name]),)
+        items, columns = self._items(scope, windows=False)
+        return f"select {', '.join(items)} from {name}{self._where(scope, known)}", tuple(columns)
 
     def _first_of(self, scope: Sequence[Relation]) -> str:
         """Return a condition on a window, for QUALIFY."""
