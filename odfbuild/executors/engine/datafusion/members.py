@@ -2,11 +2,56 @@
 
 Arrow leaves open what is below a null, and a file wants a value there of a required member.
 DataFusion 55 takes it for the member's: `z.k` of a null `z` is then an empty text, a 0, or what
-another row has.
+another row has.  Of columns that are read, all that is below a null is made null; where a query
+makes the null itself, by a CASE of one branch or nullif(), it must not read members of it.
 """
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from odfbuild.errors import InvalidQueryError
+
+_LEFT_OUT: Final = (
+    r"(?:nullif\(|CASE (?:(?!WHEN ).)*WHEN (?:(?!WHEN |ELSE ).)*"
+    r"(?: ELSE (?:NULL|Struct\(\{(?:\w+:,?)*\}\)))? END)"
+)
+_MADE: Final = re.compile(_LEFT_OUT, re.DOTALL)
+_READ: Final = re.compile(r"get_field\(" + _LEFT_OUT, re.DOTALL)
+
+
+def check_members(plan: Any, schema_of: Callable[[Any], pa.Schema]) -> None:
+    """Raise InvalidQueryError where a plan reads members of a struct that it made null itself."""
+    text = plan.display_indent()
+    if "get_field(" not in text:
+        return
+    if _READ.search(text) or any(_makes_null(each, schema_of) for each in _projections(plan)):
+        raise InvalidQueryError(
+            what="the query reads a member of a struct that a CASE of one branch, or nullif(), "
+            "may make null",
+            why="DataFusion gives the member of such a null the value that it has where the struct "
+            "is there",
+            fix="take the member first: case when ... then z.k end; or give the CASE an ELSE",
+        )
+
+
+def _projections(plan: Any) -> Iterator[Any]:
+    if plan.display().startswith("Projection: "):
+        yield plan
+    for each in plan.inputs():
+        yield from _projections(each)
+
+
+def _makes_null(plan: Any, schema_of: Callable[[Any], pa.Schema]) -> bool:
+    """Tell whether a projection makes a struct that may be null with values below."""
+    items = plan.to_variant().projections()
+    return any(
+        _has_struct(field.type) and _MADE.search(str(each)) is not None
+        for each, field in zip(items, schema_of(plan), strict=True)
+    )
 
 
 def with_null_members(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -20,7 +20,7 @@ from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.arrow.stored import conformed, stored
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
-from odfbuild.executors.engine.datafusion.members import with_null_members
+from odfbuild.executors.engine.datafusion.members import check_members, with_null_members
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
 from odfbuild.sql.extremes import ordered_extremes
 from odfbuild.texts.redaction import excerpt
@@ -189,11 +189,14 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     """Return the columns of a query as they are stored, all nullable.
 
     Raises InvalidQueryError where branches of different types make a column: the schema of
-    the query as it is written is that of the first branch, its rows are of the type of all.
+    the query as it is written is that of the first branch, its rows are of the type of all; and
+    where a member is read of a struct that has none, see `check_members`.
     """
     with engine_errors("read the query"):
         found = frame.schema()
-        of_all = _schema_of(frame.optimized_logical_plan())
+        plan = frame.optimized_logical_plan()
+        of_all = _schema_of(plan)
+    check_members(plan, _schema_of)
     written, computed = _as_stored(found), _as_stored(of_all)
     if written != computed:
         raise _mixed(f"the columns {_types(written)}", _types(computed))

@@ -95,6 +95,48 @@ def test_texts_that_reach_behind_the_rows_are_not_read(text: str, tmp_path: Path
         asked(text, ROWS, tmp_path)
 
 
+STRUCTS = pa.table({"n": [1, 2], "z": [{"k": "p", "m": 1}, {"k": "q", "m": 2}]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select y.k as k from (select case when n > 1 then z end as y from input) as q",
+        "select y.k as k from (select case n when 1 then z else null end as y from input) as q",
+        "select y.k as k from (select nullif(z, named_struct('k', 'p', 'm', 1)) as y from input)",
+        "select n from input where (case when n > 1 then z end)['k'] = 'p'",
+        "select y.z.k as k from (select named_struct('z', case when n > 1 then z end) as y "
+        "from input) as q",
+        "select sum(y[1]['m']) as s from (select make_array(case when n > 1 then z end) as y "
+        "from input) as q",
+    ],
+)
+def test_members_of_a_struct_that_a_query_makes_null_are_not_read(
+    text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidQueryError, match="a member of a struct") as refused:
+        asked(text, STRUCTS, tmp_path)
+    assert "take the member first" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select case when n > 1 then z.k end as k from input", [None, "q"]),
+        ("select case when n > 1 then z end as k from input", [None, {"k": "q", "m": 2}]),
+        ("select z.k as k, case when n > 1 then 'a' end as s from input", ["p", "q"]),
+        (
+            "select y.k as k from (select case when n > 1 then z else named_struct('k', 'e', 'm', "
+            "0) end as y from input) as q",
+            ["e", "q"],
+        ),
+        ("select nullif(z.k, 'p') as k, z from input", [None, "q"]),
+    ],
+)
+def test_others_are(text: str, expected: list[object], tmp_path: Path) -> None:
+    assert asked(text, STRUCTS, tmp_path).column("k").to_pylist() == expected
+
+
 COLUMNS = from_arrow(pa.schema([("event_time", pa.timestamp("ms", "UTC")), ("n", pa.int64())]))
 
 
