@@ -115,7 +115,7 @@ class OdfBuildError(Exception):
 
 
 class ProjectError(OdfBuildError):
-    """A file of the project is wrong."""
+    """A file of the project is invalid."""
 
     code = "project"
 
@@ -145,31 +145,31 @@ class ProtocolError(OdfBuildError):
 
 
 class StateError(OdfBuildError):
-    """The workspace does not hold what it should, or somebody else moved it on."""
+    """The workspace lacks something, or another process changed it."""
 
     code = "state"
 
 
 class UsageRefusedError(OdfBuildError):
-    """The command needs an answer that nobody is there to give, or its arguments do not fit."""
+    """The command needs an answer but has no terminal, or its arguments are invalid."""
 
     code = "usage"
 
 
 class EngineError(OdfBuildError):
-    """Data could not be made."""
+    """Data could not be produced."""
 
     code = "engine"
 
 
 class InvalidQueryError(EngineError):
-    """A query of the user is wrong."""
+    """A query is invalid."""
 
     code = "invalid-query"
 
 
 class InternalError(OdfBuildError):
-    """A mistake in this program."""
+    """A defect of this program."""
 
     code = "internal"
 
@@ -177,13 +177,13 @@ class InternalError(OdfBuildError):
         during = f", while {while_}" if while_ else ""
         super().__init__(
             what=f"{type(error).__name__}: {error}{during}",
-            why="this is a mistake in odfbuild; what was committed before it stands",
+            why="this is a defect of odfbuild; earlier commits stay",
             fix="run again with ODFBUILD_TRACEBACK=1 and report what it prints",
         )
 
 
 class EngineFailedError(EngineError):
-    """The engine failed for a reason that is not the query's."""
+    """The engine failed for a reason outside of the query."""
 
     code = "engine-failed"
 

@@ -57,7 +57,7 @@ def apply(
     None for a plan that was saved.  The engine is asked about new queries before the first block is
     written: of `declared` datasets, or of those of the plan where no definitions were read.
 
-    Raises, with nothing done, StalePlanError when a dataset is not where the plan found it,
+    Raises, with nothing done, StalePlanError when a dataset changed since the plan was made,
     ProjectChangedError, and EngineFailedError; and InterruptedRun.
     """
     from odfbuild.executors.engine.interrupt import interruptible

@@ -71,7 +71,7 @@ def _differences(each: Declared, derived: DataSchema, answered: DataSchema) -> I
     ]
     yield Diagnostic(
         code="static-difference",
-        what=f"the engine gives other columns than the text says: {', '.join(parts)}",
+        what=f"the engine returns other columns than the query text: {', '.join(parts)}",
         why="plan reads queries without an engine, and would expect the wrong columns",
         fix="run odfbuild lock, so that plan knows the engine's answer",
         span=each.span(),
@@ -144,7 +144,7 @@ def settings_findings(config: Config, declared: Collection[DatasetAlias]) -> Ite
             yield _warning(
                 "moved-and-declared",
                 f"'{moved.old}' is moved to '{moved.new}' and still declared",
-                "its chain goes on under the new name, and the old one would start over",
+                "its chain continues under the new name, and the old one would start over",
                 "remove the definition, or the entry",
                 moved.span,
             )
@@ -154,7 +154,7 @@ def _unused(each: Declared, alias: str, path: tuple[str | int, ...]) -> Diagnost
     return _warning(
         "unused-input",
         f"the query does not read its input '{alias}'",
-        "each step waits for every input, and its watermark is the least of all",
+        "each step waits for every input, and its watermark is the lowest of all",
         "remove the input, or read it",
         each.span(path),
     )
@@ -164,7 +164,7 @@ def _idle(kind: str, dataset: str, span: SourceSpan) -> Diagnostic:
     return _warning(
         f"idle-{kind}",
         f"no dataset '{dataset}' is declared",
-        f"an {kind} that is about nothing" if kind == "acceptance" else "nothing can move to it",
+        f"an {kind} about nothing" if kind == "acceptance" else "no dataset can be moved to it",
         "remove the entry, or correct the name",
         span,
     )

@@ -198,7 +198,7 @@ def resident(project: Opened) -> Resident:
 
 def _unbelieved(place: ResidentFolder) -> tuple[str, ...]:
     if place.kept.exists() and not place.is_ours():
-        return (f"{place.kept} could have been written by somebody else",)
+        return (f"{place.kept} could have been written by another user",)
     return ()
 
 
@@ -249,7 +249,7 @@ def start(project: Opened, idle: float = IDLE) -> tuple[Resident, bool]:
             project.spark.resident
         ):
             raise StateError(
-                what="a resident engine is there, and cannot be used",
+                what="there is a resident engine, but it cannot be used",
                 why="; ".join(found.why),
                 fix="odfbuild engine stop, then start it again; stop --now does not wait for users",
             )
@@ -264,8 +264,8 @@ def _clean(place: ResidentFolder) -> None:
     while place.is_alive():
         if time.monotonic() > until:
             raise EngineFailedError(
-                what="the resident engine does not end",
-                why="it was told to stop, and somebody still uses it",
+                what="the resident engine does not stop",
+                why="it received the request to stop, but is still in use",
                 fix="odfbuild engine stop --now",
             )
         time.sleep(0.05)
@@ -320,7 +320,7 @@ def _not_started(place: ResidentFolder) -> EngineFailedError:
     try:
         what, why, fix = parse_json(lines[-1])
     except (IndexError, ValueError, TypeError):
-        said = f"it said: {lines[-1]}" if lines else "it said nothing"
+        said = f"it printed: {lines[-1]}" if lines else "it printed nothing"
         return EngineFailedError("the resident engine did not start", said, f"see {place.log}")
     return EngineFailedError(what, why, fix)
 

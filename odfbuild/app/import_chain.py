@@ -31,25 +31,25 @@ _MOST_FOLDERS = 1_000  # that are looked into for an input
 
 
 class NotVerifiedError(StateError):
-    """A chain that was to be taken in is not what it says of itself."""
+    """A chain to import failed verification."""
 
     code = "not-verified"
 
 
 class AlreadyHereError(StateError):
-    """The workspace has the dataset that was to be taken in."""
+    """The dataset to import is in the workspace already."""
 
     code = "already-here"
 
 
 class NamelessError(StateError):
-    """Nothing says what a dataset is called."""
+    """A dataset has no name."""
 
     code = "nameless-dataset"
 
 
 class MissingInputsError(StateError):
-    """A derivative was to be taken in before what it is made of."""
+    """A derivative would be imported before its inputs."""
 
     code = "missing-inputs"
 
@@ -74,8 +74,8 @@ def name_of_folder(folder: Path) -> DatasetAlias:
             with suppress(ProtocolError):
                 return DatasetAlias.parse(text)
     raise NamelessError(
-        what=f"nothing says what the dataset in {folder} is called",
-        why="a chain has an id, and its name is given to it by a workspace",
+        what=f"the dataset in {folder} has no name",
+        why="a chain has an id, but names are given by workspaces",
         fix=f"name it: odfbuild import {folder} NAME",
     )
 
@@ -104,9 +104,9 @@ def examine(folder: Path, staging: Path) -> ImportCandidate:
     if state is None:
         listed = "".join(f"\n  {each.what}" for each in found[:10])
         raise NotVerifiedError(
-            what=f"the dataset in {folder} does not verify, so it was not taken in{listed}",
-            why="every block and file must be what the chain says of it",
-            fix="copy it again from where it was made, or have it verified there",
+            what=f"the dataset in {folder} does not verify, so it was not imported{listed}",
+            why="every block and file must be as the chain records",
+            fix="copy it again from its origin, or verify it there",
         )
     return ImportCandidate(staging, copied, state)
 
@@ -163,13 +163,13 @@ def refuse_without_inputs(
         f"\n  {id}" + ("" if place is None else f"  in {place}") for id, place in missing.items()
     )
     noun = "an input" if len(missing) == 1 else f"{len(missing)} inputs"
-    fix = "--with-inputs takes them in first"
+    fix = "--with-inputs imports them first"
     if any(place is None for place in missing.values()):
         fix = "import them first, from where they are"
     return MissingInputsError(
         what=f"{alias} reads {noun} that the workspace does not have{lines}",
-        why="its definition would name what is not there, and no plan could be made",
-        fix=f"{fix}; --no-definition takes the chain in to be read only",
+        why="its definition would name missing datasets, and no plan could be made",
+        fix=f"{fix}; --no-definition imports the chain for reading only",
     )
 
 
@@ -257,8 +257,8 @@ def _refuse_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> No
     other = workspace.names().get(alias)
     if other not in (None, id):
         raise AlreadyHereError(
-            what=f"the workspace has another dataset called {alias}: {other}",
-            why="a name is that of one dataset, and this one is another",
+            what=f"the workspace has another dataset named {alias}: {other}",
+            why="a name stands for one dataset",
             fix="give it another name: odfbuild import FOLDER NAME",
         )
 
@@ -270,7 +270,7 @@ def _already_here(
     if known is not None and known != alias:
         return AlreadyHereError(
             what=f"the workspace has this dataset already, as {known}",
-            why=f"{id} is one dataset, whatever it is called",
+            why=f"{id} is one dataset, whatever its name",
             fix=f"odfbuild mv {known} {alias} renames it",
         )
     here = [hash for hash, _ in there.blocks()]
@@ -278,10 +278,10 @@ def _already_here(
     shared = sum(one == other for one, other in zip(here, copied, strict=False))
     if shared == len(copied):
         how = f"and blocks after the last one of the copy: {len(here) - shared:,}"
-        why, fix = "all that the copy has is here", "nothing is left to take in"
+        why, fix = "the workspace has everything that the copy has", "there is nothing to import"
     else:
         how = f"at another head: after {shared:,} blocks the two copies are different"
-        why = "two copies of one dataset went different ways, and none is overwritten"
+        why = "the two copies of the dataset diverged, and neither is overwritten"
         fix = "compare the two: odfbuild log, here and there"
     return AlreadyHereError(
         what=f"the workspace has {known or id} already, {how}", why=why, fix=fix

@@ -161,7 +161,7 @@ def unsure_of(
 
 def _nameless(alias: DatasetAlias, id: DatasetId) -> MissingNameError:
     return MissingNameError(
-        what=f"{alias} has lost its name: no file of names/ leads to {id}",
+        what=f"{alias} has lost its name: no file of names/ refers to {id}",
         why="it was applied before, and a new dataset of that name would start over",
         fix=f"restore the file from a copy, or: odfbuild import with the folder of {id.multibase}",
     )

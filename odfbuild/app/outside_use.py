@@ -246,12 +246,12 @@ def disabled_notes(
     for each in declared:
         if each.alias in disabled and (source := polling_of(each)) is not None:
             uses = [f"{kind} {name}" for kind, name in uses_of_source(source, project.root)]
-            asks = f"; it asks for: {', '.join(uses)}" if uses else ""
+            asks = f"; it uses: {', '.join(uses)}" if uses else ""
             found.append(
                 Diagnostic(
                     code="source-disabled",
-                    what=f"the source of {each.alias} is not used",
-                    why=f"it came with a chain from elsewhere{asks}",
+                    what=f"the source of {each.alias} is disabled",
+                    why=f"it came with an imported chain{asks}",
                     fix=f"odfbuild import {each.alias} --with-sources, if you trust it",
                     span=each.span(),
                     level=Level.WARNING,

@@ -53,7 +53,7 @@ def push_elsewhere(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> 
         raise EngineFailedError(
             what="odfbuild ingest ended without an answer",
             why=done.stderr.strip().rpartition("\n")[2] or f"its exit code was {done.returncode}",
-            fix="write the rows to Parquet files, and push these by odfbuild ingest",
+            fix="write the rows to Parquet files, and push these with odfbuild ingest",
         ) from None
     raise EngineError(error["what"], error["why"], error["fix"])
 
@@ -275,7 +275,7 @@ class Pusher:
             return find_name(self.project, name), find_dataset(self.project, name)
         except StateError as error:
             if _is_declared(self.project, name):
-                error.why = "it is declared, and was not applied yet"
+                error.why = "it is declared, but was not applied yet"
                 error.fix = f"odfbuild apply {name}"
             raise
 
@@ -347,7 +347,7 @@ def _readable(path: Path) -> Iterator[None]:
         raise BadPushError(
             what=f"{path} cannot be read",
             why=error.strerror or str(error),
-            fix="correct the name, or allow the reading of the file",
+            fix="correct the name, or the access rights of the file",
         ) from None
 
 
@@ -355,4 +355,4 @@ def _keep(given: _Input, error: OdfBuildError, folder: Path) -> None:
     """Keep what cannot be read a second time, in the place of what was kept before."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = given.path.rename(folder / "failed-input")
-    error.fix += f"; kept for a look: {kept}"
+    error.fix += f"; stored for inspection: {kept}"

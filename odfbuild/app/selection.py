@@ -101,7 +101,7 @@ def _request(project: Opened, scope: PlanScope, notes: list[Diagnostic]) -> Plan
     if scope.gate not in GATES:
         raise UsageRefusedError(
             what=f"--gate {scope.gate}: there is no such gate",
-            why="the gate says what becomes of findings",
+            why="the gate decides about findings",
             fix=f"use one of: {', '.join(GATES)}",
         )
     asked = PlanRequest(

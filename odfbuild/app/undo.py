@@ -96,7 +96,7 @@ def _declared(
             yield Diagnostic(
                 code="still-declared",
                 what=f"{each.alias} is declared",
-                why="the next apply would make another dataset of that name, without its history",
+                why="the next apply would create another dataset of that name, without its history",
                 fix=f"remove the definition, then: odfbuild retire {each.alias}",
                 span=each.span(()),
             )
@@ -110,9 +110,9 @@ def _declared(
                     yield Diagnostic(
                         code="still-read",
                         what=f"{each.alias} reads {read}",
-                        why="it could not go on without its input",
-                        fix="remove this definition as well, or have it read another dataset; "
-                        f"then: odfbuild retire {read}",
+                        why="it cannot continue without its input",
+                        fix="remove this definition, too, or change its input; then: odfbuild "
+                        f"retire {read}",
                         span=each.span(("metadata", index, "inputs", at)),
                     )
 
@@ -120,9 +120,9 @@ def _declared(
 def _moving(old: DatasetAlias, new: DatasetAlias) -> Diagnostic:
     return Diagnostic(
         code="still-declared",
-        what=f"{old} is to become {new}",
-        why="odfbuild.yaml says so under moved:, and that is not done yet",
-        fix=f"odfbuild apply {new}, or take that entry out",
+        what=f"{old} would be renamed to {new}",
+        why="by an entry of moved: in odfbuild.yaml that is not applied yet",
+        fix=f"odfbuild apply {new}, or remove the entry",
     )
 
 
@@ -142,7 +142,7 @@ class _Moved:
 
 
 class MixedBlocksError(StateError):
-    """Taking a run back would take back what others committed."""
+    """Undoing a run would drop blocks that others committed."""
 
     code = "mixed-blocks"
 
@@ -167,9 +167,9 @@ def prepare_undo(project: Opened, text: str) -> Undo:
             raise _stale(run, each)
         if not _is_its_own(project, each):
             raise MixedBlocksError(
-                what=f"the run {run.id} did not make all blocks that {each.alias} got meanwhile",
-                why="another run committed at the same time: taking one back would undo both",
-                fix="odfbuild reset NAME BLOCK sets one dataset back, and the other run with it; "
+                what=f"the run {run.id} did not write all blocks that {each.alias} got meanwhile",
+                why="another run committed at the same time: undoing one would undo both",
+                fix="odfbuild reset NAME BLOCK resets one dataset, with the blocks of both runs; "
                 "odfbuild log NAME shows the blocks",
             )
         steps.append(_step(project, each))
@@ -258,9 +258,9 @@ def _moved(project: Opened, run: RunSummary) -> Iterator[_Moved]:
             yield from _by_plan(project, run, plan)
         case _:
             raise NotResumableError(
-                what=f"what the run {run.id} did is not known",
+                what=f"it is not known what the run {run.id} did",
                 why="its plan is damaged",
-                fix="odfbuild reset NAME BLOCK sets one dataset back",
+                fix="odfbuild reset NAME BLOCK resets one dataset",
             )
 
 
@@ -364,9 +364,9 @@ def _stale(run: RunSummary, each: _Moved) -> OdfBuildError:
     from odfbuild.executors.runs.definition import StalePlanError
 
     return StalePlanError(
-        what=f"{each.alias} is not where the run {run.id} left it",
-        why="a head only goes back from where the run put it: what came since would be lost",
-        fix="take back the later runs first, newest first: odfbuild runs lists them",
+        what=f"{each.alias} changed after the run {run.id}",
+        why="later blocks would be lost",
+        fix="undo the later runs first, newest first: odfbuild runs lists them",
     )
 
 

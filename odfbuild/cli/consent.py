@@ -18,12 +18,12 @@ def confirm(command: str) -> None:
     """Ask on a terminal; refuse where nobody can answer."""
     if not sys.stdin.isatty():
         raise UsageRefusedError(
-            what=f"{command} asks before it changes anything, and nobody can answer here",
+            what=f"{command} asks for confirmation, and nobody can answer here",
             why="standard input is not a terminal",
-            fix="look at the plan, then give the same command with --yes",
+            fix="review the plan, then repeat the command with --yes",
         )
     asked = "Apply this plan?" if command == "apply" else "Do this?"
-    sys.stderr.write(f'{asked} Only "yes" does it: ')
+    sys.stderr.write(f'{asked} Only "yes" is accepted: ')
     sys.stderr.flush()
     if _answer() != "yes":
         raise UsageRefusedError(
@@ -52,7 +52,7 @@ def refuse_unnamed(project: app.Opened, given: ProjectArguments, command: str) -
 
 
 class UnfitPlanError(PlanError):
-    """A saved plan is not for this project, target or workspace, or for none at all."""
+    """A saved plan is for another project, target or workspace, or for none."""
 
     code = "unfit-plan"
 
@@ -62,8 +62,8 @@ def refuse_unplanned(project: app.Opened, given: ProjectArguments, command: str 
     target = project.config.target(project.target)
     if target.require_plan_file:
         raise UsageRefusedError(
-            what=f"the target '{target.name}' is changed by saved plans only",
-            why="odfbuild.yaml says require_plan_file: what is applied was reviewed before",
+            what=f"the target '{target.name}' accepts only saved plans",
+            why="odfbuild.yaml says require_plan_file: plans are reviewed before they are applied",
             fix=f"odfbuild {command}{'' if command == 'plan' else ' ...'} --out plan.json, then: "
             "odfbuild apply plan.json",
         )
@@ -91,7 +91,7 @@ def refuse_unfit(plan: SavedPlan, project: app.Opened) -> None:
         planned = getattr(plan, word)
         if planned != found:
             raise UnfitPlanError(
-                what=f"the plan is for the {word} '{planned}', and this is '{found}'",
-                why="a saved plan is carried out where it was made for, or not at all",
+                what=f"the plan is for the {word} '{planned}', but this is '{found}'",
+                why="a saved plan can only be applied to what it was made for",
                 fix="apply it there, or plan again here",
             )

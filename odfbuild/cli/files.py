@@ -47,19 +47,19 @@ def json_schemas() -> dict[str, Traversable]:
 
 
 class AlreadyThereError(ProjectError):
-    """A file that would be written is there already."""
+    """A file that would be written exists already."""
 
     code = "already-there"
 
 
 class NoFolderError(ProjectError):
-    """The folder of a file that would be written is not there."""
+    """The folder of a file that would be written does not exist."""
 
     code = "no-folder"
 
 
 class TooLargeError(ProjectError):
-    """A file is larger than what it is taken for can be."""
+    """A file is larger than the limit for its kind."""
 
     code = "too-large"
 
@@ -93,8 +93,8 @@ def read_bounded(file: Path, most: int) -> bytes:
     if len(data) > most:
         raise TooLargeError(
             what=f"{file} is larger than {most:,} bytes",
-            why="nothing that is read here needs so many",
-            fix="check that the right file is named",
+            why="this is more than any file that is read here needs",
+            fix="check the name of the file",
         )
     return data
 
@@ -174,7 +174,7 @@ def replace_file(path: Path, data: bytes) -> None:
 def replace_files(content: Mapping[Path, bytes]) -> None:
     """Put new content in the place of several files, in order: of all, or when one fails of none.
 
-    A process that is killed meanwhile leaves the first few replaced, whether it was going on or
+    A process that is killed meanwhile leaves the first few replaced, whether it was continuing or
     back.
     """
     before = {path: read_regular(path) for path in content}
@@ -197,9 +197,9 @@ def refuse_taken(path: Path) -> None:
 
 def _taken(path: Path) -> AlreadyThereError:
     return AlreadyThereError(
-        what=f"{path} is there already",
-        why="no file is overwritten",
-        fix="name another file, or move this one away",
+        what=f"{path} exists already",
+        why="files are not overwritten",
+        fix="name another file, or move this one",
     )
 
 
@@ -208,8 +208,8 @@ def require_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise NoFolderError(
             what=f"there is no folder {path.parent}",
-            why=f"{path.name} was to be written there",
-            fix=f"make it: mkdir -p {path.parent}",
+            why=f"{path.name} would be written there",
+            fix=f"create it: mkdir -p {path.parent}",
         )
 
 
@@ -218,7 +218,7 @@ def refuse_sources(path: Path) -> None:
     if path.suffix.lower() in _SOURCES and path.is_file():
         raise AlreadyThereError(
             what=f"{path} is not replaced",
-            why="definitions, settings and queries have such names: no output takes their place",
+            why="definitions, settings and queries have such names: outputs do not replace them",
             fix="name another file, or delete this one",
         )
 
@@ -279,7 +279,7 @@ def _parse(text: str, formats: Mapping[str, str]) -> tuple[str, Path]:
     if format not in formats or name in ("", "-"):
         known = ", ".join(f"{each} ({what})" for each, what in formats.items())
         raise UsageRefusedError(
-            what=f"--report {text}: not a format and a file",
+            what=f"--report {text}: this is not a format and a file",
             why=f"it has the form FMT=FILE; the formats are {known}",
             fix=f"write, for instance, --report {next(iter(formats))}=FILE",
         )
@@ -288,8 +288,8 @@ def _parse(text: str, formats: Mapping[str, str]) -> tuple[str, Path]:
     refuse_sources(path)
     if not path.absolute().parent.is_dir() or path.is_dir():
         raise UsageRefusedError(
-            what=f"--report {text}: that file cannot be written",
+            what=f"--report {text}: the file cannot be written",
             why="it is a folder" if path.is_dir() else f"there is no folder {path.parent}",
-            fix="name a file in a folder that is there",
+            fix="name a file in an existing folder",
         )
     return format, path

@@ -25,7 +25,7 @@ from odfbuild.errors import OdfBuildError
 
 
 class SystemFailedError(OdfBuildError):
-    """The operating system refused something outside of the steps of a run."""
+    """The operating system reported an error outside of the steps of a run."""
 
     code = "system"
 
@@ -34,7 +34,7 @@ class SystemFailedError(OdfBuildError):
         super().__init__(
             what=f"{error.strerror or error}{place}",
             why="the operating system refused to read or write a file",
-            fix="check that the path is right, may be used, and that the disk has room",
+            fix="check the path, its access rights and the free space of the disk",
         )
 
 
@@ -76,7 +76,7 @@ _options = typer.Typer(
 @_options.callback(invoke_without_command=True)
 def _globals(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         typer.echo(f"odfbuild {__version__}")
@@ -167,7 +167,7 @@ def _ended() -> int:
 def _interrupted() -> int:
     by = ended_by()
     word = "interrupted" if by is signal.SIGINT else f"ended by {by.name}"
-    sys.stderr.write(f"odfbuild: {word}; nothing half done is left\n")
+    sys.stderr.write(f"odfbuild: {word}; no step is left half done\n")
     return _SIGNALLED + by
 
 

@@ -76,7 +76,7 @@ def reservation(
             raise BusyError(busy)
         _say_skipped(busy)
         if waited:
-            _say("going on")
+            _say("continuing")
         yield Reservation(frozenset(busy), bool(waited), lease, me)
     finally:
         lease.release()

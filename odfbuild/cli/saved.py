@@ -53,7 +53,7 @@ def save_nothing(path: Path) -> None:
         removed = ""
     else:
         path.unlink()
-        removed = "; the plan that it held was another one, and is removed"
+        removed = "; it held another plan, which is removed"
     sys.stderr.write(f"{path} is not written, as there is nothing to apply{removed}.\n")
 
 
@@ -76,7 +76,7 @@ def _document(path: Path) -> Any:
         return parse_json(data)
     except ValueError as error:
         if data.lstrip()[:1] == b"{" and b'_version"' in data:
-            raise DamagedPlanError.at(str(path), "it is no whole JSON document") from error
+            raise DamagedPlanError.at(str(path), "it is not a complete JSON document") from error
         raise NotAPlanError(
             what=f"{path} is not a saved plan",
             why="a plan is a JSON document",
@@ -96,8 +96,8 @@ def saved_file(arguments: Sequence[str]) -> Path | None:
         return path
     if path.suffix in (".json", ".plan"):
         raise UsageRefusedError(
-            what=f"no file named '{path}'",
-            why="apply takes the file of a saved plan",
+            what=f"there is no file '{path}'",
+            why="apply reads a saved plan from a file",
             fix="check the name; `odfbuild plan --out FILE` saves a plan",
         )
     return None
@@ -133,9 +133,9 @@ def show_saved(
     saved = load_saved(path)
     if not isinstance(saved, Plan) and output not in (PlanFormat.TEXT, PlanFormat.JSON):
         raise UsageRefusedError(
-            what=f"a plan that goes back is not printed as {output.value}",
+            what=f"a plan of this kind cannot be printed as {output.value}",
             why="it has neither a gate nor findings",
-            fix="take -o text or -o json",
+            fix="use -o text or -o json",
         )
     project = _project_of(given, saved)
     if project is not None:
@@ -195,8 +195,8 @@ def _warn_of_moves(plan: SavedPlan, project: app.Opened) -> None:
     more = f" and {len(moved) - _NAMED:,} more" if len(moved) > _NAMED else ""
     warning = Diagnostic(
         code="stale-plan",
-        what=f"the plan is stale: {shown}{more} moved since it was made",
-        why="apply would refuse it, with nothing done",
+        what=f"the plan is stale: {shown}{more} changed since it was made",
+        why="apply would refuse it",
         fix="plan again" if isinstance(plan, Plan) else "save it again",
         level=Level.WARNING,
     )

@@ -22,7 +22,7 @@ _OPENED: list[Workspace] = []
 
 
 class WrongDefinitionError(StateError):
-    """A command was asked for a dataset whose definition is wrong."""
+    """The definition of a dataset that a command needs is invalid."""
 
     code = "wrong-definition"
 
@@ -61,7 +61,7 @@ def refuse_wrong(loaded: Project, alias: DatasetAlias) -> None:
     if alias in loaded.wrong:
         raise WrongDefinitionError(
             what=f"the definition of {alias} is wrong, as reported above",
-            why="the answer would rest on it",
+            why="the answer would depend on it",
             fix=f"correct the definition of {alias} first",
         )
 
@@ -100,5 +100,5 @@ def report_damage(said: str | None = None) -> None:
     _WATCHED.clear()
     for workspace in _OPENED:
         if (damage := workspace.seen.damage) is not None:
-            hint(f"{damage.what}; it is left as it is: odfbuild verify reports it\n")
+            hint(f"{damage.what}; nothing was repaired: odfbuild verify reports it\n")
     _OPENED.clear()

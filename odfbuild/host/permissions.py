@@ -26,61 +26,61 @@ _HARMLESS = ("LANG", "LANGUAGE", "LC_*", "TZ", "USER", "LOGNAME", "HOSTNAME")
 
 
 class NotPermittedError(ProjectError):
-    """A project asks for something outside of it that the policy does not allow."""
+    """The policy does not allow something outside of the project."""
 
     code: ClassVar[str] = "not-permitted"
 
 
 class PathNotPermittedError(NotPermittedError):
-    """A file outside of the project is to be read that the policy does not allow."""
+    """The policy does not allow a file outside of the project."""
 
     code = "path-not-permitted"
 
 
 class EnvironmentNotPermittedError(NotPermittedError):
-    """A variable of the environment is to be read that the policy does not allow."""
+    """The policy does not allow an environment variable."""
 
     code = "env-not-permitted"
 
 
 class PythonNotPermittedError(NotPermittedError):
-    """Python of the project is to be run that the policy does not allow."""
+    """The policy does not allow Python of the project."""
 
     code = "python-not-permitted"
 
 
 class PipeNotPermittedError(NotPermittedError):
-    """A program is to be run that the policy does not allow."""
+    """The policy does not allow a program."""
 
     code = "pipe-not-permitted"
 
 
 class ContainerNotPermittedError(NotPermittedError):
-    """An image is to be run that the policy does not allow."""
+    """The policy does not allow an image."""
 
     code = "container-not-permitted"
 
 
 class MasterNotPermittedError(NotPermittedError):
-    """Spark is to run in a cluster that the policy does not allow."""
+    """The policy does not allow a Spark cluster."""
 
     code = "master-not-permitted"
 
 
 class EngineNotPermittedError(NotPermittedError):
-    """An engine elsewhere is to be asked that the policy does not allow."""
+    """The policy does not allow a remote engine."""
 
     code = "engine-not-permitted"
 
 
 class StoreNotPermittedError(NotPermittedError):
-    """A workspace, or jobs, are in an object store that the policy does not allow."""
+    """The policy does not allow the object store of a workspace or of jobs."""
 
     code = "store-not-permitted"
 
 
 class NetworkNotPermittedError(NotPermittedError):
-    """Planning would need the network, which the policy does not allow."""
+    """Planning needs the network, which the policy does not allow."""
 
     code = "network-not-permitted"
 

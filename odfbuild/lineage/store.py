@@ -243,7 +243,7 @@ _SCHEMA = (
 
 
 class LineageStoreError(StateError):
-    """The file of lineage cannot be read or written."""
+    """The lineage store cannot be read or written."""
 
     code = "lineage-store"
 

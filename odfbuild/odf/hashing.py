@@ -39,7 +39,7 @@ _TIME_UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
 
 class UnhashableTypeError(ProtocolError):
-    """The logical hash has no bytes for this type."""
+    """The logical hash is not defined for a type."""
 
     code = "unhashable-type"
 

@@ -59,13 +59,13 @@ class MergeTraits:
     no_changed: str | None = None
 
 
-_TWICE = "it appends every row of a file, so rows that are there already would be there twice"
+_TWICE = "it appends every row of a file, so rows that exist already would be there twice"
 
 TRAITS: Final[Mapping[type[MergeStrategy], MergeTraits]] = {
     MergeStrategyAppend: MergeTraits(history=History.NOTHING, no_late=_TWICE, no_changed=_TWICE),
     MergeStrategyLedger: MergeTraits(
         history=History.KEYS,
-        no_changed="a row whose key is there already is left out, corrected or not",
+        no_changed="a row whose key exists already is left out, corrected or not",
     ),
     MergeStrategySnapshot: MergeTraits(
         history=History.ROWS,
@@ -82,7 +82,7 @@ TRAITS: Final[Mapping[type[MergeStrategy], MergeTraits]] = {
     MergeStrategyChangelogStream: MergeTraits(
         history=History.TIMES,
         operations=Operations.REQUIRED,
-        no_column="a row that is taken back is repeated with all its columns",
+        no_column="a retraction repeats all columns of a row",
         no_late="a changelog means something in its own order only",
         no_changed=_TWICE,
     ),

@@ -34,7 +34,7 @@ LONGEST_ALIAS = 240
 
 
 class InvalidNameError(ProtocolError):
-    """A text is not a name, alias, reference or pattern of the grammar."""
+    """A text is not a valid name, alias, reference or pattern."""
 
     code = "invalid-name"
 

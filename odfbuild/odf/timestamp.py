@@ -19,7 +19,7 @@ _RFC3339 = re.compile(
 
 
 class InvalidTimestampError(ProtocolError):
-    """A text or stored parts name no instant between the years 1 and 9999."""
+    """A text or a stored value is not an instant between the years 1 and 9999."""
 
     code = "invalid-timestamp"
 
@@ -128,7 +128,7 @@ def _fraction(nanos: int) -> str:
 
 def _refusal(shown: str) -> InvalidTimestampError:
     return InvalidTimestampError(
-        what=f"{shown} is not a point in time",
+        what=f"{shown} is not a time",
         why="times are RFC 3339 text with an offset, in the years 1 to 9999, without leap seconds",
         fix="write it like 2024-03-01T12:00:00Z",
     )

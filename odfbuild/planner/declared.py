@@ -28,7 +28,7 @@ _NO_TRAITS = Traits()
 
 
 class NotDeclaredError(PlanError):
-    """A definition is needed of a dataset that has none."""
+    """A dataset has no definition, but needs one."""
 
     code = "not-declared"
 

@@ -80,7 +80,7 @@ class ChainDrift:
 
 def unmanaged_fix(alias: DatasetAlias) -> str:
     """Return the way forward with a dataset that is not declared."""
-    return f"declare it again to go on with it; to take it away: odfbuild retire {alias}"
+    return f"declare it again to continue it; to remove it: odfbuild retire {alias}"
 
 
 def drift_of_definition(

@@ -1,7 +1,7 @@
 """Planning: desired snapshots against current chains.  Pure.
 
 For each dataset, in topological order: the events to append (diff), what their change means to
-others (assess), whether its source has news or has to be asked, whether its inputs moved on
+others (assess), whether its source has news or has to be checked, whether its inputs moved on
 (rebuild) or may do so within this plan.
 """
 
@@ -100,7 +100,7 @@ def make_plan(
     `current` holds every dataset of the workspace, also those that the project does not declare,
     and those of repositories as they will be;
     `sources` what a look at each polling source found: names not ingested yet, or that it has to
-    be asked.  Definitions that cannot be carried out are in `refused` of the plan, which is then
+    be checked.  Definitions that cannot be carried out are in `refused` of the plan, which is then
     to be made without them.  Raises ProjectErrors with all else that refuses the plan.
     """
     wanted = wanted or PlanTerms()

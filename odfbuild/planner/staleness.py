@@ -97,7 +97,7 @@ def diverged_datasets(
         if (reason := lost.get(each.alias)) is not None:
             found = Diagnostic(
                 code=DivergedInputError.code,
-                what=f"it cannot go on, as {reason.alias} was rewritten",
+                what=f"it cannot continue, as {reason.alias} was rewritten",
                 why=_WHY,
                 fix=diverged_fix(str(each.alias)),
                 span=each.alias_span(reason.alias),

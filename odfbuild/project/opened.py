@@ -185,8 +185,8 @@ def _today() -> date:
     today = parse_day(given)
     if today is None:
         raise ProjectError(
-            what=f"ODFBUILD_TODAY is '{given}', which is no day",
-            why="acceptances run out by that day",
+            what=f"ODFBUILD_TODAY is '{given}', which is not a date",
+            why="acceptances expire by that date",
             fix="write year, month and day, such as 2024-01-31, or unset it",
         )
     return today

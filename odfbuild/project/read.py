@@ -81,7 +81,7 @@ def _empty(source: SourceText) -> Diagnostic:
     return Diagnostic(
         code="empty-file",
         what=f"{source.file} {only}, so it declares no dataset",
-        why="a file of definitions that was not saved, or cut off, looks the same",
+        why="a file that was not saved, or was truncated, looks the same",
         fix="write the definition, or delete the file",
         span=SourceSpan(file=source.file, line=1),
         level=Level.NOTE,
@@ -149,7 +149,7 @@ def _is_second(name: str, manifests: Manifests, findings: Findings) -> bool:
     findings.refuse(
         "generated-name",
         (),
-        f"a second definition, and the generator has one name: '{name}'",
+        f"a second definition, but the generator has a single name: '{name}'",
         "one name is one dataset",
         "remove `name` from the generator and write the names here, or write two templates",
     )
@@ -167,8 +167,8 @@ def _put_name(document: Document, name: str, findings: Findings) -> None:
         findings.refuse(
             "generated-name",
             ("content", "name"),
-            f"the dataset is called '{written}' here, and '{name}' by its generator",
-            "one of the two names would be lost without a word",
+            f"the dataset is named '{written}' here, but '{name}' by its generator",
+            "one of the two names would be silently lost",
             "remove it here, or from the generator",
         )
 
@@ -185,7 +185,7 @@ def _snapshot(document: Document, source: SourceText, findings: Findings) -> Dat
         "unknown-kind",
         ("kind",),
         "the manifest does not declare a dataset",
-        "the files of a project do, blocks and events are written by odfbuild apply",
+        "files of a project declare datasets; blocks and events are written by odfbuild apply",
         "write kind: DatasetSnapshot, or move the file out of the folder",
     )
     return None
@@ -434,7 +434,7 @@ def _not_there(home: Home, name: str, span: SourceSpan) -> Diagnostic:
     return Diagnostic(
         code="no-file",
         what=f"there is no file '{home.shown(name)}'",
-        why="a generator makes datasets of one template and what it lists",
+        why="a generator makes datasets from a template and a list",
         fix=did_you_mean(name[name.rfind("/") + 1 :], near) or "correct the path, or add the file",
         span=span,
     )

@@ -28,21 +28,21 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 class TokenFileError(StateError):
-    """The file of tokens cannot be used."""
+    """The token file cannot be used."""
 
     code = "token-file"
 
 
 class InvalidTokenVariableError(StateError):
-    """A variable holds what cannot be a token."""
+    """An environment variable does not hold a valid token."""
 
     code = "token-variable"
 
     def __init__(self, variable: str, why: str) -> None:
         super().__init__(
-            what=f"{variable} holds no token: it has {why} in it",
-            why="a token is sent in a line of HTTP, where only printed ASCII characters may stand",
-            fix="set it again, to the token alone: one line, without quotes or other words",
+            what=f"{variable} is not a token: it contains {why}",
+            why="a token is sent in an HTTP header, which may only have printable ASCII characters",
+            fix="set it to the token only: one line, without quotes or other words",
         )
 
 
@@ -103,7 +103,7 @@ def _read(path: Path) -> Mapping[Origin, str]:
         if said is None or origin is None:
             raise _refused(path, f"line {number} is not an origin and a token")
         if (why := _wrong_character(said[2])) is not None:
-            raise _refused(path, f"the token of line {number} has {why} in it")
+            raise _refused(path, f"the token of line {number} contains {why}")
         tokens[origin] = said[2]
     return tokens
 
@@ -122,6 +122,6 @@ def _wrong_character(token: str) -> str | None:
 def _refused(path: Path, why: str) -> TokenFileError:
     return TokenFileError(
         what=f"tokens cannot be read from {path}: {why}",
-        why="who has a token can read and write what you can",
+        why="whoever has a token can read and write what you can",
         fix=f"chmod 600 {path}; in each line: https://host, a space, and the token",
     )

@@ -30,7 +30,7 @@ _SPARE = 16 << 20  # bytes of a disk that are left free
 
 
 class NoRoomError(StateError):
-    """The disk has no room for what is to be brought."""
+    """The disk does not have enough space for a transfer."""
 
     code = "no-room"
 
@@ -146,9 +146,9 @@ def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: Co
             break
         moved(-file.size)  # what an earlier attempt left may be damaged
     raise BrokenSourceError(
-        what=f"{source.place} gives other bytes for {file.kind}/{file.hash} than it was named by",
+        what=f"{source.place} returns {file.kind}/{file.hash} with bytes of another hash",
         why="a file is named by the hash of its bytes",
-        fix="try again; if it stays so, the copy there is damaged or forged: ask who keeps it",
+        fix="try again; if it persists, the copy there is damaged or forged: ask its owner",
     )
 
 
@@ -203,9 +203,9 @@ def _length(path: Path) -> int:
 
 def _size(source: ChainSource, file: ObjectFile, found: str) -> BrokenSourceError:
     return BrokenSourceError(
-        what=f"{source.place} gives {found} bytes of {file.kind}/{file.hash}, not {file.size:,}",
-        why="a block says how large each of its files is",
-        fix="try again: what was read is kept, and the rest of it is asked for",
+        what=f"{source.place} returned {found} bytes of {file.kind}/{file.hash}, not {file.size:,}",
+        why="a block records the size of its files",
+        fix="try again: the transfer continues where it stopped",
     )
 
 
@@ -214,7 +214,8 @@ def _check_room(files: Sequence[ObjectFile], folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if wanted + _SPARE > free:
         raise NoRoomError(
-            what=f"{wanted:,} bytes are to be brought, and {free:,} are free",
-            why="a chain is taken in whole or not at all",
-            fix="make room on the disk of the workspace; odfbuild gc --dry-run shows what could go",
+            what=f"{wanted:,} bytes would be transferred, but only {free:,} are free",
+            why="a chain is copied in full or not at all",
+            fix="free some space on the disk of the workspace; odfbuild gc --dry-run shows what "
+            "can be deleted",
         )

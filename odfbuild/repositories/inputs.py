@@ -44,45 +44,46 @@ from odfbuild.values import dataclass
 
 
 class OfflineInputError(StateError):
-    """A dataset of a repository is not here, and the repository must not be asked."""
+    """A dataset of a repository is not in the workspace, and --offline was given."""
 
     code = "offline-input"
 
     def __init__(self, ref: RemoteRef, *, resolved: bool) -> None:
-        lacks = "it was never pulled" if resolved else "nothing says which dataset it is"
+        lacks = "it was never pulled" if resolved else "it is not known which dataset it is"
         super().__init__(
-            what=f"{ref} is not in the workspace, and --offline asks no repository",
+            what=f"{ref} is not in the workspace, and --offline contacts no repository",
             why=lacks,
-            fix="once without --offline: odfbuild apply pulls it, and pins it in odfbuild.lock",
+            fix="run odfbuild apply once without --offline: it pulls the dataset and pins it in "
+            "odfbuild.lock",
         )
 
 
 class OtherDatasetError(StateError):
-    """A reference leads to another dataset than the one that it was pinned to."""
+    """A reference leads to another dataset than the pinned one."""
 
     code = "other-dataset"
 
     def __init__(self, ref: RemoteRef, pinned: DatasetId, found: DatasetId | None, place: str):
         led = "another dataset" if found is None else str(found)
         super().__init__(
-            what=f"{ref} leads to {led} at {place}, and was pinned to {pinned}",
-            why="a dataset is its id: one of the same name that was rebuilt has another history, "
-            "and what was made of the first one does not go on from it",
+            what=f"{ref} leads to {led} at {place}, but was pinned to {pinned}",
+            why="the id identifies a dataset: one of the same name that was rebuilt has another "
+            "history, from which datasets made of the first one cannot continue",
             fix="ask its owner; to read the other one from now on: odfbuild lock --repin "
             f"{ref}, and odfbuild rebuild what reads it",
         )
 
 
 class RemoteBehindError(StateError):
-    """A repository shows an earlier head of a dataset than is known here."""
+    """A repository has an earlier head of a dataset than is known here."""
 
     code = "remote-behind"
 
     def __init__(self, ref: RemoteRef, place: str, shown: Multihash, known: Multihash, by: str):
         super().__init__(
             what=f"{ref}: {place} ends at {shown.short()}, before {known.short()}, which {by}",
-            why="history only grows: that copy is outdated, or an older one was put in its place",
-            fix="ask its owner, or go on with what is here: --offline",
+            why="history only grows: that copy is outdated, or was replaced by an older one",
+            fix="ask its owner, or continue with the local copy: --offline",
         )
 
 
@@ -94,15 +95,15 @@ class RemoteDivergedError(StateError):
     def __init__(self, ref: RemoteRef, place: str, known: Multihash, by: str) -> None:
         super().__init__(
             what=f"{ref}: the history at {place} does not hold {known.short()}, which {by}",
-            why="history only grows: it was reset or rebuilt there, or somebody forged it",
-            fix=f"ask its owner; if it was meant: odfbuild pull {ref} --force, odfbuild lock "
-            f"--repin {ref}, then odfbuild rebuild what reads it; or go on with what is here: "
-            "--offline",
+            why="history only grows: it was reset or rebuilt there, or is forged",
+            fix=f"ask its owner; if it was intended: odfbuild pull {ref} --force, odfbuild lock "
+            f"--repin {ref}, then odfbuild rebuild what reads it; or continue with the local "
+            "copy: --offline",
         )
 
 
 class HistoryGivenUpError(StateError):
-    """The owner of a dataset signed that history is given up which is here."""
+    """The owner of a dataset signed that history which is here was dropped."""
 
     code = "history-given-up"
 
@@ -111,10 +112,10 @@ class HistoryGivenUpError(StateError):
     ) -> None:
         super().__init__(
             what=f"{ref}: the owner signed at {place} that {known.short()}, which is in the "
-            f"workspace, is given up for block {number:,}, {found.short()}",
-            why="what reads it was made of blocks that are no longer in its history",
+            f"workspace, is dropped for block {number:,}, {found.short()}",
+            why="its readers were made of blocks that are no longer in its history",
             fix=f"follow the owner: odfbuild pull {ref}, odfbuild lock --repin {ref}, then "
-            "odfbuild rebuild what reads it; or go on with what is here: --offline",
+            "odfbuild rebuild what reads it; or continue with the local copy: --offline",
         )
 
 

@@ -230,9 +230,9 @@ def _judged(
             _check_size(files.setdefault((file.kind, file.hash), file), file, place)
     if state is None:
         raise BrokenSourceError(
-            what=f"{place} gives no block",
-            why="a chain has a Seed at least",
-            fix="try again; if it stays so, the copy there is damaged",
+            what=f"{place} returned no block",
+            why="a chain has at least a Seed",
+            fix="try again; if it persists, the copy there is damaged",
         )
     return Arrival(
         dataset=state.dataset,
@@ -257,8 +257,8 @@ def _check_size(known: ObjectFile, file: ObjectFile, place: str) -> None:
     if file.size != known.size or file.size < 0:
         raise BrokenSourceError(
             what=f"{place}: the file {file.hash} has {known.size:,} bytes, and {file.size:,}",
-            why="two blocks speak of one file, which has one size",
-            fix="ask who keeps the copy there",
+            why="two blocks name the same file with different sizes",
+            fix="ask the owner of that copy",
         )
 
 

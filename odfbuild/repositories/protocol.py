@@ -24,13 +24,13 @@ LARGEST_ATTESTATION = 1 << 18
 
 
 class ReadOnlyRepositoryError(TransferError):
-    """A repository can be read and not be written to."""
+    """A repository is read-only."""
 
     code = "read-only-repository"
 
 
 class SeedOverwriteError(TransferError):
-    """A chain was to take the place of that of another dataset."""
+    """A chain would replace that of another dataset."""
 
     code = "seed-overwrite"
 
@@ -38,9 +38,9 @@ class SeedOverwriteError(TransferError):
         known = "another dataset" if there is None else str(there)
         super().__init__(
             what=f"{place} holds {known}, not {new}",
-            why="a chain belongs to the dataset that its Seed names, and another one never takes "
-            "its place, not even by force",
-            fix="give the dataset another name, or delete the one that is there first",
+            why="a chain belongs to the dataset that its Seed names, and is never replaced by "
+            "another, not even with --force",
+            fix="give the dataset another name, or delete the other one first",
         )
 
 
@@ -85,14 +85,14 @@ class ChainSource(Protocol):
 
 
 class RangeRefusedError(TransferError):
-    """A server gives a file from its beginning only."""
+    """A server cannot send a part of a file."""
 
     code = "range-refused"
 
     def __init__(self, place: str) -> None:
         super().__init__(
-            what=f"{place} cannot be read from the middle",
-            why="the server does not answer requests for a part of a file",
+            what=f"{place} cannot be read in parts",
+            why="the server does not support range requests",
             fix="the file is read from its beginning",
         )
 
@@ -126,7 +126,7 @@ class ChainTarget(ChainSource, Protocol):
     def push(self, update: ChainUpdate, moved: CountBytes) -> None:
         """Bring files, blocks and attestation, and then the head, by compare-and-swap.
 
-        What is there already is not sent again, and `moved` hears of its bytes all the same.
+        What exists already is not sent again, and `moved` hears of its bytes all the same.
         Whatever breaks off leaves the old head or the new one.  Raises HeadMovedError when the head
         is not the expected one, SeedOverwriteError, ReadOnlyRepositoryError and other
         TransferErrors.

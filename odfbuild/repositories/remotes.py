@@ -43,19 +43,19 @@ Repositories: TypeAlias = Mapping[str, RepositorySettings]
 
 
 class UnknownRepositoryError(StateError):
-    """A repository is named that no setting defines."""
+    """No repository of this name is defined."""
 
     code = "unknown-repository"
 
 
 class UnknownRemoteError(StateError):
-    """A reference means no dataset of a known repository."""
+    """A reference does not name a dataset of a known repository."""
 
     code = "unknown-remote"
 
 
 class InvalidRepositoryUrlError(StateError):
-    """A URL is none of a repository or dataset."""
+    """A URL is not that of a repository or dataset."""
 
     code = "invalid-repository-url"
 
@@ -118,7 +118,7 @@ class RemoteDataset:
         if not is_writable(self.url) or not hasattr(found, "push"):
             raise ReadOnlyRepositoryError(
                 what=f"nothing can be pushed to {self}",
-                why=f"what is spoken to over {urlsplit(self.url).scheme} is only read",
+                why=f"repositories with the scheme {urlsplit(self.url).scheme} are read-only",
                 fix="push to a folder, a bucket or an ODF server: odfbuild repo list",
             )
         return cast(ChainTarget, found)
@@ -141,7 +141,7 @@ def find_repository(name: str, repositories: Repositories) -> RepositorySettings
         if known.lower() == name.lower():
             return settings
     raise UnknownRepositoryError(
-        what=f"no repository is called '{name}'",
+        what=f"there is no repository '{name}'",
         why="repositories are named in odfbuild.yaml, or in your profiles.yaml",
         fix=did_you_mean(name, repositories) or "add it: odfbuild repo add NAME URL",
     )
@@ -232,15 +232,15 @@ def _by_id(id: DatasetId, repositories: Sequence[RepositorySettings]) -> RemoteD
     names = ", ".join(each.name for each in repositories) or "none is set"
     raise UnknownRemoteError(
         what=f"no repository is known to have {id}",
-        why=f"looked into the indexes of: {names}",
-        fix="name the dataset, as repository/account/name; or have the repository indexed: "
-        "odfbuild repo index NAME",
+        why=f"searched the indexes of: {names}",
+        fix="name the dataset, as repository/account/name; or index the repository: odfbuild repo "
+        "index NAME",
     )
 
 
 def _unspoken(url: str) -> InvalidRepositoryUrlError:
     return InvalidRepositoryUrlError(
-        what=f"'{urlsplit(url).scheme}' is no way to a repository",
+        what=f"'{urlsplit(url).scheme}' is not a scheme of repositories",
         why=f"known are {', '.join(SCHEMES)}",
-        fix="correct the beginning of the URL",
+        fix="correct the scheme of the URL",
     )

@@ -75,7 +75,7 @@ class TransferNames:
 
 
 class NoRemoteDatasetError(TransferError):
-    """There is no dataset where one was to be read."""
+    """There is no dataset at a remote location."""
 
     code = "no-remote-dataset"
 
@@ -89,13 +89,13 @@ class NoRemoteDatasetError(TransferError):
 
 
 class WrongDatasetError(TransferError):
-    """A place holds another dataset than the one that was asked for."""
+    """A location holds another dataset than the requested one."""
 
     code = "wrong-dataset"
 
 
 class OtherNameError(TransferError):
-    """A dataset is to be taken in under a name, and is in the workspace under another one."""
+    """A dataset to import is in the workspace under another name."""
 
     code = "other-name"
 
@@ -106,19 +106,19 @@ class OtherNameError(TransferError):
             what=f"the dataset at {place} is in the workspace as {known}, and cannot be {wanted}, "
             "too",
             why="a workspace has a dataset once, at one head and under one name",
-            fix=f"odfbuild mv {known} {wanted} renames it; to have another state of it beside this "
-            f"one, {names.elsewhere}",
+            fix=f"odfbuild mv {known} {wanted} renames it; to have another state of it, too, "
+            f"{names.elsewhere}",
         )
 
 
 class ChainsDivergedError(TransferError):
-    """Both sides have blocks that the other one lacks."""
+    """Workspace and repository each have blocks that the other lacks."""
 
     code = "chains-diverged"
 
 
 class ForceNeededError(TransferError):
-    """What was asked would leave blocks behind that only one side has."""
+    """The transfer would drop blocks that only its target has."""
 
     code = "force-needed"
 

@@ -93,5 +93,5 @@ def _broken(place: str, what: str, why: str) -> BrokenSourceError:
     return BrokenSourceError(
         what=f"{place}: {what}",
         why=f"{why}; a chain is a row of blocks, each named by the hash of its bytes",
-        fix="try again; if it stays so, the copy there is damaged or forged: ask who keeps it",
+        fix="try again; if it persists, the copy there is damaged or forged: ask its owner",
     )

@@ -156,7 +156,7 @@ class Access:
     def check_token(self, caller: Caller) -> None:
         """Raise AccessError (401) of a token that was taken back, or has expired, meanwhile."""
         if caller.token is not None and not self.tokens.still_has(caller.token, datetime.now(UTC)):
-            raise AccessError(401, "The token was taken back, or has expired.")
+            raise AccessError(401, "The token was revoked, or has expired.")
 
     def takes_signed(self, alias: DatasetAlias) -> bool:
         """Say whether a dataset may be pushed to by signature alone."""

@@ -12,26 +12,26 @@ from odfbuild.values import dataclass
 
 
 class MissingExtraError(StateError):
-    """A library that a part of this program needs is not installed."""
+    """A library that this function needs is not installed."""
 
     code = "missing-extra"
 
     def __init__(self, extra: str, purpose: str, missing: str | None) -> None:
         super().__init__(
             what=f"{missing or 'a library'} is not installed, which is needed to {purpose}",
-            why="most users do without it, so it comes with an extra",
+            why="it is an optional dependency",
             fix=f"pip install 'odfbuild[{extra}]'",
         )
 
 
 class UnusablePortError(StateError):
-    """The address that is to be served at cannot be had."""
+    """The address of a server cannot be used."""
 
     code = "unusable-port"
 
 
 class NoStateFolderError(StateError):
-    """There is no folder for what a server has to remember of its users."""
+    """There is no folder for the state of a server."""
 
     code = "no-state-folder"
 
@@ -74,7 +74,7 @@ class ServerSettings:
 def unusable_port(host: str, port: int, error: OSError) -> UnusablePortError:
     """Return the error of an address that cannot be listened at."""
     return UnusablePortError(
-        what=f"{host}, port {port}, cannot be listened at: {error.strerror or error}",
+        what=f"{host}, port {port}, cannot be used: {error.strerror or error}",
         why="another program uses it, or the machine has no such address",
         fix="choose another one with --host and --port, or --flight",
     )

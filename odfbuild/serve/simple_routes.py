@@ -172,7 +172,7 @@ async def body_of(request: "Request", seconds: float) -> AsyncIterator[bytes]:
         except TimeoutError:
             raise AccessError(408, "Nothing came in time.") from None
         except ClientDisconnect:
-            raise AccessError(400, "The client is gone.") from None
+            raise AccessError(400, "The client has disconnected.") from None
         if piece is None:
             return
         yield piece

@@ -39,13 +39,13 @@ class TokenScope(Enum):
 
 
 class InvalidTokenError(StateError):
-    """A token cannot be made as it was asked for."""
+    """A token cannot be made with these options."""
 
     code = "invalid-token"
 
 
 class ServerTokenFileError(StateError):
-    """The file with the tokens of a server cannot be used."""
+    """The token file of a server cannot be used."""
 
     code = "server-token-file"
 
@@ -168,7 +168,7 @@ class TokenFile:
                 how = "no token" if not found else f"{len(found)} tokens"
                 raise InvalidTokenError(
                     what=f"{how} called {excerpt(id, 100)!r}",
-                    why="one token is taken back at a time, by its id or its label",
+                    why="one token is revoked at a time, by its id or its label",
                     fix="odfbuild token list shows both",
                 )
             self._write(tuple(each for each in kept if each is not found[0]))
@@ -204,7 +204,7 @@ class TokenFile:
             raise ServerTokenFileError(
                 what=f"{self.path} cannot be read: {error}",
                 why="it holds what each token of the server is good for",
-                fix="restore it from a copy, or delete it: all tokens are then taken back",
+                fix="restore it from a copy, or delete it, which revokes all tokens",
             ) from error
 
 
@@ -232,7 +232,7 @@ def _check(
         raise InvalidTokenError(
             what="no such token can be made",
             why=why,
-            fix="odfbuild token new --help shows what can be said",
+            fix="odfbuild token new --help shows the options",
         )
 
 

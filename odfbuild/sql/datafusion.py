@@ -161,7 +161,7 @@ def step_findings(
 
 def _ordered(number: int, statement: Statement) -> Iterator[QueryFinding]:
     """Yield what goes by an order that UNION ALL does not keep."""
-    hint = "use UNION ALL in a dataset of its own, and this in one that reads it"
+    hint = "use UNION ALL in a separate dataset, and this in one that reads it"
     for call in statement.calls:
         if call.text in _BY_ORDER:
             found = f"{call.text}() beside a UNION"

@@ -50,54 +50,54 @@ class QueryFinding:
 
 _FORM = {
     Reason.AGGREGATE: (
-        "{}: no group is made yet where that stands",
-        "WHERE, ON and GROUP BY look at single rows, an aggregate at the rows of a group",
-        "write the condition in HAVING, or group in a query of its own and filter outside",
+        "{} is not possible there: groups are formed later",
+        "WHERE, ON and GROUP BY are about single rows, an aggregate about the rows of a group",
+        "write the condition in HAVING, or group in a subquery and filter outside",
     ),
     Reason.UNGROUPED: (
         "the column '{}' is neither grouped by nor inside of an aggregate",
-        "a group becomes one row, and its rows may have several values there",
-        "add it to GROUP BY, or say which value is meant: max({})",
+        "a group becomes one row, but its rows may have several values of it",
+        "add it to GROUP BY, or choose a value: max({})",
     ),
     Reason.WIDTHS: (
         "{}",
-        "the columns of both sides are put together by their places",
-        "select as many on both sides",
+        "the columns of both sides are combined by position",
+        "select the same number on both sides",
     ),
     Reason.WINDOW: (
         "{}",
-        "the place of a row in its window, or another row's, is one of rows that are in an order",
+        "positions of rows in a window need an order",
         "",
     ),
     Reason.NESTED: (
         "{}",
-        "an aggregate looks at the rows of a group, of which no group or window is made yet",
-        "work the inner one out in a query of its own, and aggregate its result outside",
+        "an aggregate needs the rows of a group, which are not formed yet inside of another one",
+        "compute the inner one in a subquery, and aggregate its result outside",
     ),
     Reason.ARGUMENTS: (
         "{}",
-        "the engine has no such form of the function",
+        "the engine does not support this form of the function",
         "",
     ),
     Reason.SUBQUERY: (
         "{}",
-        "a subquery in an expression stands for one value",
-        "select the one column that is meant, or join with the query",
+        "a subquery in an expression is one value",
+        "select a single column, or join with the query",
     ),
     Reason.TWICE: (
         "two queries of one WITH are named '{}'",
-        "what is read by that name would not be certain; letter case does not count there",
+        "the name would be ambiguous; names of WITH are compared without case",
         "rename one of them",
     ),
     Reason.POSITION: (
         "{}",
-        "a number alone in GROUP BY and ORDER BY is the position of a column in the SELECT list, "
-        "one in LIMIT and OFFSET is how many rows",
-        "write an INT that is right there, or an expression",
+        "a number in GROUP BY and ORDER BY is the position of a column in the SELECT list, one in "
+        "LIMIT and OFFSET is a number of rows",
+        "write a valid INT, or an expression",
     ),
     Reason.UNFILLED: (
-        "nothing stands for {} in this query",
-        "a query has no parameters, and a definition that is no template is not rendered",
+        "{} has no value in this query",
+        "queries have no parameters, and only templates are rendered",
         "write the value; or make the file a template, its name ending in .yaml.j2",
     ),
 }
@@ -147,29 +147,30 @@ def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
         case Reason.NOT_LINEAR:
             return (
                 f"{found.name} over the event log",
-                "a query that names the operation column reads its inputs' log row by row, with "
-                "filters, explode and UNION ALL: at once, the log shows in which portions it came",
-                "leave the operation column out: the query then sees the rows that stand",
+                "a query that names the operation column can only read the event log row by row, "
+                "with filters, explode and UNION ALL: otherwise its result would depend on the "
+                "steps in which rows came",
+                "omit the operation column: the query then reads the current rows",
             )
         case Reason.NOT_DETERMINISTIC:
             return (
                 f"{found.name} may give another result each time",
-                "a step must give the same rows when it is run again to verify it",
+                "a step must give the same rows when verification reruns it",
                 found.hint or "use the columns of the input, such as its event time, instead",
             )
         case Reason.ORDER:
             return (
                 f"{found.name} depends on the order of rows",
-                "rows have no order but that of their values: neither the portions in which they "
-                "came nor the number of threads may show",
+                "rows are only ordered by their values: the result must not depend on the steps "
+                "in which they came or on the number of threads",
                 found.hint,
             )
         case Reason.LOOSE_WINDOW:
             return (
-                f"{found.name}() stands outside of GROUP BY",
-                "the row of an event-time window appears when the window has closed, and only "
+                f"{found.name}() is used outside of GROUP BY",
+                "the row of an event-time window is written when the window has closed, and only "
                 "GROUP BY makes rows of windows",
-                "name the window in GROUP BY, in the same words; or use date_trunc()",
+                "repeat the same window in GROUP BY; or use date_trunc()",
             )
         case Reason.WINDOW_LENGTH:
             return (
@@ -181,8 +182,8 @@ def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
         case Reason.TEMPORAL:
             return (
                 found.name,
-                "a row meets the version of a table that was in force at the row's event time: "
-                "rows of one primary key are versions, each from its event time on",
+                "a row is joined with the version of a table that was in force at the row's event "
+                "time: rows of one primary key are versions, each valid from its event time on",
                 found.hint,
             )
         case (
@@ -202,7 +203,7 @@ def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
         case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
             return (
                 f"{found.name} is not allowed in a query",
-                "the result may depend on the input rows only, not on files, session or programs",
+                "the result may only depend on the input rows, not on files, session or programs",
                 f"remove {found.name}",
             )
 
@@ -211,13 +212,13 @@ def _unknown_input(found: QueryFinding, dialect: Dialect) -> tuple[str, str, str
     if found.hint == found.name:
         return (
             f"the name {found.name} is read as several parts",
-            f"a dot outside {dialect.quotes} separates a database from a table, and there are none "
-            "here",
+            f"a dot outside {dialect.quotes} separates a database from a table, but there are no "
+            "databases",
             f"write {dialect.quoted(found.name)} in {dialect.quotes}",
         )
     guess = f"did you mean {dialect.quoted(found.hint)}? Otherwise " if found.hint else ""
     return (
         f"the query reads {found.name!r}, which is not one of its inputs",
-        "a query sees its declared inputs and its own earlier steps, letter case included",
+        "a query can read its declared inputs and its own earlier steps; names are case-sensitive",
         f"{guess}declare the input, or correct the name",
     )

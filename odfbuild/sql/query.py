@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odfbuild.sql.analysis.facts import QueryFacts
     from odfbuild.sql.analysis.keys.joins import Products
     from odfbuild.sql.analysis.keys.key_columns import KeyColumns
-    from odfbuild.sql.analysis.order.sums import Sums
+    from odfbuild.sql.analysis.sums import Sums
     from odfbuild.sql.text.edits import Carried
 
 
@@ -172,7 +172,7 @@ class Query:
     @cached_property
     def sums(self) -> tuple[Sums, ...]:
         """Return what each step adds up."""
-        from odfbuild.sql.analysis.order.sums import sums_of
+        from odfbuild.sql.analysis.sums import sums_of
 
         return sums_of(self.steps, self.columns)
 

@@ -37,13 +37,13 @@ _MOST_ATTESTATIONS = 1_000
 
 
 class NoChainError(StateError):
-    """A folder holds no dataset."""
+    """A folder does not hold a dataset."""
 
     code = "no-chain"
 
 
 class UnsafeFolderError(StateError):
-    """A folder that is to be copied holds a link, something that is no file, or far too much."""
+    """A folder to copy holds a link, something that is not a file, or too much."""
 
     code = "unsafe-folder"
 
@@ -183,9 +183,10 @@ def _check_files(folder: "_Folder", walk: _Walk, target: Path) -> int:
     free = shutil.disk_usage(target).free
     if total + _SPARE > free:
         raise StateError(
-            what=f"{total:,} bytes are to be copied, and {free:,} are free",
-            why="a chain is taken in whole or not at all",
-            fix="make room on the disk of the workspace; odfbuild gc --dry-run shows what could go",
+            what=f"{total:,} bytes would be copied, but only {free:,} are free",
+            why="a chain is copied in full or not at all",
+            fix="free some space on the disk of the workspace; odfbuild gc --dry-run shows what "
+            "can be deleted",
         )
     return total + sum(walk.blocks.values())
 
@@ -214,7 +215,7 @@ class _Folder:
         """Return the references by name, the head first."""
         names = sorted(each for each in self.names("refs") if _REF.fullmatch(each))
         if HEAD not in names:
-            raise _none(self.path, "it has no refs/head, which says where the chain ends")
+            raise _none(self.path, "it has no refs/head, the end of the chain")
         if len(names) > _MOST_REFS:
             raise self.unsafe("refs", f"it has {len(names):,} references")
         names.sort(key=lambda name: (name != HEAD, name))
@@ -268,7 +269,7 @@ class _Folder:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise self.unsafe(part, "it is a link, or no folder") from error
+            raise self.unsafe(part, "it is a link, or not a folder") from error
         try:
             yield opened
         finally:
@@ -288,7 +289,7 @@ class _Folder:
         try:
             found = os.fstat(opened)
             if not stat.S_ISREG(found.st_mode):
-                raise self.unsafe(f"{part}/{name}", "it is no plain file")
+                raise self.unsafe(f"{part}/{name}", "it is not a regular file")
             if found.st_size > most:
                 raise self.unsafe(f"{part}/{name}", f"it has {found.st_size:,} bytes")
             yield opened
@@ -304,15 +305,15 @@ class _Folder:
     def unsafe(self, name: str, what: str) -> UnsafeFolderError:
         """Return the refusal of what is not taken from a stranger."""
         return UnsafeFolderError(
-            what=f"{self.path / name} is not taken in: {what}",
-            why="a dataset is plain files of the sizes that its chain records",
-            fix="copy the dataset again from where it was made",
+            what=f"{self.path / name} is not copied: {what}",
+            why="a dataset consists of regular files of the sizes that its chain records",
+            fix="copy the dataset again from its origin",
         )
 
 
 def _none(source: Path, why: str) -> NoChainError:
     return NoChainError(
-        what=f"{source} is no dataset",
+        what=f"{source} is not a dataset",
         why=f"{why}; a dataset has refs/head, blocks/, data/ and checkpoints/",
         fix="name the folder of one dataset, such as .odfbuild/datasets/fed01... or "
         ".kamu/datasets/NAME",

@@ -21,13 +21,13 @@ _FOLDER = "disabled"
 
 
 class DisabledSourceError(StateError):
-    """A source is not used until its user says so."""
+    """A source is disabled until the user enables it."""
 
     code = "source-disabled"
 
 
 class DisabledSourcesError(StateError):
-    """Which sources are not to be used cannot be read."""
+    """The list of disabled sources cannot be read."""
 
     code = "disabled-sources"
 
@@ -76,8 +76,8 @@ def disabled_folders(workspace: Path) -> Mapping[str, str]:
             return {}
         raise DisabledSourcesError(
             what=f"{workspace / _FOLDER} cannot be read: {error.strerror}",
-            why="it names the sources of imported chains that are not to be used",
-            fix="look at its access rights; without the folder all sources are used",
+            why="it lists the disabled sources of imported chains",
+            fix="check its access rights; without the folder all sources are enabled",
         ) from error
     found = {}
     for name in names:

@@ -32,7 +32,7 @@ FolderLock: TypeAlias = Callable[[Path], AbstractContextManager[None]]
 
 
 class UnreadableChainError(StateError):
-    """The operating system refuses to read a file of a dataset."""
+    """The operating system cannot read a file of a dataset."""
 
     code = "unreadable-chain"
 
@@ -266,9 +266,9 @@ class FolderHome:
 def brought_meanwhile(id: DatasetId) -> StateError:
     """Return the refusal of a dataset that is to be taken in and is there."""
     return StateError(
-        what=f"there is a dataset {id} already",
-        why="somebody else brought it meanwhile",
-        fix="look at it: odfbuild status",
+        what=f"the dataset {id} exists already",
+        why="another process added it meanwhile",
+        fix="check it: odfbuild status",
     )
 
 
@@ -278,8 +278,8 @@ def unreadable(place: str, error: OdfBuildError | OSError) -> OdfBuildError:
         return error
     return UnreadableChainError(
         what=f"{error.filename or place} cannot be read: {error.strerror or error}",
-        why="the operating system refuses it",
-        fix="look at its access rights, or restore it from a copy",
+        why="the operating system reports an error",
+        fix="check its access rights, or restore it from a copy",
     )
 
 

@@ -67,8 +67,9 @@ class BusyError(StateError):
         super().__init__(
             what=f"another run works on {'this dataset' if len(busy) == 1 else 'these datasets'}"
             + lines,
-            why="--on-busy fail: two runs would do the same work, and that of one would be lost",
-            fix="wait until it is done, or leave the option out",
+            why="--on-busy fail: two runs would do the same work, and the result of one would be "
+            "lost",
+            fix="wait until it is done, or omit the option",
         )
 
 

@@ -9,13 +9,13 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset
 
 _WHY: Final = (
-    "an input is in several blocks where its rows are many, where files are read again together, "
-    "and where pushes were merged; reading on from inside of it would give rows twice"
+    "an input is in several blocks if it has many rows, if files were read again together, or if "
+    "pushes were merged; continuing from the middle of it would duplicate rows"
 )
 
 
 class PartialInputError(StateError):
-    """A chain ends, or would end, inside of an input that is in several blocks."""
+    """A chain ends, or would end, between the blocks of one source file."""
 
     code = "partial-input"
 
@@ -25,10 +25,12 @@ def in_part(dataset: Dataset, state: ChainState, called: str) -> PartialInputErr
     found = blocks_in_part(dataset.blocks(upto=state.head))
     before = [hash for hash, inside in found if not inside][-1]
     return PartialInputError(
-        what=f"'{called}' ends inside of an input: its last block has a part of the rows only",
-        why=f"it was set back by hand or by another program, or was copied in part; {_WHY}",
-        fix=f"odfbuild reset {called} {before.short()} goes back to before that input, then apply; "
-        "or pull the rest of the chain",
+        what=(
+            f"'{called}' ends in the middle of an input: its last block has only a part of the rows"
+        ),
+        why=f"it was reset by hand or by another program, or copied in part; {_WHY}",
+        fix=f"odfbuild reset {called} {before.short()} resets it to before that input, then "
+        "apply; or pull the rest of the chain",
     )
 
 
@@ -53,7 +55,8 @@ def check_target(dataset: Dataset, to: Multihash, head: Multihash, called: str) 
         else [f"odfbuild reset {called} {after.short()}, its last block"]
     )
     raise PartialInputError(
-        what=f"the block {to.short()} of {called} is inside of an input: more of its rows follow",
+        what=f"the block {to.short()} of {called} is in the middle of an input: more of its rows "
+        "follow",
         why=_WHY,
         fix="; or ".join(ways),
     )

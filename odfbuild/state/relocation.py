@@ -32,19 +32,19 @@ _LARGEST: Final = 1 << 40
 
 
 class OccupiedPlaceError(StateError):
-    """Another workspace is where one is to be brought."""
+    """The target of a move holds another workspace."""
 
     code = "occupied-place"
 
 
 class MovedMeanwhileError(StateError):
-    """A workspace was changed while it was copied."""
+    """A workspace changed while it was copied."""
 
     code = "moved-meanwhile"
 
 
 class NotItsNameError(StateError):
-    """A file of a workspace is named by a hash that its bytes do not have."""
+    """A file of a workspace has a name that is not the hash of its bytes."""
 
     code = "not-its-name"
 
@@ -218,10 +218,10 @@ def _check(path: str, copy: Path, place: str) -> None:
         return
     if hash_file(copy, named.code) != named:
         raise NotItsNameError(
-            what=f"{place}/{path} does not hash to its name",
-            why="it was damaged, or written again in other bytes; in another place nobody could "
-            "tell one from the other",
-            fix="odfbuild verify says more; restore it from a copy, then do this again",
+            what=f"the name of {place}/{path} is not the hash of its bytes",
+            why="it was damaged, or rewritten with other bytes; in a copy the two could not be "
+            "distinguished",
+            fix="odfbuild verify has details; restore it from a copy, then repeat the command",
         )
 
 
@@ -237,15 +237,15 @@ def _compare(source: Tree, target: Tree, wanted: dict[str, int]) -> None:
 
 def _moved(place: str) -> MovedMeanwhileError:
     return MovedMeanwhileError(
-        what=f"{place} was changed while it was copied",
+        what=f"{place} changed while it was copied",
         why="another run committed to it",
-        fix="do this again once nothing runs: into an empty place",
+        fix="repeat the command while nothing runs, with an empty target",
     )
 
 
 def _occupied(place: str, path: str) -> OccupiedPlaceError:
     return OccupiedPlaceError(
-        what=f"{place} has {path}, which the workspace does not have so",
-        why="two workspaces in one place cannot be told apart any more",
-        fix="name an empty place",
+        what=f"{place} has {path}, which the workspace does not have, or with other bytes",
+        why="two workspaces in one location could not be separated",
+        fix="name an empty location",
     )

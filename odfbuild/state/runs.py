@@ -40,13 +40,13 @@ _CHECK: Final = "check"  # the last member of an event
 
 
 class UnknownRunError(StateError):
-    """There is no record of such a run."""
+    """There is no record of a run."""
 
     code = "unknown-run"
 
 
 class DamagedRunError(StateError):
-    """The record of a run does not say what was written to it."""
+    """The record of a run was changed after it was written."""
 
     code = "damaged-run"
 
@@ -205,14 +205,14 @@ def find_run(workspace: Path, text: str) -> RunSummary:
     if found is None and len(fitting) == 1 and os.path.lexists(folder / fitting[0] / _SUMMARY):
         raise DamagedRunError(
             what=f"the record of the run {fitting[0]} is damaged",
-            why=f"{_SUMMARY} is not what was written, so it cannot be said what the run was",
+            why=f"{_SUMMARY} was changed, so it is not known what the run was",
             fix="restore the file from a copy; other runs are not affected",
         )
     if found is None:
         several = len(fitting) > 1
         raise UnknownRunError(
             what=f"'{text}' names {len(fitting)} runs" if several else f"no run '{text}'",
-            why="a run is named by its id, by a part of it that no other has, or by `last`",
+            why="a run is named by its id, an unambiguous part of it, or `last`",
             fix="odfbuild runs lists them; `gc` deletes old ones",
         )
     return found
@@ -241,10 +241,10 @@ def read_events(workspace: Path, run: str, *, strict: bool = False) -> Iterator[
             yield found
         elif strict and number < len(lines):
             raise DamagedRunError(
-                what=f"what the run {run} did is not known: line {number} of {path} is damaged",
-                why="its checksum is not that of what it says, so nothing can follow from it",
+                what=f"it is not known what the run {run} did: line {number} of {path} is damaged",
+                why="its checksum does not match, so it cannot be used",
                 fix="restore the file from a copy; or plan again, and odfbuild reset NAME BLOCK "
-                "sets one dataset back",
+                "resets one dataset",
             )
 
 
@@ -303,8 +303,8 @@ def _lines(path: Path, run: str) -> list[bytes]:
         if error.errno not in NO_FILE:
             raise
         raise DamagedRunError(
-            what=f"what the run {run} did is not known: {path} cannot be read: {error.strerror}",
-            why="it is no plain file, or the operating system refuses it",
+            what=f"it is not known what the run {run} did: {path} cannot be read: {error.strerror}",
+            why="it is not a regular file, or the operating system reports an error",
             fix="restore the file from a copy; other runs are not affected",
         ) from error
 

@@ -53,46 +53,46 @@ _SWEEPING = DEFAULT_LOCK_TIMEOUT  # seconds for the steps of one run to get past
 
 
 class AliasTakenError(StateError):
-    """There is a dataset of that name, in this or another spelling."""
+    """A dataset of that name exists, in this or another spelling."""
 
     code = "alias-taken"
 
 
 class ClearedAwayError(StateError):
-    """A dataset was taken for a leftover while it was made."""
+    """A dataset was deleted as a leftover while it was being created."""
 
     code = "cleared-away"
 
     def __init__(self, alias: DatasetAlias) -> None:
         super().__init__(
-            what=f"{alias} was cleared away while it was made",
-            why="gc of age 0 takes a dataset that has no name yet for what was left of another run",
-            fix="do it again; gc with the age that it has by default leaves what is being made",
+            what=f"{alias} was deleted while it was being created",
+            why="gc with age 0 deletes datasets without a name, also new ones",
+            fix="repeat the command; gc with its default age does not delete new datasets",
         )
 
 
 class CorruptNameError(StateError):
-    """A file of `names/` is not what this program writes."""
+    """A file of `names/` was not written by this program."""
 
     code = "corrupt-name"
 
 
 class MissingHeadError(StateError):
-    """A dataset has a name and no head."""
+    """A dataset has a name but no head."""
 
     code = "missing-head"
 
     def __init__(self, alias: DatasetAlias) -> None:
         super().__init__(
             what=f"the dataset {alias} has no head",
-            why="its head file is missing, so nothing says where its chain ends; or the name is "
-            "damaged, and leads to another id",
-            fix="restore the file from a copy; odfbuild verify says more",
+            why="its head file is missing, so the end of its chain is not known; or its name is "
+            "damaged, and refers to another id",
+            fix="restore the file from a copy; odfbuild verify has details",
         )
 
 
 class UnusableNameError(StateError):
-    """An alias cannot be the name of a file."""
+    """An alias cannot be used as the name of a file."""
 
     code = "unusable-name"
 
@@ -448,8 +448,8 @@ class Workspace:
             elif id in self.names().values():
                 raise StateError(
                     what=f"{alias} was renamed meanwhile",
-                    why="what is to be taken away is known by its name",
-                    fix="look at it: odfbuild status",
+                    why="a dataset is retired by its name",
+                    fix="check it: odfbuild status",
                 )
             dataset.stores.heads.delete(HEAD, expected=expected)
 
@@ -505,7 +505,7 @@ class Workspace:
             raise CorruptNameError(
                 what=f"{self._names.place(name)} cannot be read: {error.strerror}",
                 why="it holds the id of a dataset and its name",
-                fix="look at its access rights, or restore it from a copy",
+                fix="check its access rights, or restore it from a copy",
             ) from error
         if text is None:
             return None
@@ -516,7 +516,7 @@ class Workspace:
                 return alias, DatasetId.parse(id)
         raise CorruptNameError(
             what=f"{self._names.place(name)} is damaged",
-            why="it holds the id of a dataset and its name, a line each",
+            why="it holds the id of a dataset and its name, on two lines",
             fix="restore it from a copy; the id is the name of a folder in datasets/",
         )
 
@@ -529,8 +529,8 @@ class Workspace:
         if id is not None and self.dataset(id).head() is None:  # a name is given after the head
             return MissingHeadError(alias)
         return AliasTakenError(
-            what=f"there is a dataset {alias} already" + ("" if id is None else f": {id}"),
-            why="names are unique without regard to case",
+            what=f"the dataset {alias} exists already" + ("" if id is None else f": {id}"),
+            why="names are unique regardless of case",
             fix="choose another name, or open the dataset",
         )
 
@@ -560,7 +560,7 @@ def _name_file(alias: DatasetAlias) -> str:
 
 
 class ReadOnlyError(StateError):
-    """Something was to be written by what only reads."""
+    """A read-only command would change the workspace."""
 
     code = "read-only"
 
@@ -598,12 +598,12 @@ class ReadOnlyWorkspace(Workspace):
     @property
     def cache(self) -> Path:
         """Refuse: what is kept there would be written."""
-        raise OSError(errno.EROFS, "the workspace is only read", str(self.root))
+        raise OSError(errno.EROFS, "the workspace is read-only", str(self.root))
 
 
 def _refusal(path: Path) -> ReadOnlyError:
     return ReadOnlyError(
-        what=f"{path} would be changed by a command that only reads",
-        why="what looks for differences must not make any",
-        fix="report this: it is a fault of odfbuild",
+        what=f"{path} would be changed by a read-only command",
+        why="a check for differences must not make any",
+        fix="report this as a defect of odfbuild",
     )

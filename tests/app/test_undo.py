@@ -93,7 +93,7 @@ def test_runs_are_taken_back_newest_first_down_to_nothing(runs: Runs, tmp_path: 
     floor = both(runs, tmp_path)
     first, second = ids(floor)
     before = floor.contents()
-    with pytest.raises(StalePlanError, match=f"is not where the run {first} left it"):
+    with pytest.raises(StalePlanError, match=f"changed after the run {first}"):
         prepare_undo(floor.opened, first)
     assert floor.contents() == before
     undo(runs, floor, second)

@@ -49,7 +49,7 @@ class Meeting:
     def meet(self, bad: Bad) -> Done:
         """Define the source, take in what is good, and then the bad input, which must be refused.
 
-        Asserts that the chain is what it was, that nothing half done is left, and that a download
+        Asserts that the chain is what it was, that no step is left half done, and that a download
         was kept where the message says.
         """
         self._surround(bad)

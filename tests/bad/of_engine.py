@@ -50,7 +50,7 @@ QUERIES = {
     ),
     "an error that the query raises": query(
         "select cast(raise_error('no such town') as string) as x from input", "no such town",
-        "correct the data, or the query",
+        "correct the data or the query",
     ),
     "an assertion that does not hold": query(
         "select cast(assert_true(v < 2, 'too many') as string) as x, k from input", "too many", ""

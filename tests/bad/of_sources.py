@@ -33,7 +33,7 @@ COMMANDS = {
         complaint=b"no such key\n",
     ),
     "a command that fails without a word": command(
-        "sh", "-c", "exit 3", says="it said nothing on standard error", fix="correct `command`"
+        "sh", "-c", "exit 3", says="it printed nothing on standard error", fix="correct `command`"
     ),
     "a command that is killed": command(
         "sh", "-c", "kill -9 $$", says="by the signal SIGKILL", fix="correct `command`"
@@ -84,7 +84,7 @@ HTTP = {
     "a page that wants a password": page("status 401", "header values", status=401),
     "a page that is forbidden": page("status 403", "header values", status=403),
     "a server that is broken": page(
-        "the server says: out of order", "try again later", status=500, body=b"out of order"
+        "the server answered: out of order", "try again later", status=500, body=b"out of order"
     ),
     "a server that is busy": page(
         "status 503", "the server asks to wait 7200 seconds", status=503,
@@ -167,7 +167,7 @@ def files(says: str, fix: str, code: str = ABSENT, **more: Any) -> Bad:
 
 FILES = {
     "a file that vanishes": files(
-        "data/2 vanished", "run the same command again", good=GOOD, data=GOOD,
+        "data/2 vanished", "run the command again", good=GOOD, data=GOOD,
         patches={"odfbuild.executors.ingest.fetch.source.os.access": _vanishing},
     ),
     "a file that may not be read": files(

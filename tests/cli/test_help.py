@@ -62,7 +62,7 @@ def test_an_unknown_topic_lists_what_there_is(anywhere: Within, topic: str, says
     assert done.code == exits.USAGE
     assert done.out == ""
     assert says in done.err
-    assert "64       wrong usage" in done.err
+    assert "64       wrong command line" in done.err
     assert "ODF101  kind-changed" in done.err
 
 
@@ -73,8 +73,8 @@ def test_an_unknown_topic_lists_what_there_is(anywhere: Within, topic: str, says
 def test_the_code_of_an_error_is_explained(anywhere: Within, topic: str) -> None:
     assert anywhere.done("help", topic) == (
         "unknown-input  (in project files)\n"
-        "  datasets do not refer to each other as they should\n"
-        "Where it is printed, `why` says why it is refused, and `fix` how to go on.\n"
+        "  names or references of datasets are wrong\n"
+        "The printed error has `why`, the reason, and `fix`, the remedy.\n"
     )
 
 

@@ -140,7 +140,7 @@ class Ground:
         moment.law.check_chains(self.project, done=outcome.code == 0)
 
     def settle(self, moment: Moment) -> None:
-        """Check that the project can be gone on with; raises Broken."""
+        """Check that the project can be continued; raises Broken."""
         self._settled += 1
         moment.law.settle(self.runner, self.project, wholly=self._settled % _WHOLLY == 1)
 

@@ -97,7 +97,7 @@ def test_a_source_of_a_chain_that_was_imported_does_nothing(
 ) -> None:
     done = ours("import", str(chain(fetch, prepare)))
     assert done.code == 0, done.err
-    assert "Its source asks for what is outside of the project" in done.out
+    assert "Its source uses resources outside of the project" in done.out
     assert "not used until you say so: odfbuild import src --with-sources" in done.out
     before = dataset(ours.project, "src").head()
     for command in (("apply", "--yes"), ("run",)):
@@ -124,7 +124,7 @@ def test_a_source_that_a_longer_copy_brings_does_nothing(
     longer = chain(fetch, prepare)
     done = ours("import", str(longer))
     assert done.code == 0, done.err
-    assert "src goes on by 1 block from " in done.out
+    assert "src gets 1 block from " in done.out
     assert "not used until you say so: odfbuild import src --with-sources" in done.out
     before = dataset(ours.project, "src").head()
     assert ours("run").code == 0
@@ -137,7 +137,7 @@ def test_it_is_used_when_its_user_says_so(chain: Take, ours: Inside) -> None:
     folder = chain(*EVIL["a program"])
     assert ours("import", str(folder)).code == 0
     done = ours("import", "src", "--with-sources")
-    assert (done.code, done.out) == (0, "The source of src is used from now on.\n"), done.err
+    assert (done.code, done.out) == (0, "The source of src is enabled.\n"), done.err
     done = ours("plan")
     assert "source-disabled" not in done.out
     assert "runs       the program sh -c cat; touch ran" in done.out

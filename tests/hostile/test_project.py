@@ -378,7 +378,7 @@ def test_no_project_gives_a_setting_that_runs_code_or_changes_queries(
     spark = f"{{master: yarn, settings: {{{name}: theirs}}}}"
     done = make({"odfbuild.yaml": SETTINGS + f"engine: {{spark: {spark}}}\n"})("plan")
     refused(done, "config")
-    assert f"the setting '{name}' of Spark is not for a project to give" in done.out + done.err
+    assert f"a project cannot set '{name}' of Spark" in done.out + done.err
 
 
 @pytest.mark.holds("project-policy")

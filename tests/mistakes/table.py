@@ -315,7 +315,7 @@ SOURCES = {
     ),
     "a file is UTF-16": _day((_HEAD + "3,2024-01-02T10:00:00Z,ann,1\n").encode("utf-16")),
     "a file is a page of a browser": _day("<!DOCTYPE html>\n<html><body>404</body></html>\n"),
-    "a key stands twice in a file": _day(
+    "a key occurs twice in a file": _day(
         _HEAD + "3,2024-01-02T10:00:00Z,ann,1\n3,2024-01-02T11:00:00Z,ann,2\n"
     ),
     "a key of before is in a file": _day(_HEAD + "1,2024-01-02T10:00:00Z,ann,999\n"),

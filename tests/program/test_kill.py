@@ -156,5 +156,5 @@ def test_after_any_end_the_next_run_gives_the_rows_of_an_unbroken_one(
         assert not list((project / ".odfbuild" / "staging").iterdir())
         assert again("plan").out.startswith("No changes.")
         if sign is signal.SIGINT:
-            assert "interrupted; nothing half done is left" in said
+            assert "interrupted; no step is left half done" in said
             assert not list((project / ".odfbuild" / "cache" / "spark").iterdir())

@@ -71,7 +71,7 @@ def kill(project: Path, at: int, after: float, *, spark: bool) -> None:
 
 
 def check(run: Inside, expected: Mapping[str, Any]) -> str:
-    """Hold that what is there is whole, and that it can be gone on with at once."""
+    """Hold that what is there is whole, and that it can be continued at once."""
     assert run("verify").code == 0
     assert "locked by" not in run("status").out
     outcomes = [each["outcome"] for each in json.loads(run("runs", "-o", "json").out)]

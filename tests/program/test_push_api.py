@@ -191,7 +191,7 @@ def test_rows_that_do_not_fit_are_refused_and_the_chain_untouched(
 
 
 def test_a_time_that_is_none_is_refused(pusher: odfbuild.Pusher) -> None:
-    with pytest.raises(InvalidTimestampError, match="'soon' is not a point in time"):
+    with pytest.raises(InvalidTimestampError, match="'soon' is not a time"):
         pusher.push("readings", TABLE, event_time="soon")
 
 

@@ -228,7 +228,7 @@ def test_a_plan_after_an_apply_asks_no_repository(teams: Teams) -> None:
     shutil.rmtree(b.hub)
     done = b.run("plan")
     assert done.code == 0
-    assert "1 input to ask" in done.out
+    assert "1 input to check" in done.out
     assert "No changes." in done.out
     assert b.run("plan", "--offline").out.startswith("No changes.")
 

@@ -312,7 +312,7 @@ def test_a_workspace_goes_to_a_store_and_back_byte_for_byte(
 def test_what_a_store_cannot_have_yet_is_refused_with_a_way_on(applied: Machine) -> None:
     done = applied("serve")
     assert done.code != 0
-    assert "is a repository already" in done.err
+    assert "can be pulled directly" in done.err
     done = applied("lineage", "add", "src", "did:odf:elsewhere")
     assert done.code != 0
     assert "on one machine" in done.err
@@ -321,7 +321,7 @@ def test_what_a_store_cannot_have_yet_is_refused_with_a_way_on(applied: Machine)
 def test_a_doctor_looks_at_the_store(applied: Machine) -> None:
     done = applied("doctor")
     assert "keeps conditions" in done.out
-    assert applied("unlock", "src").out == "Nobody has a lease on src.\n"
+    assert applied("unlock", "src").out == "Nobody holds a lease on src.\n"
     assert applied("drift").code == 0
 
 
@@ -350,13 +350,13 @@ def test_what_was_seen_of_a_store_is_shown_without_asking_it(
     for look, seen in asked.items():
         done = here(*look, "--offline", "--quiet")
         assert (done.code, done.out) == (seen.code, seen.out)
-        assert done.err.startswith(f"{url} is not asked: as it was seen at 20")
+        assert done.err.startswith(f"{url} is not contacted: shown as seen at 20")
     nobody = Machine(tmp_path / "nobody", store, url)("status", "--offline")
     assert (nobody.code, "error[offline]: nothing was seen" in nobody.err) == (exits.ERROR, True)
     shutil.rmtree(here.folder / "cache")
     done = here("show", "out", "--offline")
     assert (done.code, "error[offline]" in done.err) == (exits.ERROR, True)
-    assert "the same command without --offline" in done.err
+    assert "run the command without --offline" in done.err
     assert proxy.asked == []
     assert len(here.rows("report")) == 3
 

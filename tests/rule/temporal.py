@@ -80,7 +80,7 @@ def versions(log: Sequence[Row], key: Sequence[str], columns: Sequence[str]) -> 
 
 
 def in_force(rows: Iterable[Row], key: Sequence[str], time: int) -> list[Row]:
-    """Return for each key the version that is in force at a time; rows that stand do not end."""
+    """Return for each key the version that is in force at a time; current rows do not end."""
     found: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         until = row.get("until")

@@ -454,7 +454,7 @@ def test_a_token_that_is_taken_back_publishes_nothing(
             opened.send(encode(m.PushCompleteRequest()))
         failure = ended(opened)
     assert isinstance(failure, m.TransferFailed)
-    assert "taken back" in failure.error_message
+    assert "revoked" in failure.error_message
 
 
 @pytest.mark.parametrize("stage", ["begin", "plan", "blocks"])

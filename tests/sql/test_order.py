@@ -6,7 +6,7 @@ from odfbuild.odf.events import DataField, DataSchema, DataTypeFloat64, DataType
 from odfbuild.odf.events import DataTypeString as Text
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.analysis.order import settled, unordered
-from odfbuild.sql.analysis.order.sums import Summand, cast_to, sums_of
+from odfbuild.sql.analysis.sums import Summand, cast_to, sums_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.steps import QueryStep
@@ -302,7 +302,7 @@ def test_the_words_say_how_to_go_on() -> None:
 def test_a_window_that_no_group_names_is_refused() -> None:
     found = diagnostics(facts("select window(t, '1 day').start from i"), [Reason.LOOSE_WINDOW])
     assert [each.what for each in found] == [
-        "window() stands outside of GROUP BY (line 1, column 8)"
+        "window() is used outside of GROUP BY (line 1, column 8)"
     ]
 
 

@@ -127,7 +127,7 @@ REFUSED = {
     ),
     "select 1 from l full join t for system_time as of l.event_time as r on r.k = l.k": (
         "FULL JOIN with the versions of 't' (line 1, column 29)",
-        "use JOIN or LEFT JOIN: versions are found for rows of the left",
+        "use JOIN or LEFT JOIN: versions are found for the left side",
     ),
     "select 1 from l join t for system_time as of timestamp '2020-01-01' as r on r.k = l.k": (
         "FOR SYSTEM_TIME AS OF something else than a column (line 1, column 46)",
@@ -185,7 +185,7 @@ def test_joins_are_found_wherever_they_stand(text: str) -> None:
     [
         ((("tt", ("k",)),), "'tt' is neither an input nor a step", "did you mean 't'?"),
         ((("t", ()),), "'t' has an empty primary key", "name the columns"),
-        ((("t", ("k",)), ("t", ("v",))), "'t' is declared twice", "leave one of them out"),
+        ((("t", ("k",)), ("t", ("v",))), "'t' is declared twice", "omit one of them"),
     ],
 )
 def test_temporal_tables_are_inputs_or_steps_with_a_key(

@@ -71,7 +71,7 @@ class Workshop:
         path.write_text("\n".join([header, *rows]) + "\n", "utf-8")
 
     def plan(self, declared: Sequence[Declared]) -> Plan:
-        """Plan against the workspace; every source has to be asked."""
+        """Plan against the workspace; every source has to be checked."""
         looks: dict[DatasetAlias, SourceLook] = {
             each.alias: ToAsk("its source") for each in declared
         }

@@ -68,15 +68,15 @@ def view_options(*, as_at: Moment, as_of: Moment, key: Iterable[str], current: b
     found = names("key", key)
     if not current and as_of is not None:
         raise UsageRefusedError(
-            what="as_of does not go with the changelog",
-            why="it picks from the rows that the changelog stands for",
-            fix="leave one of them out; as_at goes with either",
+            what="as_of and the changelog exclude each other",
+            why="it selects from the rows that result from the changelog",
+            fix="omit one of them; as_at goes with either",
         )
     if found and as_of is None:
         raise UsageRefusedError(
             what="key without as_of",
-            why="it says whose versions rows are, one of which was in force at a time",
-            fix="give the time with as_of, or leave key out",
+            why="it identifies things whose versions the rows are, one of them in force at a time",
+            fix="give the time with as_of, or omit key",
         )
     return ViewOptions(
         at=_moment("as_at", as_at), of=_moment("as_of", as_of), log=not current, key=found

@@ -51,8 +51,8 @@ class BuiltDataset:
         if state is None:
             raise NoDataError(
                 what=f"the dataset '{self.name}' has no blocks yet",
-                why="its first apply did not get so far",
-                fix="odfbuild apply makes it",
+                why="its first apply did not complete",
+                fix="odfbuild apply builds it",
             )
         return state
 
@@ -259,6 +259,6 @@ def evaluated(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     except pa.ArrowException as error:
         raise UsageRefusedError(
             what=f"where: {str(error).splitlines()[0]}",
-            why="the condition was worked out for each row, and fails for one of them",
-            fix="leave out rows for which it cannot be worked out, or read without it",
+            why="the condition was evaluated for each row, and failed for one of them",
+            fix="exclude rows for which it cannot be evaluated, or read without it",
         ) from None

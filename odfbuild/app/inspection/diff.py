@@ -232,7 +232,7 @@ def _changed(
 
 
 class UnrelatedBlocksError(StateError):
-    """Two blocks are not of one history."""
+    """Two blocks do not belong to the same history."""
 
     code = "unrelated-blocks"
 
@@ -308,7 +308,7 @@ def _ordered(
         return first, last, sign
     raise UnrelatedBlocksError(
         what=f"neither {start.short()} nor {end.short()} comes before the other",
-        why="what lies between two blocks is known on one chain only",
+        why="only blocks of one chain can be compared",
         fix="compare each with a block that comes before both; odfbuild log shows them",
     )
 

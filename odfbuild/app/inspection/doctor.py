@@ -105,10 +105,13 @@ def _store(project: Opened) -> Iterator[Checkup]:
     assert isinstance(workspace, BucketWorkspace)  # noqa: S101 - it has a URL
     able = probe(workspace.client)
     if not (able.creates_only and able.swaps):
-        what = f"{workspace.url} does not keep conditions: of two commits at once one is lost"
+        what = (
+            f"{workspace.url} does not support conditional writes: of two simultaneous commits "
+            "one is lost"
+        )
         yield Checkup("store", Health.BAD, what, "use a store with conditional writes")
         return
-    yield _ok("store", f"{workspace.url} keeps conditions")
+    yield _ok("store", f"{workspace.url} supports conditional writes")
     ahead = time_ns() / 1e9 - workspace.now()
     if abs(ahead) > _AHEAD:
         what = f"the clock here is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that "
@@ -117,7 +120,7 @@ def _store(project: Opened) -> Iterator[Checkup]:
         by = ", ".join(f"{name} {value}" for name, value in note.holder.items() if name in _WHO)
         said = f"{note.name} is held: {by}; renewed {note.age:.0f} s ago"
         if note.is_stale:
-            fix = f"the next run takes it; to free it at once: odfbuild unlock {note.name}"
+            fix = f"the next run takes it over; to release it now: odfbuild unlock {note.name}"
             yield Checkup("leases", Health.WARN, said, fix)
         else:
             yield _ok("leases", said)
@@ -144,9 +147,9 @@ def _cluster(project: Opened) -> Iterator[Checkup]:
     yield Checkup(
         "cluster",
         Health.BAD,
-        f"{master}: anybody who reaches the ports of its machines, or this one's, can run programs "
-        "there",
-        f"give it a secret, in {properties_file()}: see docs/clusters.md",
+        f"{master}: anyone who can reach the ports of its machines, or of this one, can run "
+        "programs there",
+        f"set a secret in {properties_file()}: see docs/clusters.md",
     )
 
 
@@ -189,9 +192,7 @@ def _failed(name: str, error: OdfBuildError | OSError) -> Checkup:
     if isinstance(error, OdfBuildError):
         return Checkup(name, Health.BAD, error.what, error.fix)
     place = "" if error.filename is None else f"{error.filename}: "
-    return Checkup(
-        name, Health.BAD, f"{place}{error.strerror or error}", "look at its access rights"
-    )
+    return Checkup(name, Health.BAD, f"{place}{error.strerror or error}", "check its access rights")
 
 
 def _ok(name: str, what: str) -> Checkup:
@@ -212,7 +213,7 @@ def _engine() -> Iterator[Checkup]:
     try:
         yield _ok("engine", f"spark {engine_version('spark')}")
     except PackageNotFoundError:
-        fix = "install odfbuild again, with what it depends on"
+        fix = "reinstall odfbuild with its dependencies"
         yield Checkup("engine", Health.BAD, "the package pyspark is not installed", fix)
 
 
@@ -234,12 +235,12 @@ def _archive() -> Iterator[Checkup]:
         yield Checkup(
             "archive",
             Health.WARN,
-            "making it failed, so starts take a second longer",
-            f"delete {archive.path.with_suffix('.failed')} to have it tried again; "
+            "creating it failed, so starts take a second longer",
+            f"delete {archive.path.with_suffix('.failed')} to try again; "
             f"{archive.path.with_suffix('.log')} says why",
         )
     else:
-        yield _ok("archive", "not there yet; it is made after the first use of the engine")
+        yield _ok("archive", "not created yet; the first use of the engine creates it")
 
 
 def _programs() -> Iterator[Checkup]:
@@ -253,14 +254,15 @@ def _programs() -> Iterator[Checkup]:
     elif found.tcp:
         kept.append("TCP (landlock)")
     if found.is_complete:
-        yield _ok("programs", f"those of Pipe steps are bounded: {', '.join(kept)}")
+        yield _ok("programs", f"those of Pipe steps are confined: {', '.join(kept)}")
         return
     yield Checkup(
         "programs",
         Health.WARN,
         "those of Pipe steps "
-        + (f"are bounded in part: {', '.join(kept)}" if kept else "see all that you see"),
-        "Linux with landlock bounds them; a policy with `confine: required` refuses them otherwise",
+        + (f"are partly confined: {', '.join(kept)}" if kept else "have your access rights"),
+        "Linux with landlock confines them; a policy with `confine: required` refuses them "
+        "otherwise",
     )
 
 
@@ -268,11 +270,11 @@ def _folder(name: str, folder: Path) -> Iterator[Checkup]:
     """Yield whether a folder, or the one that it would be made in, can be written, and has room."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir():
-        fix = "move it away, or name another folder"
-        yield Checkup(name, Health.BAD, f"{there} is a file, and has to be a folder", fix)
+        fix = "move it, or name another folder"
+        yield Checkup(name, Health.BAD, f"{there} is a file, but must be a folder", fix)
         return
     if not os.access(there, os.W_OK | os.X_OK):
-        fix = f"chmod u+rwx {there}, or ask who owns it"
+        fix = f"chmod u+rwx {there}, or ask its owner"
         yield Checkup(name, Health.BAD, f"{there} cannot be written to", fix)
         return
     free = shutil.disk_usage(there).free
@@ -281,14 +283,16 @@ def _folder(name: str, folder: Path) -> Iterator[Checkup]:
         yield _ok(name, said)
     else:
         health = Health.BAD if free < _TOO_LITTLE else Health.WARN
-        yield Checkup(name, health, said, "make room; odfbuild gc --dry-run shows what could go")
+        yield Checkup(
+            name, health, said, "free some space; odfbuild gc --dry-run shows what it can delete"
+        )
 
 
 def _clock(times: Sequence[Timestamp]) -> Iterator[Checkup]:
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     if now < _RELEASED:
         fix = "set the clock; blocks say when they were written"
-        yield Checkup("clock", Health.BAD, f"it says {now}, which is past", fix)
+        yield Checkup("clock", Health.BAD, f"it says {now}, which is in the past", fix)
         return
     newest = max(times, default=None)
     ahead = 0 if newest is None else (newest.nanos - now.nanos) // 10**9
@@ -297,8 +301,8 @@ def _clock(times: Sequence[Timestamp]) -> Iterator[Checkup]:
             "clock",
             Health.BAD,
             f"it says {now}, and the newest block is of {newest}",
-            "set the clock of this machine, if the other one was right; new blocks get the later "
-            "time until this one has caught up",
+            "set the clock of this machine, if the other one was right; until then new blocks get "
+            "the later time",
         )
     elif newest is not None:
         yield _ok("clock", f"{now}, the newest block is of {newest}")
@@ -317,7 +321,7 @@ def _access(root: Path) -> Iterator[Checkup]:
     others = found.st_mode & (0o007 if _is_own_group(found) else 0o077)
     fix = f"chmod 700 {root}; where others are to "
     if others & 0o022:
-        risk = "they could change rows, keys and what counts as up to date"
+        risk = "they could change rows, keys and recorded state"
         what = f"others can write to {root}: {risk}"
         yield Checkup("workspace", Health.BAD, what, f"{fix}share it, let them read alone")
     elif others:
@@ -356,13 +360,13 @@ def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Ite
             "datasets",
             Health.BAD,
             f"without a head: {_some(headless)}",
-            "restore refs/head from a copy; odfbuild verify says more",
+            "restore refs/head from a copy; odfbuild verify has details",
         )
     if nameless:
         yield Checkup(
             "datasets",
             Health.WARN,
-            f"with a head and without a name: {_some(nameless)}",
+            f"with a head but no name: {_some(nameless)}",
             "odfbuild import names one, by its folder",
         )
     if not headless and not nameless and not broken:
@@ -394,15 +398,15 @@ def _made_by(
             "rows",
             Health.WARN,
             f"may be wrong, as an earlier version {what}: {_some(names)}",
-            "odfbuild verify NAME --recompute says whether they are; odfbuild rebuild NAME "
-            "rebuilds them",
+            "odfbuild verify NAME --recompute checks them; odfbuild rebuild NAME rebuilds them",
         )
     for version, names in others.items():
         yield Checkup(
             "engine",
             Health.WARN,
             f"made by {version}: {_some(names)}",
-            "odfbuild engine upgrade runs their steps again, and goes over if all is equal",
+            "odfbuild engine upgrade reruns their steps, and records this version if the results "
+            "are equal",
         )
 
 
@@ -419,7 +423,7 @@ def _leftovers(project: Opened) -> Iterator[Checkup]:
         yield _ok("leftovers", "none")
         return
     size = sum(each.bytes for each in found) / 1e6
-    what = f"{len(found):,} of work that was cut off, {size:.1f} MB"
+    what = f"{len(found):,} of interrupted work, {size:.1f} MB"
     yield Checkup("leftovers", Health.WARN, what, "odfbuild gc deletes them")
 
 
@@ -429,12 +433,12 @@ def _keys(project: Opened) -> Iterator[Checkup]:
     is_open = folder.is_dir() and bool(folder.stat().st_mode & 0o077)
     unsafe = [str(each.path) for each in kept if not each.is_private]
     if is_open:
-        what = f"others can look into {folder}"
+        what = f"other users can read {folder}"
         yield Checkup("keys", Health.WARN, what, f"chmod 700 {folder}")
     if unsafe:
-        what = f"others can read {_some(unsafe)}"
+        what = f"other users can read {_some(unsafe)}"
         yield Checkup(
-            "keys", Health.BAD, what, f"chmod 600 {folder}/fed01*; till then they are refused"
+            "keys", Health.BAD, what, f"chmod 600 {folder}/fed01*; until then they are refused"
         )
     if not is_open and not unsafe:
         yield _ok("keys", f"{len(kept):,}, which only you can read" if kept else "none here")

@@ -184,7 +184,7 @@ def _file(each: Declared, what: str, block: Multihash | None) -> ChainDrift:
         dataset=each.alias,
         kind=DriftKind.FILE,
         what=what,
-        fix="restore the file from a copy; odfbuild verify says more",
+        fix="restore the file from a copy; odfbuild verify has details",
         block=block,
         span=each.span(()),
     )
@@ -193,14 +193,14 @@ def _file(each: Declared, what: str, block: Multihash | None) -> ChainDrift:
 def _gone(each: Declared, left: Applied | None, *, nameless: bool) -> ChainDrift:
     what = "it was applied and is no longer in the workspace"
     if not nameless:
-        what = "its name is there, and no chain that it leads to"
+        what = "its name exists, but not its chain"
     elif left is not None and left.dataset is not None:
         what = f"{what}: no name leads to {left.dataset}"
     return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.GONE,
         what=what,
-        fix="restore it from a copy; odfbuild apply would make a new one with another id",
+        fix="restore it from a copy; odfbuild apply would create a new one with another id",
         span=each.span(()),
     )
 
@@ -209,8 +209,8 @@ def _another(each: Declared, id: DatasetId) -> ChainDrift:
     return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.IDENTITY,
-        what=f"the name leads to {id}, which is not the dataset that was applied",
-        fix="give the name back to the dataset that it had, or apply to accept this one",
+        what=f"the name stands for {id}, which is not the dataset that was applied",
+        fix="restore the name of the earlier dataset, or apply to accept this one",
         span=each.span(()),
     )
 
@@ -219,8 +219,8 @@ def _rewritten(each: Declared, base: Multihash) -> ChainDrift:
     return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.REWRITTEN,
-        what="the chain no longer holds the block that the last apply left as its head",
-        fix="find out who reset or replaced it: what was read from it may be gone",
+        what="the chain no longer has the block that was its head after the last apply",
+        fix="find out who reset or replaced it: blocks that were read may be gone",
         block=base,
         span=each.span(()),
     )
@@ -230,7 +230,7 @@ def _input(each: Declared, name: DatasetAlias | DatasetId, block: Multihash) -> 
     return ChainDrift(
         dataset=each.alias,
         kind=DriftKind.INPUT,
-        what=f"the chain of {name} no longer holds the block up to which it was read",
+        what=f"the chain of {name} no longer has the block up to which it was read",
         fix=diverged_fix(str(each.alias)),
         block=block,
         span=each.input_span(str(name)),
@@ -241,7 +241,7 @@ def _undeclared(alias: DatasetAlias) -> ChainDrift:
     return ChainDrift(
         dataset=alias,
         kind=DriftKind.UNDECLARED,
-        what="it is in the workspace and not declared",
+        what="it is in the workspace, but not declared",
         fix=f"{unmanaged_fix(alias)}; or list it in the file of --ignore-file",
     )
 
@@ -250,6 +250,6 @@ def _unnamed(id: DatasetId) -> ChainDrift:
     return ChainDrift(
         dataset=id,
         kind=DriftKind.UNNAMED,
-        what="no name leads to this chain",
+        what="this chain has no name",
         fix="its name was removed, or its creation was interrupted",
     )

@@ -47,7 +47,7 @@ class NoRecordError(StateError):
 class Traced:
     """A record, the block that holds it, and what that block may come from, nearest first.
 
-    `row` is the record by column; None if its file is not there to be read.  `merged` is as in
+    `row` is the record by column; None if its file cannot be read.  `merged` is as in
     `was_merged`.
     """
 
@@ -160,7 +160,7 @@ class RowOrigins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What is known of a record; `row` is None if its file is not there.
+    """What is known of a record; `row` is None if its file is missing.
 
     A record of a root has no `derivation`; for one of a derivative without it, `unknown` says why.
     `columns` tells which columns were copied or computed, `depth` how many steps away it is.
@@ -288,7 +288,7 @@ class _Steps:
 
         record = self._record(key, written)
         if record is None:
-            raise InexactError("its file is not there")
+            raise InexactError("its file is missing")
         engine = self._replay_engine()
 
         def rerun() -> "Frame":
@@ -375,7 +375,7 @@ class _Steps:
             return None if record is None else dict(record.to_pylist()[0])
 
     def _record(self, key: RowKey, written: WrittenBlock) -> Any:
-        """Return a record as a table of one row, None if its file is not there."""
+        """Return a record as a table of one row, None if its file is missing."""
         import pyarrow as pa
 
         from odfbuild.executors.data.checks.verified_files import data_file

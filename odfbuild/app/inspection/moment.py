@@ -25,7 +25,7 @@ def moment(text: str, now: Timestamp, *, why: str = _MEANING) -> Timestamp:
         then.to_datetime()
     except InvalidTimestampError:
         raise UsageRefusedError(
-            what=f"{text!r} is not a point in time",
+            what=f"{text!r} is not a time",
             why=why,
             fix="write it like 2024-03-01T12:00:00Z, 2024-03-01 or -1d; units are s, m, h, d and w",
         ) from None

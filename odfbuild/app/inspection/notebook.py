@@ -46,8 +46,8 @@ class DatasetPage:
             for row in self.rows
         )
         return (
-            f"<table><caption>The last {len(self.rows)} rows that stand</caption>"
-            f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+            f"<table><caption>The last {len(self.rows)} current "
+            f"rows</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         )
 
 

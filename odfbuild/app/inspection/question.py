@@ -48,7 +48,7 @@ class Question:
         if self.engine not in ENGINES:
             raise UsageRefusedError(
                 what=f"there is no engine '{self.engine}'",
-                why="a question is in the dialect of the engine that answers it",
+                why="a query is in the dialect of the engine that runs it",
                 fix=did_you_mean(self.engine, ENGINES) or f"engines are {', '.join(ENGINES)}",
             )
 
@@ -71,8 +71,8 @@ class Question:
             raise ProjectErrors(found)
         if asked.at is not None and len(used) > 1 and not is_time(asked.at):
             raise UsageRefusedError(
-                what=f"--as-at {asked.at}: the question reads {len(used)} datasets",
-                why="a block is one of a single dataset",
+                what=f"--as-at {asked.at}: the query reads {len(used)} datasets",
+                why="a block belongs to one dataset",
                 fix="give the time of the block, which odfbuild log shows",
             )
         return {each: view_of(project, each, asked) for each in used}
@@ -105,7 +105,7 @@ class Question:
                 case Reason.UNKNOWN_INPUT if finding.hint != finding.name:
                     yield self._unknown(placed, finding.name, known)
                 case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
-                    yield replace(placed, why="a question reads datasets, and nothing else")
+                    yield replace(placed, why="a query can only read datasets")
                 case _:
                     yield placed
 
@@ -114,7 +114,7 @@ class Question:
         return replace(
             found,
             what=f"no dataset named '{name}' in the workspace",
-            why=f"a question reads datasets by name, in {quotes} if there are dots in it",
+            why=f"a query reads datasets by name, in {quotes} if the name has dots",
             fix=did_you_mean(name, known) or "odfbuild status lists the datasets",
         )
 

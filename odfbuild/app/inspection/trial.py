@@ -72,7 +72,7 @@ def _tried(
     based = project.workspace.open(alias)
     state = None if based is None else based.state()
     if state is None or state.transform is None or is_opaque(state.transform.transform):
-        return RowsTried(dataset=alias, unknown="no query is in force that could be run")
+        return RowsTried(dataset=alias, unknown="there is no query in force")
     try:
         before, _ = _ran(project, engine, state, state.transform, rows)
         after, read = _ran(project, engine, state, new, rows)

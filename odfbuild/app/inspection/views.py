@@ -31,13 +31,13 @@ _OF = "--as-of takes the event time at which rows were in force"
 
 
 class BeforeFirstBlockError(StateError):
-    """A dataset is asked for as of a time before its first block."""
+    """A dataset is requested as of a time before its first block."""
 
     code = "before-first-block"
 
 
 class NoDataError(StateError):
-    """A dataset has no columns yet: they come with its first rows."""
+    """A dataset has no columns yet: its first rows determine them."""
 
     code = "no-data"
 
@@ -57,15 +57,16 @@ class ViewOptions:
     def __post_init__(self) -> None:
         if self.log and self.of is not None:
             raise UsageRefusedError(
-                what="--log and --as-of do not go together",
-                why="--as-of picks from the rows that the changelog stands for",
-                fix="leave one of them out; --as-at goes with either",
+                what="--log and --as-of exclude each other",
+                why="--as-of selects from the rows that result from the changelog",
+                fix="omit one of them; --as-at goes with either",
             )
         if self.key and self.of is None:
             raise UsageRefusedError(
                 what="--key without --as-of",
-                why="it says whose versions rows are, one of which was in force at a time",
-                fix="give the time with --as-of, or leave --key out",
+                why="it identifies things whose versions the rows are, one of them in force at a "
+                "time",
+                fix="give the time with --as-of, or omit --key",
             )
 
 
@@ -87,8 +88,8 @@ def view_of(project: Opened, name: str, asked: ViewOptions) -> DatasetView:
         raise NoDataError(
             what=f"the dataset '{find_name(project, name)}' has no rows "
             + ("yet" if asked.at is None else f"as at {asked.at}"),
-            why="its columns are known from the first rows on",
-            fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
+            why="its first rows determine its columns",
+            fix="odfbuild apply ingests data; odfbuild log shows the blocks",
         )
     alias = str(find_name(project, name))
     return DatasetView(
@@ -114,8 +115,8 @@ def _key(
         keys = " and ".join(", ".join(each) or "none" for each in declared)
         raise UsageRefusedError(
             what=f"the sources of '{name}' have different primary keys: {keys}",
-            why="--as-of gives one version of each key, so there has to be one key",
-            fix="name its columns: --key COLUMN, once for each",
+            why="--as-of selects one version of each key, so there must be one key",
+            fix="name its columns, each with --key COLUMN",
         )
     key = given or next(iter(declared), ())
     system = (state.vocab.offset_column, state.vocab.operation_type_column)

@@ -28,7 +28,7 @@ _LEAST_IN_STORE: Final = 86_400.0  # seconds
 
 
 class TooYoungError(StateError):
-    """Objects of a store would be deleted that a commit may be about to need."""
+    """Objects of a store would be deleted that a running commit may need."""
 
     code = "too-young"
 
@@ -70,8 +70,8 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
     """
     if project.workspace.url is not None and wanted.age < _LEAST_IN_STORE:
         raise TooYoungError(
-            what="objects that are younger than a day would be deleted in a store",
-            why="they may belong to a commit that another machine is making, which no lock shows",
+            what="objects of a store that are younger than a day would be deleted",
+            why="they may belong to a running commit of another machine, which no lock shows",
             fix="give --older-than 1d or more",
         )
     with nullcontext() if wanted.dry_run else project.workspace.collecting():
@@ -93,7 +93,7 @@ def _collected(project: Opened, wanted: Collection) -> Collected:
 
     def freed_of(each: Dataset) -> Freed:
         if doubt not in (None, each.id):
-            return Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read of it")
+            return Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read it")
         return collect(each, read.get(each.id, ()), before=before, dry_run=wanted.dry_run)
 
     headless = (workspace.dataset(id) for id in workspace.headless())

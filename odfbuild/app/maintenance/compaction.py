@@ -101,7 +101,7 @@ def _base(dataset: Dataset, kept: int, expected: Multihash) -> Multihash:
             return hash
     raise StateError(
         what=f"the chain of {dataset.id} has fewer than {kept} blocks",
-        why="it is not the chain that the compaction was worked out for",
+        why="it is not the chain for which the compaction was planned",
         fix="run the command again",
     )
 
@@ -115,7 +115,7 @@ def _merged(
         raise InconsistentSliceError(
             what=f"{dataset.id} has slices before its first SetDataSchema",
             why="the schema says how their rows are read and hashed",
-            fix="look at it: odfbuild verify",
+            fix="check it: odfbuild verify",
         )
     interval = OffsetInterval(
         merge.slices[0].offset_interval.start, merge.slices[-1].offset_interval.end
@@ -158,12 +158,12 @@ def _check_offsets(path: Path, found: pa.Array, start: int) -> None:
         return
     expected = pc.cumulative_sum(pa.repeat(pa.scalar(1, found.type), len(found)), start=start - 1)
     if not found.equals(expected):
-        raise _inconsistent(path, f"does not count its rows on from offset {start}")
+        raise _inconsistent(path, f"does not continue from offset {start}")
 
 
 def _inconsistent(path: Path, what: str) -> InconsistentSliceError:
     return InconsistentSliceError(
         what=f"{path.name} {what}",
-        why="a slice holds every offset of its interval once, in order",
-        fix="look at the dataset with odfbuild verify, and restore it from a copy",
+        why="a slice has every offset of its interval once, in order",
+        fix="check the dataset with odfbuild verify, and restore it from a copy",
     )

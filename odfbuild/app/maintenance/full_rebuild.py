@@ -16,21 +16,21 @@ from odfbuild.values import dataclass
 
 
 class NoSourceError(PlanError):
-    """The data of a root would be read again, and nothing says from where."""
+    """The data of a root cannot be read again, as its source is not known."""
 
     code = "no-source"
 
 
 class EmptySourceError(PlanError):
-    """The source of a root that had records gave none when it was read again."""
+    """The source of a root that had records returned none when it was read again."""
 
     code = "empty-source"
 
     def __init__(self, records: int) -> None:
         super().__init__(
-            what="the source has no records now, and the dataset has "
-            f"{records:,}, which would be given up",
-            why="a root is not emptied because its source is",
+            what=f"the source has no records now, and the dataset has {records:,}, which would be "
+            "dropped",
+            why="an empty source does not empty a root",
             fix="repair the source; or drop the data: odfbuild compact NAME --keep-metadata-only",
         )
 
@@ -69,8 +69,8 @@ def new_chain(
     if declared is None:
         raise NotDeclaredError(
             what=f"{alias} is not declared in the project",
-            why="a new chain is made by its definition, and the old one is given up",
-            fix=f"declare it; or rebuild it by the query in force: odfbuild rebuild {alias}",
+            why="a new chain needs a definition, and replaces the old one",
+            fix=f"declare it; or rebuild it with the query in force: odfbuild rebuild {alias}",
         )
 
     def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
@@ -98,7 +98,7 @@ def _check_origin(
         if not any(isinstance(event, SetPollingSource) for event in made.events):
             raise NoSourceError(
                 what=f"{alias} has no source that can be read again",
-                why="what was pushed, or ingested by hand, is in the old chain only",
+                why="pushed data exists in the old chain only",
                 fix=f"publish the new form under another name, such as {alias}.v2",
             )
         return
@@ -107,6 +107,6 @@ def _check_origin(
         if each.dataset_ref not in known:
             raise NotDeclaredError(
                 what=f"{alias} reads {each.dataset_ref}, which is not in the workspace",
-                why="the same plan rebuilds its data from what its inputs have",
-                fix=f"odfbuild apply {each.dataset_ref}, then do this again",
+                why="the plan rebuilds its data from its inputs",
+                fix=f"odfbuild apply {each.dataset_ref}, then repeat the command",
             )

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class NoDerivativeError(PlanError):
-    """Data that is made of no other dataset would be rebuilt."""
+    """A dataset that is not a derivative cannot be rebuilt."""
 
     code = "no-derivative"
 
@@ -300,7 +300,7 @@ def _block(dataset: Dataset, alias: DatasetAlias, text: str | Timestamp) -> Mult
             raise UnknownBlockError(
                 what=f"{alias} had no block yet at {text}",
                 why="its first block is later",
-                fix=f"leave it out: --exclude {alias}",
+                fix=f"exclude it: --exclude {alias}",
             )
         return at[0]
     try:
@@ -339,7 +339,7 @@ def _rebuild(
     if chain.state.kind is not DatasetKind.DERIVATIVE:
         raise NoDerivativeError(
             what=f"{common['alias']} is a root dataset: it cannot be rebuilt from other datasets",
-            why="its records are the only ones there are; its source may not have them any more",
+            why="its source may no longer have its records",
             fix=f"to read its source again: odfbuild rebuild {common['alias']} --full",
         )
     events = tuple(chain.blocks.values())

@@ -23,16 +23,16 @@ from odfbuild.values import dataclass
 
 
 class ProjectChangedError(StateError):
-    """Files of a project were changed after a plan had been made of some of them."""
+    """Files of a project changed after a plan was made of a part of them."""
 
     code = "project-changed"
 
     def __init__(self, root: Path) -> None:
         super().__init__(
-            what="the files of the project were changed meanwhile",
-            why="a plan is made of the files as they are at one moment, and carried out while they "
-            "are still the same; nothing was written",
-            fix="do it again when nobody edits them",
+            what="the files of the project changed meanwhile",
+            why="a plan is for the files at one time, and is applied only while they are "
+            "unchanged; nothing was written",
+            fix="repeat the command when nobody edits them",
         )
         self.root = root
 

@@ -100,21 +100,21 @@ def _unread(
         yield (
             "other-entries",
             f"{alias}: {_others(found)}, not read: {_kinds(found)}",
-            "the pattern of a source means files, and links to files",
-            "move it elsewhere, put the file there that was meant, or narrow `fetch.path`",
+            "the pattern of a source only matches files, and links to files",
+            "move it, replace it by the intended file, or narrow `fetch.path`",
         )
     if rule is Reread.NEVER:
         return
-    never = f"if that is meant: defaults: {{{alias}: {{reread: never}}}}"
+    never = f"if that is intended: defaults: {{{alias}: {{reread: never}}}}"
     back = f"odfbuild reset {alias} BLOCK, with a block before it (odfbuild log {alias}), and apply"
     if found.late and rule is not Reread.LATE:
-        fix = f"give names after {found.last}, or: {back}"
+        fix = f"give them names after {found.last}, or: {back}"
         if traits_of(source.merge).no_late is None:
             fix = f"defaults: {{{alias}: {{reread: late}}}} in odfbuild.yaml reads them"
         yield (
             "late-files",
             f"{alias}: {_late(found)}, not read: {_some(found.late)}",
-            f"files are read in order, and {found.last} was read",
+            f"files are read in order, and {found.last} was read already",
             f"{fix}; {never}",
         )
     if rule is Reread.CHANGED:
@@ -122,13 +122,13 @@ def _unread(
         found = replace(found, changed=left)
     if not found.changed:
         return
-    why = "a file is read once; only its name is in the chain"
+    why = "a file is read once; the chain records only its name"
     fix = f"put the correction into a file of another name, or: {back}"
     if rule is Reread.CHANGED and found.lost is not None:
-        why = f"{found.lost} was read after it and is gone, so its rows could not be put on top"
-        fix = f"put {found.lost} back, or the correction into a file of another name"
+        why = f"{found.lost} was read after it and is gone, so its rows could not be applied again"
+        fix = f"restore {found.lost}, or put the correction into a file of another name"
     elif rule is Reread.CHANGED:
-        why = "each file is the whole table, and a later one was read"
+        why = "each file is the full table, and a later one was read"
     elif traits_of(source.merge).no_changed is None:
         fix = f"defaults: {{{alias}: {{reread: changed}}}} in odfbuild.yaml reads them again"
     yield (
@@ -151,7 +151,7 @@ def _changed(found: PassedOver) -> str:
 
 def _others(found: PassedOver) -> str:
     number = len(found.others)
-    return f"{number:,} entries that match are no files" if number > 1 else "1 entry is no file"
+    return f"{number:,} matching entries are not files" if number > 1 else "1 entry is not a file"
 
 
 def _kinds(found: PassedOver) -> str:

@@ -296,9 +296,9 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
         yield Diagnostic(
             code="wrong-type" if wrong.typed else "wrong-constant",
             what=wrong.what,
-            why="the engine has no such form for values of these types"
+            why="the engine does not support values of these types here"
             if wrong.typed
-            else "a step would fail over rows, and nothing would come out",
+            else "a step with rows would fail",
             fix=wrong.fix,
             span=place_in_query(each, path, at),
         )
@@ -309,9 +309,9 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
     if made.columns is not None and made.lost_time and not meant and _is_derived(each):
         yield Diagnostic(
             code="no-event-time",
-            what="the query gives no column that is the event time of the dataset",
+            what="the query has no result column that is the event time of the dataset",
             why="every record of a derivative dataset has an event time",
-            fix="select it as well, or name the column that is in SetVocab.eventTimeColumn",
+            fix="select it, too, or name the column in SetVocab.eventTimeColumn",
             span=place_in_query(each, path, None),
         )
 
@@ -324,9 +324,10 @@ def _unstorable(
         last = QueryPlace(len(made.steps) - 1, place.start, place.length)
         yield Diagnostic(
             code="unstorable-type",
-            what=f"{name}() gives a {kind}, which cannot be stored",
-            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
-            fix="give it a type, such as CAST(... AS STRING), or leave it out",
+            what=f"{name}() returns {kind}, which cannot be stored",
+            why="a slice can store numbers, texts, bytes, dates, times, timestamps and nested "
+            "types of them",
+            fix="cast it, as in CAST(... AS STRING), or omit it",
             span=place_in_query(each, path, last),
         )
     seen: set[str] = set()
@@ -337,9 +338,9 @@ def _unstorable(
                 code="unstorable-type",
                 what=f"the column '{output.name}' cannot be stored: it is of type "
                 f"{output.unstorable}",
-                why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings "
-                "of them",
-                fix=f"give it a type: CAST(... AS STRING) AS `{output.name}`, or leave it out",
+                why="a slice can store numbers, texts, bytes, dates, times, timestamps and nested "
+                "types of them",
+                fix=f"cast it: CAST(... AS STRING) AS `{output.name}`, or omit it",
                 span=place_in_query(each, path, at),
             )
     for output in () if made.query is None else made.query.outputs or ():
@@ -347,8 +348,8 @@ def _unstorable(
             at = None if output.place is None else _query_place(*output.place)
             yield Diagnostic(
                 code="duplicate-column",
-                what=f"the query gives two columns named '{output.name}'",
-                why="the columns of a dataset have different names",
+                what=f"the query has two result columns named '{output.name}'",
+                why="column names of a dataset must be unique",
                 fix="rename one of them with AS",
                 span=place_in_query(each, path, at),
             )
@@ -371,8 +372,8 @@ def _unstorable(
                 code="unhashable-type",
                 what=f"the column '{column.name}' cannot be stored: {type_name(part)} has no "
                 "logical hash",
-                why="arrow0-sha3-256 knows no maps, no durations and no structs inside of lists",
-                fix=f"make a text of it, to_json(...) AS {column.name}, or leave it out",
+                why="arrow0-sha3-256 does not support maps, durations or structs inside of lists",
+                fix=f"convert it to text, to_json(...) AS {column.name}, or omit it",
                 span=place_in_query(each, path, at),
             )
 
@@ -412,18 +413,18 @@ def _misnamed(
         if output.name in reserved:
             yield Diagnostic(
                 code="system-column",
-                what=f"the query gives a column named '{output.name}'",
+                what=f"the query has a result column named '{output.name}'",
                 why='every record gets that column (ODF 0.34.1, "Common Data Schema")',
-                fix="leave it out, rename it with AS, or rename the system column by SetVocab",
+                fix="omit it, rename it with AS, or rename the system column by SetVocab",
                 span=place_in_query(each, path, at),
             )
         kind = None if output.type is None else inner(output.type)
         if names_op and output.name == op and kind is not None and kind not in _WHOLE:
             yield Diagnostic(
                 code="invalid-changelog",
-                what=f"the query gives {op} as {type_name(kind)}",
+                what=f"the query returns {op} as {type_name(kind)}",
                 why="operations are numbers: 0 append, 1 retract, 2 correct from, 3 correct to",
-                fix=f"pass {op} of the input through as it is, or cast it: CAST(... AS INT)",
+                fix=f"pass {op} of the input through unchanged, or cast it: CAST(... AS INT)",
                 span=place_in_query(each, path, at),
             )
     if names_op:
@@ -436,7 +437,7 @@ def _misnamed(
         yield Diagnostic(
             code="event-time-column",
             what=f"the event time column '{time.name}' is neither a DATE nor a TIMESTAMP",
-            why="watermarks and windows are made of event times",
+            why="watermarks and windows depend on event times",
             fix=f"cast it, to_timestamp(...) AS {time.name}",
             span=place_in_query(each, path, at),
         )
@@ -457,11 +458,11 @@ def _constant_operation(
             at = None if output.place is None else _query_place(len(made.steps) - 1, output.place)
             yield Diagnostic(
                 code="invalid-changelog",
-                what=f"the query gives {number} as {column} in every row",
-                why="a retraction or correction repeats a row that is there, and the first row "
-                "finds none",
-                fix=f"pass {column} of the input through as it is, or leave it out: corrections "
-                "are then carried by themselves",
+                what=f"the query returns {number} as {column} in every row",
+                why="a retraction or correction needs an existing row, and there is none for the "
+                "first row",
+                fix=f"pass {column} of the input through unchanged, or omit it: corrections are "
+                "then passed on automatically",
                 span=place_in_query(each, path, at),
             )
 
@@ -474,9 +475,9 @@ def _without_operation(
     if outputs is not None and all(output.name not in {column, ""} for output in outputs):
         yield Diagnostic(
             code="unknown-column",
-            what=f"the query gives no column '{column}'",
-            why=f"an input of a {merge} says of each record what became of it "
-            f'(ODF 0.34.1, "MergeStrategy{merge}")',
+            what=f"the query has no result column '{column}'",
+            why=f"an input of a {merge} has the operation of each record (ODF 0.34.1, "
+            f'"MergeStrategy{merge}")',
             fix=f"add {column} to it, an INT: 0 append, 1 retract, 2 correct from, 3 correct to",
             span=place_in_query(each, path, None),
         )
@@ -492,25 +493,25 @@ def _null_time(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
             continue
         if output.copied and not any(_NOT_NULL.search(step.text) for step in made.steps):
             because = (
-                "it is a column that may be, or that of the other side of an outer join"
+                "it is a nullable column, or one of the other side of an outer join"
                 if output.sources
                 else "it is NULL"
             )
             fix = (
-                f"name what stands for it, coalesce(..., ...) AS {name}, or leave such rows out: "
-                "WHERE ... IS NOT NULL"
+                f"replace nulls, coalesce(..., ...) AS {name}, or exclude such rows: WHERE ... IS "
+                "NOT NULL"
             )
         elif _is_total(made.steps[-1].text):
-            because = "an aggregate without GROUP BY gives a row even where there are no rows"
-            fix = "leave that row out: HAVING count(*) > 0"
+            because = "an aggregate without GROUP BY returns a row even without input rows"
+            fix = "exclude that row: HAVING count(*) > 0"
         else:
             continue
         at = None if output.place is None else _query_place(*output.place)
         yield Diagnostic(
             code="null-event-time",
             what=f"the event time '{name}' may be null: {because}",
-            why="every record of a derivative dataset has an event time, and one row without it "
-            "stops all steps",
+            why="every record of a derivative dataset needs an event time; a row without it fails "
+            "the step",
             fix=fix,
             span=place_in_query(each, query_path(each), at),
         )
@@ -570,21 +571,24 @@ def _unknown(
     at = None
     if column.place is not None:
         at = _query_place(column.step, column.place)
-    why = "a query sees the columns of its inputs and of its own steps, letter case included"
+    why = (
+        "a query can use the columns of its inputs and of its earlier steps; names are "
+        "case-sensitive"
+    )
     if column.ambiguous:
-        what = f"several of the things that the query reads have a column '{column.name}'"
-        fix = f"write which one is meant: {column.near}"
+        what = f"several inputs of the query have a column '{column.name}'"
+        fix = f"qualify it: {column.near}"
         if column.near is None:
-            what = f"several columns or fields have the one name '{column.name}'"
-            why = "no name tells which of them is meant"
-            fix = "give each a name of its own where it is made: ... as other_name"
+            what = f"several columns or fields are named '{column.name}'"
+            why = "the name is ambiguous"
+            fix = "give each its own name where it is computed: ... as other_name"
     else:
-        what = f"nothing that the query reads has a column '{column.name}'"
+        what = f"no input of the query has a column '{column.name}'"
         fix = f"did you mean '{column.near}'?" if column.near else "correct the name"
         if column.name in aliases and not column.near:
             fix = (
-                f"'{column.name}' is named in the SELECT list only: repeat its expression here, or "
-                "filter in a query around this one"
+                f"'{column.name}' is an alias of the SELECT list: repeat its expression here, or "
+                "filter in an outer query"
             )
     return Diagnostic(
         code="unknown-column",
@@ -604,10 +608,10 @@ def _no_function(
 
     at = None if function.place is None else _query_place(function.step, function.place)
     near = get_close_matches(function.name, sorted(ALLOWED), n=1, cutoff=0.75)
-    why, fix = "a query calls functions that are part of Spark", "correct the name"
+    why, fix = "a query can only call functions of Spark", "correct the name"
     if function.name.startswith("st_") and function.name not in ALLOWED:
-        why += "; this is one of Apache Sedona, which extends it and is not there"
-        fix = "leave the geometry as it is in its source, or make it another one by a prepare step"
+        why += "; this is one of Apache Sedona, which is not available"
+        fix = "keep the geometry of the source, or convert it in a prepare step"
     elif near:
         fix = f"did you mean {near[0]}()?"
     return Diagnostic(
@@ -633,8 +637,10 @@ def _other_version(each: Declared, state: ChainState | None) -> Iterator[Diagnos
             yield Diagnostic(
                 code="engine-version",
                 what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
-                why="another version may give other rows, and then verification could not tell why",
-                fix="leave the version out, and what is installed is recorded; or install that",
+                why="another version may give other rows, and verification could not explain the "
+                "difference",
+                fix="omit the version, so that the installed one is recorded; or install this "
+                "version",
                 span=each.span((*query_path(each), "version")),
             )
 

@@ -118,7 +118,7 @@ def unpinned_notes(project: Opened, plan: Plan) -> tuple[Diagnostic, ...]:
     found = _unpinned(project, plan) if plan.is_empty else {}
     if not found:
         return ()
-    what = f"{LOCK_FILE} does not pin {', '.join(found)}: a run that pulled it was cut off"
+    what = f"{LOCK_FILE} does not pin {', '.join(found)}: a run that pulled it was interrupted"
     return (_not_pinned(found, what, "odfbuild apply pins it, and so does odfbuild lock"),)
 
 
@@ -132,8 +132,7 @@ def _not_pinned(found: Collection[str], what: str, fix: str) -> Diagnostic:
     return Diagnostic(
         code=_NOT_PINNED,
         what=what,
-        why=f"it is to say which datasets are meant by {', '.join(found)}, so that no other one "
-        "can take their place",
+        why=f"it pins {', '.join(found)}, so that no other dataset can replace them",
         fix=fix,
         level=Level.WARNING,
     )

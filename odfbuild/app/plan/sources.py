@@ -136,7 +136,7 @@ def look(
     files: "Files | None" = None,
     barred: dict[DatasetAlias, OdfBuildError] | None = None,
 ) -> dict[DatasetAlias, SourceLook]:
-    """Look at the source of each root: names of new files, or that it has to be asked.
+    """Look at the source of each root: names of new files, or that it has to be checked.
 
     `links` takes those on the way to new files that lead out of the project, `files` those that are
     passed over, `barred` the sources that cannot be read: by links that lead where nothing may be

@@ -86,7 +86,7 @@ class RepositoryJudge:
         assert isinstance(accepted, AcceptedArrival)  # noqa: S101 - of `accept`
         self._acceptance.remember(accepted)
         if (problem := self._acceptance.memory.problem) is not None:
-            self.notes.append(f"heads that were accepted are not remembered: {problem}")
+            self.notes.append(f"accepted heads are not recorded: {problem}")
 
 
 def _public(key: DatasetId) -> PublicKey:

@@ -97,5 +97,5 @@ def _remembered(
                 head, _OwnAttestations(dataset)
             )
     except TrustError as error:
-        return [f"who pulls it asks for a signature: {error.what}"]
+        return [f"its readers require a signature: {error.what}"]
     return []

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 class NoOriginError(StateError):
-    """Nothing says where a dataset is to be pulled from or pushed to."""
+    """It is not known where to pull a dataset from or push it to."""
 
     code = "no-origin"
 
 
 class NameNeededError(StateError):
-    """A dataset is to be taken in, and nothing says what it shall be called."""
+    """The name of a dataset to pull or clone is not known."""
 
     code = "name-needed"
 
@@ -96,8 +96,8 @@ def pull_of(project: Opened, text: str, remote: RemoteDataset, name: str | None)
             return PullRequest(remote, text, DatasetAlias(None, DatasetAlias.parse(last).name))
         except ProtocolError:
             raise NameNeededError(
-                what=f"nothing says what the dataset at {remote.url} is called here",
-                why="a URL need not have its name",
+                what=f"the dataset at {remote.url} has no name here",
+                why="a URL need not contain its name",
                 fix="name it: --as NAME",
             ) from None
     return PullRequest(remote, text, DatasetAlias(None, remote.alias.name))
@@ -110,9 +110,9 @@ def pull_of_known(project: Opened, alias: DatasetAlias) -> PullRequest:
     remote = None if text is None else remote_of(project, text)
     if text is None or remote is None:
         raise NoOriginError(
-            what=f"nothing says where {alias} is to be pulled from",
-            why="it was not pulled before",
-            fix=f"name the place: odfbuild pull REPOSITORY/NAME --as {alias}",
+            what=f"it is not known where to pull {alias} from",
+            why="it was not pulled earlier",
+            fix=f"name its source: odfbuild pull REPOSITORY/NAME --as {alias}",
         )
     return PullRequest(remote, text, alias)
 
@@ -197,10 +197,10 @@ def _only(project: Opened, alias: DatasetAlias) -> str:
     if len(writable) == 1:
         return writable[0]
     several = f"there are several repositories: {', '.join(writable)}"
-    found = several if writable else "no repository is set that can be written to"
+    found = several if writable else "no writable repository is defined"
     place = writable[0] if writable else "REPOSITORY; odfbuild repo add NAME URL adds it"
     raise NoOriginError(
-        what=f"nothing says where {alias} is to be pushed",
-        why=f"it was not pushed before, and {found}",
+        what=f"it is not known where to push {alias}",
+        why=f"it was not pushed earlier, and {found}",
         fix=f"name one: odfbuild push {alias} --to {place}",
     )

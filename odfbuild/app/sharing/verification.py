@@ -27,24 +27,24 @@ _JOBS = 4
 
 
 class InputsNotHereError(StateError):
-    """Steps cannot be run again, as the workspace has not all that they read."""
+    """Steps cannot be rerun, as the workspace lacks some of their inputs."""
 
     code = "inputs-not-here"
 
     def __init__(self, place: str, missing: Sequence[DatasetId]) -> None:
         listed = ", ".join(map(str, missing))
         super().__init__(
-            what=f"the steps of {place} cannot be run again: {listed} is not in the workspace, or "
-            "not up to the block that a step read; nothing was taken in",
-            why="a step is made of the rows of its inputs",
-            fix="pull that first, inputs before what is made of them: odfbuild pull "
-            f"REPOSITORY/{missing[0]}; or take it without a replay: --verify data",
+            what=f"the steps of {place} cannot be rerun: {listed} is not in the workspace, or not "
+            "up to the block that a step read; nothing was pulled",
+            why="a step needs the rows of its inputs",
+            fix="pull that first, inputs before their readers: odfbuild pull "
+            f"REPOSITORY/{missing[0]}; or pull without a replay: --verify data",
         )
         self.missing = tuple(missing)
 
 
 class ReplayRefusedError(StateError):
-    """A step is of an engine, or a version of it, that cannot run it again here."""
+    """A step belongs to an engine, or a version of it, that cannot be run here."""
 
     code = "replay-refused"
 
@@ -78,7 +78,9 @@ def _check_rows(arrival: Arrival, dataset: Dataset, place: str) -> None:
     found = verify(dataset, wanted=wanted).findings
     if found:
         raise _not_verified(
-            place, [each.what for each in found], "every file must hold the rows its block says"
+            place,
+            [each.what for each in found],
+            "files must have the rows that blocks record",
         )
 
 
@@ -95,10 +97,10 @@ def _new_steps(
     for step in steps:
         if (refused := refusal(step)) is not None:
             raise ReplayRefusedError(
-                what=f"block {step.sequence} of {place} cannot be run again: {refused.why}; "
-                "nothing was taken in",
-                why="a step is compared with what the engine that made it gives",
-                fix="take it without a replay: --verify data",
+                what=f"block {step.sequence} of {place} cannot be rerun: {refused.why}; nothing "
+                "was pulled",
+                why="a step is compared with the result of the engine that made it",
+                fix="pull it without a replay: --verify data",
             )
     read = (each for step in steps for each in step.event.query_inputs)
     missing = dict.fromkeys(
@@ -131,9 +133,7 @@ def _replay(project: Opened, dataset: Dataset, steps: "Sequence[RecordedStep]", 
         found = list(map(result_of, run.submit(steps)))
     findings = [line for each in found for line in _lines(each)]
     if findings:
-        raise _not_verified(
-            place, findings, "a step must give the rows that its block says, of what it read"
-        )
+        raise _not_verified(place, findings, "a step must give the rows that its block records")
 
 
 def _lines(found: "Replayed") -> list[str]:
@@ -143,7 +143,7 @@ def _lines(found: "Replayed") -> list[str]:
 def _not_verified(place: str, findings: Sequence[str], why: str) -> NotVerifiedError:
     listed = "".join(f"\n  {each}" for each in findings[:_SHOWN])
     return NotVerifiedError(
-        what=f"{place} does not verify, so nothing of it was taken in{listed}",
+        what=f"{place} does not verify, so nothing was pulled{listed}",
         why=why,
-        fix="ask who keeps the copy there",
+        fix="ask the owner of that copy",
     )

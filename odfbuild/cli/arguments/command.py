@@ -85,7 +85,7 @@ def _terminal_options(environment: Mapping[str, str]) -> list[TyperOption]:
             type=bool,
             is_flag=True,
             envvar=environment.get("--quiet"),
-            help="Tell no progress, notes and hints; warnings and errors stay.",
+            help="Print no progress, notes or hints; only warnings and errors.",
             callback=_hush,
             expose_value=False,
         ),

@@ -26,8 +26,8 @@ Selection = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[SEL]...",
-        help="Datasets: name, glob*, +up, down+, tag:x, path:dir, state:stale and more. "
-        "Default: all of them.",
+        help="Datasets: name, glob*, +up, down+, tag:x, path:dir, state:stale and more. Default: "
+        "all.",
         autocompletion=complete_names,
     ),
 ]
@@ -47,7 +47,7 @@ ExistingSelection = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="SEL", help="Leave out what this selects; repeatable."),
+    typer.Option("--exclude", metavar="SEL", help="Leave out what this selects; may be repeated."),
 ]
 PlanExclude = Annotated[
     list[str] | None,
@@ -56,32 +56,34 @@ PlanExclude = Annotated[
 
 # how a command works
 
-Yes = Annotated[bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")]
-Jobs = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")]
+Yes = Annotated[
+    bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask for confirmation.")
+]
+Jobs = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Number of steps at a time.")]
 Offline = Annotated[
     bool,
     typer.Option(
         "--offline",
-        help="Ask no repository: inputs that are datasets of one stay as they are here.",
+        help="Contact no repository: inputs that come from one stay at the local version.",
     ),
 ]
 PlanOffline = Annotated[
     bool,
     typer.Option(
         "--offline",
-        help="Ask neither repositories of inputs nor the object store that the workspace is in: "
-        "plan with what was seen of them here.",
+        help="Contact neither the repositories of inputs nor the object store of the workspace: "
+        "plan from what was last seen of them.",
     ),
 ]
 StoreOffline = Annotated[
     bool,
     typer.Option(
         "--offline",
-        help="Do not ask the object store that the workspace is in: show what was seen of it here.",
+        help="Do not contact the object store of the workspace: show what was last seen of it.",
     ),
 ]
 Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing; end with 3 if something would change.")
+    bool, typer.Option("--check", help="Write nothing; exit with 3 if something would change.")
 ]
 LockTimeout = Annotated[
     float,
@@ -97,8 +99,8 @@ Busy = Annotated[
     typer.Option(
         "--on-busy",
         envvar="ODFBUILD_ON_BUSY",
-        help="While another run works on the same datasets: wait for it, leave these and what "
-        "follows from them out, or end.",
+        help="If another run works on the same datasets: wait for it, skip them and what depends "
+        "on them, or fail.",
     ),
 ]
 
@@ -110,13 +112,14 @@ SafeCsv = Annotated[
     bool,
     typer.Option(
         "--safe-csv",
-        help="With -o csv: put ' before texts that a spreadsheet would compute, as =, +, -, @ do.",
+        help="With -o csv: put ' before texts that a spreadsheet would take for a formula (=, +, "
+        "-, @).",
     ),
 ]
 Reports = Annotated[
     list[str] | None,
     typer.Option(
-        "--report", metavar="FMT=FILE", help="Write junit or json to a file, too; repeatable."
+        "--report", metavar="FMT=FILE", help="Also write junit or json to a file; may be repeated."
     ),
 ]
 
@@ -127,30 +130,32 @@ Gate = Annotated[
     typer.Option(
         "--gate",
         metavar="strict|default|off",
-        help="strict refuses warnings, too; off refuses nothing.",
+        help="strict also refuses warnings; off refuses nothing.",
     ),
 ]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
-        "--allow", metavar="CODE[:SEL]", help="Let a rule pass this once; may be repeated."
+        "--allow",
+        metavar="CODE[:SEL]",
+        help="Accept findings of a rule in this run only; may be repeated.",
     ),
 ]
 MetadataOnly = Annotated[
     bool,
-    typer.Option("--metadata-only", "--no-data", help="Append definitions, run nothing."),
+    typer.Option("--metadata-only", "--no-data", help="Append definitions, but run no steps."),
 ]
 PlanFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A plan that `plan --out FILE` saved; - is stdin.")
 ]
 PlanOutput = Annotated[PlanFormat, typer.Option("-o", "--output")]
 MaxBytes = Annotated[
-    int, typer.Option("--max-bytes", min=1_000, help="The most bytes of markdown.")
+    int, typer.Option("--max-bytes", min=1_000, help="Maximum size of the markdown in bytes.")
 ]
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Give every reason, and what is behind it.")
+Explain = Annotated[bool, typer.Option("--explain", help="Show every reason with its cause.")]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Print the blocks to append in full.")
 ]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print the whole blocks to append.")]
 
 # runs
 
@@ -159,7 +164,7 @@ RunOutput = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="Format of the report: words, one document, or events, a line each.",
+        help="Format of the report: text, one JSON document, or one event a line.",
     ),
 ]
 RunReports = Annotated[
@@ -167,16 +172,17 @@ RunReports = Annotated[
     typer.Option(
         "--report",
         metavar="FMT=FILE",
-        help="Write to a file, too: json, what -o json prints; openlineage, the events of the run "
-        "as OpenLineage has them, a line each. May be repeated.",
+        help="Also write to a file: json is what -o json prints, openlineage one OpenLineage "
+        "event a line. May be repeated.",
     ),
 ]
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Print plain lines only.")]
 FailFast = Annotated[
     bool,
     typer.Option(
         "--fail-fast/--keep-going",
-        help="Begin nothing more once a step failed, or go on with what does not depend on it.",
+        help="After a failed step, start no further steps, or continue with those that do not "
+        "depend on it.",
     ),
 ]
 Pools = Annotated[
@@ -185,22 +191,24 @@ Pools = Annotated[
         "--pool",
         metavar="NAME=N",
         help="Let N steps at a time use a pool: a tag of datasets, or `default` for those without "
-        "one; may be repeated, and goes before `pools:` of odfbuild.yaml.",
+        "one. May be repeated; overrides `pools:` in odfbuild.yaml.",
     ),
 ]
 
 # rewrites of chains
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and end.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would happen.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Save it for `apply FILE`, and do nothing now."),
+    typer.Option(
+        "--out", metavar="FILE", help="Save the plan for `apply FILE`, and change nothing now."
+    ),
 ]
 Downstream = Annotated[
     bool,
     typer.Option(
         "--downstream",
-        help="In the same plan rebuild what is made of them and cannot go on afterwards.",
+        help="Also rebuild the datasets that are made of them and could not continue afterwards.",
     ),
 ]
 
@@ -211,7 +219,7 @@ AsAt = Annotated[
     typer.Option(
         "--as-at",
         metavar="TIME|BLOCK",
-        help="What was known then: blocks up to this one, or up to this system time.",
+        help="What was known then: up to this block, or up to this system time.",
     ),
 ]
 AsOf = Annotated[
@@ -219,7 +227,7 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="TIME",
-        help="What should have been known then: of each key the row in force at this event time.",
+        help="What was in force then: for each key, the row valid at this event time.",
     ),
 ]
 Key = Annotated[
@@ -227,15 +235,18 @@ Key = Annotated[
     typer.Option(
         "--key",
         metavar="COLUMN",
-        help="With --as-of: whose versions rows are. Default: the primary key of the source.",
+        help="With --as-of: the key whose versions the rows are. Default: the primary key of the "
+        "source.",
     ),
 ]
 Log = Annotated[
-    bool, typer.Option("--log", help="The changelog: offset, operation and system time, too.")
+    bool, typer.Option("--log", help="Show the changelog, with offset, operation and system time.")
 ]
 RowOutput = Annotated[
     RowFormat | None,
-    typer.Option("-o", "--output", help="The format. Default: that of the file, else table."),
+    typer.Option(
+        "-o", "--output", help="The format. Default: by the name of the file, else table."
+    ),
 ]
 To = Annotated[
     Path | None, typer.Option("--to", metavar="FILE", help="Write the rows to this file.")

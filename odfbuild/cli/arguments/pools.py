@@ -47,7 +47,7 @@ def run_settings_of(
 
 
 def _ending() -> None:
-    hint("\nodfbuild: ends after the open slices; ^C again stops now\n")
+    hint("\nodfbuild: ends after the open slices; ^C again stops at once\n")
 
 
 def _pool(text: str) -> tuple[str, int]:
@@ -55,7 +55,7 @@ def _pool(text: str) -> tuple[str, int]:
     if not name or not sign or not number.isascii() or not number.isdigit() or int(number) < 1:
         raise UsageRefusedError(
             what=f"--pool {text}: not a pool",
-            why="a pool has a name and says how many steps at a time may use it",
+            why="a pool has a name and a number of steps at a time",
             fix="write, for instance, --pool default=2",
         )
     return name, int(number)
@@ -104,7 +104,7 @@ def _refuse_unknown(
         if name not in known:
             raise UsageRefusedError(
                 what=f"--pool {name}: there is no such pool",
-                why="a pool is in `pools:` of odfbuild.yaml, or is a tag of datasets, or a "
+                why="a pool is an entry of `pools:` in odfbuild.yaml, a tag of datasets, or a "
                 "repository",
                 fix=did_you_mean(name, known) or "name a tag, or `default` for all others",
             )

@@ -35,7 +35,7 @@ def open_given(
     if (seen := project.workspace.seen_at) is not None:
         at = datetime.fromtimestamp(seen, UTC)
         sys.stderr.write(  # also with --quiet: what is printed may be old
-            f"{project.workspace.url} is not asked: as it was seen at {at:%Y-%m-%d %H:%M} UTC. "
+            f"{project.workspace.url} is not contacted: shown as seen at {at:%Y-%m-%d %H:%M} UTC. "
             "Who works there, and which sources are disabled, is not known.\n"
         )
     watch_damage(project.workspace)
@@ -52,7 +52,7 @@ def retry_if_changed(do: Callable[[], Result]) -> Result:
     try:
         return do()
     except ProjectChangedError as error:
-        sys.stderr.write("The files of the project were changed meanwhile: planning again\n")
+        sys.stderr.write("The files of the project changed: planning again\n")
         sys.stderr.flush()
         with suppress(LockedError), editing(error.root):
             pass  # whoever edits them is done

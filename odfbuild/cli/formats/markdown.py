@@ -38,7 +38,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!@$&])")
 _MORE_DATASETS = "\n_Without details: {} more. `odfbuild inspect plan FILE` prints all._\n"
 _MORE_PROBLEMS = "\n_Not shown: {} more. `odfbuild check` prints all._\n"
 _MORE_ROWS = "_Not listed: {} more._"
-_OUTSIDE = "\n**Asks for what is outside of the project**\n"
+_OUTSIDE = "\n**Resources outside of the project**\n"
 _LONGEST_MARKER = 200
 _TABLE = "| | dataset | kind | change | declared at |\n|---|---|---|---|---|"
 

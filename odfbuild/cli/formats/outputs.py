@@ -148,7 +148,7 @@ def _parse_report(text: str) -> ReportFile:
     name, equals, path = text.partition("=")
     if not equals or not path or name not in list(PlanFormat):
         raise UsageRefusedError(
-            what=f"--report {text}: not a format and a file",
+            what=f"--report {text}: this is not a format and a file",
             why=f"it has the form FMT=FILE; the formats are {', '.join(PlanFormat)}",
             fix="write, for instance, --report sarif=plan.sarif",
         )

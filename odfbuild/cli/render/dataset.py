@@ -79,7 +79,7 @@ def input_lines(
         called = "" if source.alias in (None, str(name)) else f" as {source.alias}"
         where = _position(state, present)
         if present is not None and present.dataset in rewritten:
-            where = "rewritten since: it no longer holds what was read of it"
+            where = "rewritten since: it no longer has the block that was read last"
         yield printable(f"  {name}{called}  {where}")
 
 

@@ -113,7 +113,8 @@ def _selection(inputs: Sequence[InputColumns]) -> tuple[str, list[str]]:
     """Return a query of the columns that are known, and what is to be said of it."""
     known = [each for each in inputs if each.columns is not None]
     notes = [
-        f"The columns of {each.dataset} are not known: odfbuild lock asks the engine."
+        f"The columns of {each.dataset} are not known: odfbuild lock determines them with the "
+        "engine."
         for each in inputs
         if each.columns is None
     ]
@@ -125,7 +126,7 @@ def _selection(inputs: Sequence[InputColumns]) -> tuple[str, list[str]]:
     if len(inputs) == 1 or shared:
         return "union all\n".join(_select(each.alias, shared) for each in inputs), notes
     notes += [f"{each.alias}: {', '.join(each.columns or ())}" for each in inputs[1:]]
-    notes.insert(0, "No column is in all inputs; the query reads the first. The others have:")
+    notes.insert(0, "No column is in all inputs; the query reads the first input. The others have:")
     return _select(inputs[0].alias, inputs[0].columns or ()), notes
 
 

@@ -26,7 +26,7 @@ _NEEDED = COLUMNS[:3]
 
 
 class LineageFileError(StateError):
-    """A file that is given as lineage cannot be read as such."""
+    """A lineage file cannot be read."""
 
     code = "lineage-file"
 
@@ -84,12 +84,12 @@ def _documents(path: Path, text: str) -> list[Mapping[str, Any]]:
         found = [each for each in yaml.safe_load_all(text) if each is not None]
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
-        raise _bad(path, line, error.problem or "it is no YAML") from error
+        raise _bad(path, line, error.problem or "it is not YAML") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _bad(path, None, "it is no YAML") from error
+        raise _bad(path, None, "it is not YAML") from error
     for number, each in enumerate(found, 1):
         if not isinstance(each, Mapping):
-            raise _bad(path, None, f"document {number} is no mapping with an id and a lineage")
+            raise _bad(path, None, f"document {number} is not a mapping with an id and a lineage")
     return found
 
 
@@ -152,10 +152,10 @@ def _relation(
 
 def _bad(path: Path, line: int | None, what: str) -> LineageFileError:
     return LineageFileError(
-        what=f"{path} is no lineage: {what}",
+        what=f"{path} is not a lineage file: {what}",
         why="a .csv has the columns " + ", ".join(_NEEDED) + "; other files hold documents of"
         " datasets in YAML or JSON, with an id and a flat lineage",
-        fix="correct the file; nothing of it was taken in",
+        fix="correct the file; nothing of it was imported",
         span=None if line is None else SourceSpan(file=str(path), line=line),
     )
 
@@ -207,7 +207,7 @@ def tree(shown: LineageView) -> str:
 
 def _branches(shown: LineageView, root: LineageTree) -> Iterator[str]:
     if not root.children:
-        yield "   nothing that is known"
+        yield "   nothing known"
     expanded = {node.dataset_id for node in _nodes(root) if node.children is not None}
     pending = _signed(root, "")
     while pending:

@@ -80,19 +80,19 @@ def _watermarks(rewrite: Housekeeping) -> tuple[Timestamp | None, Timestamp | No
 
 
 def _meaning(rewrite: Housekeeping) -> Iterator[str]:
-    yield f"{count(rewrite.kept, 'block')} stay as they are; what they name stays, too."
+    yield f"{count(rewrite.kept, 'block')} stay as they are, with the objects that they name."
     if rewrite.dropped:
         shown = ", ".join(f"{number:,} {kind}" for kind, number in rewrite.dropped.items())
-        yield f"Given up: {shown}. Their files are left where they are."
+        yield f"Dropped: {shown}. Their files are not deleted."
     if rewrite.work == RESET:
-        yield "The next apply goes on from that block: it reads again what was taken in since."
+        yield "The next apply continues from that block, and ingests again what was ingested since."
     elif rewrite.work == REBUILD:
         read = ", ".join(
             f"{count(number or 0, 'record')} of {name}" for name, number in rewrite.reads.items()
         )
-        yield f"Then all data is rebuilt, from {read or 'inputs that are not there'}."
+        yield f"Then all data is rebuilt, from {read or 'inputs that do not exist'}."
     elif rewrite.limits is None:
-        yield "The next apply rebuilds all data, from the first record on."
+        yield "The next apply rebuilds all data from the first record."
     else:
         yield "Rows, offsets, watermark and source states stay; later blocks get new hashes."
 
@@ -102,7 +102,7 @@ def _stranded_lines(
 ) -> Iterator[str]:
     """Yield who cannot go on after some work on datasets, and how they can be rebuilt with it."""
     which = count(len(stranded), "dataset")
-    yield f"{which} cannot go on then, because the last block read {whose}is gone:"
+    yield f"{which} cannot continue then, because the last block read {whose}is gone:"
     width = max(len(str(each.dataset)) for each in stranded)
     for each in stranded:
         yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
@@ -132,12 +132,12 @@ def _lines_of_all(plan: HousekeepingPlan) -> Iterator[str]:
         dropped.update(step.dropped)
     if dropped:
         shown = ", ".join(f"{number:,} {kind}" for kind, number in sorted(dropped.items()))
-        yield f"Given up: {shown}. Their files are left where they are, until gc."
+        yield f"Dropped: {shown}. Their files stay until gc."
     if any(step.work == RESET for step in steps):
-        yield "The next apply goes on from there: it reads again what was taken in since."
+        yield "The next apply continues from there, and ingests again what was ingested since."
     if any(step.mode == FULL for step in steps):
-        yield "A new chain is begun by the definition in the project: its columns may be of other"
-        yield "types. A root has then what its source has now, and no more."
+        yield "A new chain begins with the definition in the project: columns may have other"
+        yield "types. A root then has only what its source has now."
     if plan.stranded:
         yield ""
         yield from _stranded_lines(plan.stranded, "", ["..."], steps[0].work)
@@ -155,7 +155,7 @@ def _what_each(step: Housekeeping) -> str:
         f"all records of {name}" if number is None else f"{count(number, 'record')} of {name}"
         for name, number in step.reads.items()
     )
-    source = "its source" if step.kind is DatasetKind.ROOT else "inputs that are not there"
+    source = "its source" if step.kind is DatasetKind.ROOT else "inputs that do not exist"
     how = "new chain" if step.mode == FULL else "rebuilt"
     return f"{before}; {how} from {read or source}"
 
@@ -170,7 +170,7 @@ def _undo_lines(undo: Undo) -> Iterator[str]:
         yield "Nothing to do."
         return
     if not undo.steps:
-        yield f"Nothing to do: no dataset stands where the run {undo.run} put it."
+        yield f"Nothing to do: no dataset is still at the head that the run {undo.run} wrote."
         return
     if undo.run is None:
         yield f"Retire {count(len(undo.steps), 'dataset')}:"
@@ -183,14 +183,17 @@ def _undo_lines(undo: Undo) -> Iterator[str]:
         yield f"  {_mark(each)} {each.alias!s:<{width}}  {kind:<10}  {_what(undo, each)}"
     yield ""
     if undo.run is None:
-        yield "Their names and heads go; keys stay, and so do copies elsewhere. An apply that"
-        yield "declares one of the names makes another dataset, with another id."
+        yield (
+            "Their names and heads are removed; keys stay, and so do copies elsewhere. An apply "
+            "that"
+        )
+        yield "declares one of the names creates another dataset, with another id."
     elif any(each.to is None for each in undo.steps):
-        yield "A dataset that the run made is none any more: its name and head go, and an apply"
-        yield "that declares it makes another one, with another id."
+        yield "Datasets that the run created are removed: names and heads are deleted, and an apply"
+        yield "that declares one creates another dataset, with another id."
     if any(each.to is not None and each.expected is not None for each in undo.steps):
-        yield "The next apply goes on from there: it reads again what was taken in since."
-    yield "Blocks and files stay where they are until gc."
+        yield "The next apply continues from there, and ingests again what was ingested since."
+    yield "Blocks and files stay until gc."
     if undo.diverging:
         yield ""
         yield from _diverging(undo)
@@ -204,14 +207,14 @@ def _mark(step: HeadReturn) -> str:
 
 def _what(undo: Undo, step: HeadReturn) -> str:
     if step.to is None:
-        made = "" if undo.run is None else "was made by the run; "
-        return f"{made}gives up {_given_up(step)}"
+        made = "" if undo.run is None else "was created by the run; "
+        return f"{made}drops {_given_up(step)}"
     if step.expected is None:
-        return f"is there again, head {step.to.short()}"
+        return f"is restored, head {step.to.short()}"
     named = "" if step.old_name is None else f"; is called {step.old_name} again"
     if step.to == step.expected:
         return f"keeps its head{named}"
-    given_up = f"; gives up {_given_up(step)}" if step.blocks else ""
+    given_up = f"; drops {_given_up(step)}" if step.blocks else ""
     return f"head {step.expected.short()} → {step.to.short()}{given_up}{named}"
 
 
@@ -221,14 +224,14 @@ def _given_up(step: HeadReturn) -> str:
 
 def _diverging(undo: Undo) -> Iterator[str]:
     which = count(len({each.dataset for each in undo.diverging}), "dataset")
-    yield f"{which} cannot go on then, because what was read last is gone:"
+    yield f"{which} cannot continue then, because the last block read is gone:"
     width = max(len(str(each.dataset)) for each in undo.diverging)
     for each in undo.diverging:
         yield f"  ! {each.dataset!s:<{width}}  {_sources_read(each)}"
     if undo.run is None:
-        yield "They are not declared either: retire them as well, or what they have stays as it is."
+        yield "They are not declared either: retire them, too, or their data stays as it is."
     else:
-        yield "Take back the later runs that read it first, or: odfbuild rebuild NAME"
+        yield "Undo the later runs that read it first, or: odfbuild rebuild NAME"
 
 
 def _sources_read(each: Stranded) -> str:

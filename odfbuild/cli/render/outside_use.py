@@ -21,7 +21,7 @@ _RUN = {"pipe": "the program", "container": "the container"}
 def outside_lines(plan: Plan) -> Iterator[str]:
     """Yield the section, with an empty line behind it; nothing for a project that asks nothing."""
     if plan.outside:
-        yield "Asks for what is outside of the project"
+        yield "Resources outside of the project"
         for each in plan.outside:
             yield f"  {each.kind:<{_WIDTH}}  {cut(each.name)}{users_text(each)}"
         yield ""

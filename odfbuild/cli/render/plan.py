@@ -145,7 +145,7 @@ def plan_counts(plan: Plan, marks: Mapping[DatasetAlias, ActionSign]) -> str:
     """Return the line that is read first: how many datasets change, and how."""
     if all(mark is ActionSign.CHECK for mark in marks.values()) and not plan.verdict.errors:
         asked = len(plan.checks)
-        more = f" {count(asked, 'step')} only to ask sources for news." if asked else ""
+        more = f" {count(asked, 'step')} only to check sources for new data." if asked else ""
         return f"{no_changes(len(plan.datasets))}{more}"
     runs = {step.target for step in plan.steps}
     counts = Counter(marks.values())
@@ -211,7 +211,7 @@ def _data_parts(plan: Plan) -> Iterator[str]:
     for work, noun in ((Pull, "input"), (Ingest, "source")):
         asked = sum(isinstance(step.work, work) and step.id in checks for step in plan.steps)
         if asked:
-            yield f"{count(asked, noun)} to ask"
+            yield f"{count(asked, noun)} to check"
     datasets = dict.fromkeys(step.target for step in running)
     foreseen = [each for name in datasets if (each := plan.datasets[name].foreseen) is not None]
     if foreseen:
@@ -309,7 +309,7 @@ def _is_data_only(planned: Planned, mark: ActionSign) -> bool:
 
 def _folded(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, ActionSign]) -> str:
     checks = sum(marks[alias] is ActionSign.CHECK for alias in data_only)
-    parts = [(len(data_only) - checks, "with new data only"), (checks, "whose source is asked")]
+    parts = [(len(data_only) - checks, "with new data only"), (checks, "whose source is checked")]
     shown = ", ".join(f"{number:,} {words}" for number, words in parts if number)
     return f"  {ActionSign.DATA.sign} {shown}: odfbuild plan --all lists them"
 
@@ -325,9 +325,9 @@ def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
             more = "" if len(names) <= _MOST_READERS else f", {len(names) - _MOST_READERS} more"
             yield replace(
                 note,
-                what=f"{len(lost)} datasets cannot go on, as inputs were rewritten: "
-                f"{', '.join(names[:_MOST_READERS])}{more}; to rebuild them: "
-                "odfbuild rebuild state:diverged --downstream",
+                what=f"{len(lost)} datasets cannot continue, as inputs were rewritten: "
+                f"{', '.join(names[:_MOST_READERS])}{more}; to rebuild them: odfbuild "
+                "rebuild state:diverged --downstream",
                 span=None,
             )
 

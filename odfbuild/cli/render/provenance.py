@@ -80,7 +80,7 @@ def query_lines(step: WrittenStep) -> Iterator[str]:
     """Yield the query of a step, by which engine it was run and how it looks at rows."""
     sql = step.transform.transform
     if is_opaque(sql):
-        yield "  by a query of a kind that this version does not know"
+        yield "  by a query of a kind unknown to this version"
         return
     engine = " ".join(filter(None, (sql.engine, sql.version)))
     yield f"  by {engine}, {_kind(step.kind)}:"
@@ -94,11 +94,11 @@ def query_lines(step: WrittenStep) -> Iterator[str]:
 def _kind(kind: str) -> str:
     match kind:
         case "linear":
-            return "looking at one row at a time"
+            return "one row at a time"
         case "restating":
-            return "correcting all that a query before it had written"
+            return "correcting all rows of the earlier query"
         case _:
-            return f"looking at many rows ({kind})"
+            return f"several rows at a time ({kind})"
 
 
 def why_lines(first: RowKey, rows: Rows, names: Names, sources: Sources) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _child(key: RowKey, rows: Rows, names: Names, sources: Sources, shown: set[R
     name = str(names.get(key.dataset, key.dataset))
     known = rows.get(key)
     if known is None:
-        return [f"{name}, offset {key.offset:,}: not looked into"], None
+        return [f"{name}, offset {key.offset:,}: not examined"], None
     if key in shown:
         return [f"{name}, offset {key.offset:,}: see above"], None
     shown.add(key)
@@ -148,7 +148,7 @@ def _child(key: RowKey, rows: Rows, names: Names, sources: Sources, shown: set[R
 
 
 def _row_lines(name: str, each: Explained, sources: Sources) -> Iterator[str]:
-    row = "its file is not there" if each.row is None else row_text(_shown(each.row))
+    row = "its file is missing" if each.row is None else row_text(_shown(each.row))
     yield f"{name}, offset {each.key.offset:,}: {row}"
     written = each.written
     at = f"block {written.sequence}, {written.block.short()}"
@@ -181,11 +181,11 @@ def reason_lines(each: Explained) -> Iterator[str]:
             if each.takes_back is None:
                 yield from (f"  {line}" for line in _looked_at(each))
             else:
-                yield f"it takes back offset {each.takes_back.offset:,} of the same dataset"
+                yield f"it retracts offset {each.takes_back.offset:,} of the same dataset"
         return
     made = sum(len(offsets) for offsets in derived.why.values())
     of = sum(derived.of.values())
-    among = "" if made == of else f", of {of:,} that might have mattered"
+    among = "" if made == of else f", of {of:,} candidates"
     yield f"{'' if derived.comes else 'until then '}made of {count(made, 'row')}{among}"
     if derived.reason is not None:
         yield f"not exact: {derived.reason}"

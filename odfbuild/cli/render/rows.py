@@ -28,7 +28,7 @@ def check_safe_csv(output: str, *, safe_csv: bool) -> None:
     if safe_csv and output != "csv":
         raise UsageRefusedError(
             what=f"--safe-csv does not go with {output}",
-            why="it is about cells of CSV that a spreadsheet would compute",
+            why="it is about cells of CSV that a spreadsheet would take for formulas",
             fix="add -o csv, or leave it out",
         )
 

@@ -51,7 +51,7 @@ Input = tuple[str, InputNotes]
 def notes_words(notes: Sequence[InputNotes]) -> str:
     """Return how many bad rows there are, to go after other counts; nothing if there are none."""
     bad = sum(each.bad_rows for each in notes)
-    return f", {count(bad, 'bad row')} put aside" if bad else ""
+    return f", {count(bad, 'bad row')} diverted" if bad else ""
 
 
 def notes_json(notes: InputNotes) -> dict[str, Any]:
@@ -130,17 +130,17 @@ def _alike(found: Sequence[Diagnostic], code: str) -> Iterator[Diagnostic]:
 def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None) -> Diagnostic:
     rows = sum(notes.bad_rows for _, notes in bad)
     listed = [
-        f"{name}: {count(notes.bad_rows, 'row')}, kept in {notes.bad_rows_file}"
+        f"{name}: {count(notes.bad_rows, 'row')}, in {notes.bad_rows_file}"
         for name, notes in bad[:_LISTED]
     ]
     if len(bad) > _LISTED:
         listed.append(f"and {count(len(bad) - _LISTED, 'more file')} in the same folder")
     return Diagnostic(
         code="rows-put-aside",
-        what="\n  ".join([f"{alias}: {count(rows, 'bad row')} put aside", *listed]),
-        why="the defaults of odfbuild.yaml say `bad_rows: divert`; each row is there with its line "
-        "and the reason",
-        fix="correct the rows and add them by a push, or correct `read` in the definition",
+        what="\n  ".join([f"{alias}: {count(rows, 'bad row')} diverted", *listed]),
+        why="the defaults of odfbuild.yaml say `bad_rows: divert`; the file has each row with its "
+        "line and the reason",
+        fix="correct the rows and push them, or correct `read` in the definition",
         span=span,
         level=Level.WARNING,
     )
@@ -168,7 +168,7 @@ def _drift(
     return Diagnostic(
         code="columns-differ",
         what="\n  ".join([f"{alias}: {files} other columns than the schema", *lines]),
-        why="the rows are taken in as the schema has them; each difference is reported once",
+        why="the rows are read by the schema; each difference is reported once",
         fix="\n".join([*_ways(drift), *_meant(alias, drift)]),
         span=span,
         level=Level.WARNING,
@@ -181,22 +181,22 @@ def _each(values: Iterable[_T]) -> tuple[_T, ...]:
 
 def _meant(alias: DatasetAlias, drift: ColumnDrift) -> Iterator[str]:
     if not drift.renamed:  # by their names these would not bind at all
-        more = ", or `union` to take in what is new" if drift.added else ""
-        yield f"if that is meant: defaults: {{{alias}: {{columns: by-name}}}}{more}"
+        more = ", or `union` to add new columns" if drift.added else ""
+        yield f"if that is intended: defaults: {{{alias}: {{columns: by-name}}}}{more}"
 
 
 def _ways(drift: ColumnDrift) -> Iterator[str]:
     if drift.added:
-        yield "to take in what is new, add to `read.schema`:"
+        yield "to add new columns, add to `read.schema`:"
         yield from _first(drift.added)
     if drift.grown:
-        yield "to take in the members, write in `read.schema`:"
+        yield "to add the members, write in `read.schema`:"
         yield from _first(drift.grown)
     if drift.missing:
         yield f"if a name changed, correct it in `read.schema`: {', '.join(_first(drift.missing))}"
     if drift.renamed:
         pairs = ", ".join(_first([f"{ours} to {there}" for there, ours in drift.renamed]))
-        yield f"if the names of the file are right, rename in `read.schema`: {pairs}"
+        yield f"if the names in the file are correct, rename in `read.schema`: {pairs}"
 
 
 def _first(lines: Sequence[str]) -> list[str]:
@@ -227,9 +227,9 @@ def report_text(report: RunReport) -> str:
     if skipped:
         parts.append(f"{len(skipped)} skipped")
     if report.interrupted:
-        parts.append(f"{count(report.interrupted, 'step')} broken off")
+        parts.append(f"{count(report.interrupted, 'step')} interrupted")
     if report.left:
-        parts.append(f"{count(len(report.left), 'step')} not begun")
+        parts.append(f"{count(len(report.left), 'step')} not started")
     done = "Done" if not failed else "Not done"
     if report.interrupted or report.left:
         done = "Interrupted"

@@ -145,7 +145,7 @@ _JUDGED: Mapping[Judgement, str] = {
     Judgement.REFUSED: "REFUSED",
     Judgement.WARNED: "warning",
     Judgement.ACCEPTED: "accepted",
-    Judgement.EXPIRED: "REFUSED, since its acceptance ran out",
+    Judgement.EXPIRED: "REFUSED: its acceptance expired",
     Judgement.PASSED: "passed",
 }
 
@@ -186,7 +186,7 @@ def news_text(reason: SourceHasNews) -> str:
     """Return how many files are new, and which."""
     names = reason.names
     if len(names) == 1 and "${{" in names[0]:
-        return f"{names[0]} has to be looked at"
+        return f"{names[0]} has to be checked"
     if reason.is_absent and names[0].endswith("/"):
         return f"no file to read: {names[0]} is a folder; its files are {names[0]}*"
     if reason.is_absent:
@@ -236,7 +236,7 @@ def _reason(reason: Reason) -> str:  # noqa: PLR0912 - one case for each
         case FilesPassedOver():
             return f"{_PASSED_OVER[reason.rule]}: {_some(reason.names)}"
         case SourceToAsk():
-            return f"{reason.origin} has to be asked"
+            return f"{reason.origin} has to be checked"
         case WatermarkDue():
             return f"the watermark moves to {reason.after}, from {reason.before or 'none'}"
         case InputAdvanced():
@@ -248,11 +248,11 @@ def _reason(reason: Reason) -> str:  # noqa: PLR0912 - one case for each
         case NotYetPulled():
             return f"{reason.origin} is not in the workspace yet"
         case RepositoryAdvanced():
-            return f"{reason.origin} has more in its repository"
+            return f"{reason.origin} has new blocks in its repository"
         case RepositoryToAsk():
-            return f"{reason.origin} has to be asked for"
+            return f"{reason.origin} has to be checked for new blocks"
         case HistoryRestated():
-            return f"the query is to correct what was written: {count(reason.records, 'record')}"
+            return f"the new query corrects what was written: {count(reason.records, 'record')}"
         case _:
             assert_never(reason)
 

@@ -27,7 +27,7 @@ COMES: Final = (0, 3)
 
 
 class InvalidChangelogError(EngineError):
-    """Rows of a dataset, or rows that are to be added to one, are no changelog."""
+    """Rows of a dataset, or rows to be added to one, are not a valid changelog."""
 
     code = "invalid-changelog"
 
@@ -35,9 +35,9 @@ class InvalidChangelogError(EngineError):
 def taken_back_in_vain(offset: int | str) -> InvalidChangelogError:
     """Return the error for the record at an offset, which takes back what is not there."""
     return InvalidChangelogError(
-        what=f"the record at offset {offset} takes back a row that is not there",
-        why="a retraction or correction repeats the row that it takes back, value by value",
-        fix="look at that record in the inputs of the dataset (odfbuild show NAME --log)",
+        what=f"the record at offset {offset} retracts a row that does not exist",
+        why="a retraction or correction repeats the retracted row, value by value",
+        fix="check that record in the inputs of the dataset (odfbuild show NAME --log)",
     )
 
 
@@ -45,16 +45,16 @@ def unknown_operation(op: str) -> InvalidChangelogError:
     """Return the error for a record whose operation is none of those that there are."""
     return InvalidChangelogError(
         what=f"a record has the operation {op}, which is none of 0 to 3 (+A, -R, -C, +C)",
-        why="nobody knows what such a record does to the rows before it",
-        fix="odfbuild verify says which record it is, and odfbuild show NAME --log shows it",
+        why="the effect of such a record is not defined",
+        fix="odfbuild verify names the record, and odfbuild show NAME --log shows it",
     )
 
 
 _FIX: Final = (
-    "a query that names `op` passes it through as it is, of both rows of a correction; without "
-    "`op` in it, corrections are carried by themselves. A source of changes gives each row that it "
-    "takes back as it was recorded, and -C and +C together; of newest values alone, UpsertStream "
-    "makes such changes"
+    "a query that names `op` must pass it through unchanged, for both rows of a correction; "
+    "without `op`, corrections are passed on automatically. A source of changes must repeat each "
+    "retracted row as it was recorded, and -C and +C together; of newest values alone, "
+    "UpsertStream makes such changes"
 )
 
 
@@ -74,9 +74,9 @@ def against_rules(problem: str) -> InvalidChangelogError:
 def retracted_in_vain(offset: int) -> InvalidChangelogError:
     """Return the refusal of new rows that take back what is not there; none is committed."""
     return InvalidChangelogError(
-        what=f"the record at offset {offset} would take back a row that is not there",
-        why="a retraction or correction repeats the row that it takes back, value by value, with "
-        "its event time; readers of the dataset could not go on after it",
+        what=f"the record at offset {offset} would retract a row that does not exist",
+        why="a retraction or correction repeats the retracted row, value by value, with its event "
+        "time; readers of the dataset could not continue after it",
         fix=_FIX,
     )
 

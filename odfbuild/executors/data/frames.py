@@ -24,16 +24,16 @@ _TAIL = 8  # bytes at the end of a Parquet file: the length of its footer, and f
 
 
 class DamagedRowsError(EngineError):
-    """A file of rows on their way was changed after it was written."""
+    """A temporary file of rows was changed after it was written."""
 
     code = "damaged-rows"
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            what=f"a file of rows on their way is damaged: {path}",
-            why="its footer, which says where which columns are, is not as it was written",
-            fix="look at the disk of the workspace, then run the same command again: nothing was "
-            "committed of these rows",
+            what=f"a temporary file of rows is damaged: {path}",
+            why="its footer was changed after it was written",
+            fix="check the disk of the workspace, then run the command again: none of these rows "
+            "were committed",
         )
 
 

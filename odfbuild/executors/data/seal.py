@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 
 
 class NullValuesError(EngineError):
-    """A required column came with nulls."""
+    """A required column has nulls."""
 
     code = "null-values"
 
@@ -68,23 +68,23 @@ class NullValuesError(EngineError):
 
 
 class TextNotUtf8Error(EngineError):
-    """A column of texts came with bytes that are none."""
+    """A text column has bytes that are not UTF-8."""
 
     code = "text-not-utf8"
 
     def __init__(self, column: str, row: int) -> None:
         super().__init__(
             what=f"row {row:,} has a text in the column {column} that is not UTF-8",
-            why="a text is UTF-8, in Parquet files as in Arrow: others could not read the row",
-            fix="correct what the rows come from, declare the column BINARY, or decode the bytes "
-            "in the query, such as by decode(cast(column as binary), 'ISO-8859-1')",
+            why="texts in Parquet and Arrow are UTF-8: other programs could not read the row",
+            fix="correct the source, declare the column BINARY, or decode the bytes in the query, "
+            "such as by decode(cast(column as binary), 'ISO-8859-1')",
         )
         self.column = column
         self.row = row
 
 
 class SliceNotSeenError(EngineError):
-    """A slice that another process wrote is not seen here as it wrote it."""
+    """A slice that another process wrote is not visible here, or differs."""
 
     code = "slice-not-seen"
 
@@ -92,7 +92,7 @@ class SliceNotSeenError(EngineError):
         super().__init__(
             what=f"a task wrote {written:,} bytes to {path}, and "
             + ("they are not here" if found is None else f"{found:,} are here"),
-            why="the machine that it ran on does not share that folder with this one",
+            why="its machine does not share that folder with this one",
             fix="mount the folder of the workspace at the same path on every machine of the "
             "cluster, then run again: nothing of the step was written",
         )

@@ -26,7 +26,7 @@ _INTEGERS = (
 
 
 class BadInputSchemaError(EngineError):
-    """A frame cannot become a slice because of its columns."""
+    """Rows cannot be stored in a slice because of their columns."""
 
     code = "bad-input-schema"
 
@@ -81,7 +81,7 @@ def _check_names(names: list[str], vocab: DatasetVocabulary) -> None:
     if twice:
         raise BadInputSchemaError(
             what=f"the data has several columns of one name: {', '.join(map(repr, twice))}",
-            why="columns are told apart by name",
+            why="columns are identified by name",
             fix="rename them in the query",
         )
 
@@ -92,7 +92,7 @@ def _check_operation(found: DataType | None, vocab: DatasetVocabulary) -> None:
         raise BadInputSchemaError(
             what=f"the operation column {name!r} is of type {type_name(inner(found))}",
             why="operations are the integers 0 (append), 1 (retract), 2 and 3 (correct from, to)",
-            fix=f"cast {name!r} to INT in the query, or rename it if it is a column of your own",
+            fix=f"cast {name!r} to INT in the query, or rename it if it is not an operation",
         )
 
 
@@ -123,9 +123,9 @@ def _check_type(field: DataField, *, parts: bool) -> None:
     whole = isinstance(inner(field.type), events.DataTypeNull)
     if whole or (parts and _is_untyped(field.type)):
         raise BadInputSchemaError(
-            what=f"the column {field.name!r} has {'' if whole else 'a part of '}no type: "
-            "it holds nothing but null",
-            why="the schema of a dataset is fixed by its first rows, and null fits no later value",
+            what=f"the column {field.name!r} has {'' if whole else 'a part of '}no type: all its "
+            "values are null",
+            why="the first rows fix the schema of a dataset, and a column of nulls has no type",
             fix="declare the column in the read schema, or cast it in the query",
         )
     twice = repeated(field.type)
@@ -138,8 +138,8 @@ def _check_type(field: DataField, *, parts: bool) -> None:
     if _is_always_empty(field.type):
         raise BadInputSchemaError(
             what=f"the column {field.name!r} has lists of the fixed length 0",
-            why="Parquet files of them do not hold what was written",
-            fix="cast it to a list of any length in the query, or leave the column out",
+            why="Parquet files cannot store them correctly",
+            fix="cast it to a list of any length in the query, or omit the column",
         )
 
 

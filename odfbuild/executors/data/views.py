@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 _FIX: Final = (
-    "odfbuild verify lists all that is wrong; restore the dataset from a copy, or, of a "
-    "derivative dataset, rebuild the rows: odfbuild rebuild NAME"
+    "odfbuild verify lists all problems; restore the dataset from a copy, or, of a derivative "
+    "dataset, rebuild the rows: odfbuild rebuild NAME"
 )
 
 
 class FaultyRowsError(StateError):
-    """The rows of a dataset are not what its chain says of them, and cannot be read."""
+    """The rows of a dataset differ from what its chain records, and cannot be read."""
 
     code = "faulty-rows"
 
@@ -46,7 +46,7 @@ def faults_named() -> Iterator[None]:
         text = excerpt(" ".join(str(error).split()), 300)
         raise FaultyRowsError(
             what=f"rows of the dataset cannot be read: {text}",
-            why="a slice does not hold the columns or values that its chain records",
+            why="a slice does not have the columns or values that its chain records",
             fix=_FIX,
         ) from error
 
@@ -64,7 +64,7 @@ def check_counts(slices: Sequence[DataSlice], paths: Sequence[Path]) -> None:
                 raise FaultyRowsError(
                     what=f"the slice {interval.start}..{interval.end} has {recorded} rows in its "
                     f"block, and the footer of {path} counts {counted}",
-                    why="the chain was not written as the file is, so its rows are not known",
+                    why="the chain and the file disagree about its rows",
                     fix=_FIX,
                 )
 

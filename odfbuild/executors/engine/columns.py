@@ -245,8 +245,8 @@ _UNREADABLE = "the definition uses parts of a newer version of the format"
 _UNDECLARED = "the source declares no columns, so its first rows decide"
 _SOURCELESS = "the dataset has no source and declares no columns"
 _BROKEN = "the definition has errors"
-_ELSEWHERE = "an engine elsewhere tells them when the query runs"
-_UNASKED = "the text does not tell, and no engine was asked"
+_ELSEWHERE = "a remote engine reports them when the query runs"
+_UNASKED = "the text does not determine them, and no engine was used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

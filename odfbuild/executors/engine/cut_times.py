@@ -33,7 +33,7 @@ _IN_DATAFUSION = {
 
 
 class FineKeyError(EngineError):
-    """A merge would tell rows apart by a time that is finer than datasets keep."""
+    """A merge would distinguish rows by a time that is finer than datasets store."""
 
     code = "fine-key"
 

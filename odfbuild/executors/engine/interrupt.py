@@ -30,15 +30,15 @@ class Enough(Exception):
 
 
 class StoppedError(EngineError):
-    """A step was broken off, because the run was given up."""
+    """A step was stopped, because the run was interrupted."""
 
     code = "stopped"
 
     def __init__(
         self,
-        what: str = "it was broken off",
-        why: str = "the run was given up",
-        fix: str = "run the same command again: what was committed stays",
+        what: str = "it was stopped",
+        why: str = "the run was stopped",
+        fix: str = "run the command again: committed blocks stay",
     ) -> None:
         super().__init__(what, why, fix)
 

@@ -34,8 +34,8 @@ def check_names(names: Sequence[str]) -> None:
     twice = repeated_name(names)
     if twice is not None:
         raise InvalidQueryError(
-            what=f"the query gives two columns named {twice!r}",
-            why="the columns of an answer have different names",
+            what=f"the query has two result columns named {twice!r}",
+            why="column names of a result must be unique",
             fix="rename one of them with AS",
         )
 

@@ -243,7 +243,7 @@ class EnginesByName:
         if not self._is_other(name):
             raise EngineFailedError(
                 what=f"the engine '{name}' is not installed",
-                why="queries are run by the engine they were written for, never by another",
+                why="a query is only run by the engine for which it was written",
                 fix="name its address in `engines` of odfbuild.yaml",
             )
         if name not in self._others:

@@ -18,7 +18,7 @@ from odfbuild.values import dataclass
 
 
 class NotARootError(StateError):
-    """The watermark of a derivative would be set by hand."""
+    """The watermark of a derivative cannot be set by hand."""
 
     code = "not-a-root"
 
@@ -37,7 +37,7 @@ def move_watermark(
 ) -> WatermarkChange:
     """Move the watermark of a root forward to `to`, as of the system time `now`.
 
-    Nothing is written if it is there already.  `source` is the one whose state the block repeats,
+    Nothing is written if it exists already.  `source` is the one whose state the block repeats,
     because other readers of the chain look for it in the last block only.  Raises NotARootError
     for a derivative, HeadMovedError when the dataset changes meanwhile.
     """

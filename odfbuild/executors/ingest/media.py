@@ -32,7 +32,7 @@ from odfbuild.texts.suggest import did_you_mean
 
 
 class UnknownFormatError(EngineError):
-    """A word is neither a format nor a media type that can be pushed."""
+    """The format or media type of a push is not supported."""
 
     code = "unknown-format"
 

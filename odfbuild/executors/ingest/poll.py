@@ -397,7 +397,7 @@ def _of_no_row(
     if wanted is EmptyInputs.ACCEPT:
         return
     is_whole, merge = traits_of(source.merge).is_whole, name_of(type(source.merge))
-    lost = f", which takes back all rows of this {merge}" if is_whole else ""
+    lost = f", which retracts all rows of this {merge}" if is_whole else ""
     has = "it has not one byte" if size == 0 else "it has not one row"
     if wanted is EmptyInputs.REFUSE:
         raise EmptyInputError(

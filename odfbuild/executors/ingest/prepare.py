@@ -55,7 +55,7 @@ _DEFAULT: Final = 600.0
 
 
 class PipeError(EngineError):
-    """The command of a Pipe step failed; `said` is what it wrote on standard error, shortened."""
+    """The command of a Pipe step failed; `said` is its standard error, shortened."""
 
     code = "pipe"
 
@@ -163,7 +163,7 @@ _MEMORY: Final = 1 << 30  # what the most thorough settings of xz need is a tent
 
 
 class DamagedArchiveError(EngineError):
-    """A compressed file is broken, encrypted, explosive, or does not hold what is asked for."""
+    """A compressed file is damaged, encrypted, expands too much, or lacks the requested entry."""
 
     code = "damaged-archive"
 

@@ -35,7 +35,7 @@ _FIX = (
 
 
 class RepeatedKeyError(EngineError):
-    """A Ledger gets one key several times in one input, and the project refuses that."""
+    """One input of a Ledger holds a key several times, which the project refuses."""
 
     code = "repeated-key"
 

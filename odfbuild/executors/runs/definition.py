@@ -166,7 +166,7 @@ def _columns(source: SetPollingSource) -> tuple[object, ...]:
 
 
 class StalePlanError(StateError):
-    """A dataset moved after the plan was made."""
+    """A dataset changed after the plan was made."""
 
     code = "stale-plan"
 

@@ -21,7 +21,7 @@ class RunSettings:
 
     With `fail_fast` no step begins after one has failed.  `pools` say how many steps at a time may
     use what each stands for; `members` name the pools of datasets, all others are in `default`.
-    An ingest ends after so many `slices`.  `ending` is called when the run was asked to end.
+    An ingest ends after so many `slices`.  `ending` is called when the run was stopped.
     Definitions that are `refused` are not written, and their steps fail with the error.
     """
 

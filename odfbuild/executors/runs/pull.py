@@ -13,7 +13,7 @@ from odfbuild.planner.plan import Pull
 
 
 class UnaskedRepositoryError(PlanError):
-    """A plan is to pull what nobody has looked at."""
+    """A plan would pull a dataset whose repository was not checked."""
 
     code = "unasked-repository"
 

@@ -25,7 +25,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The step was broken off because the run was given up; the rounds before that stand.
+    """The step was broken off because the run was stopped; the rounds before that stand.
 
     `cut_off` says that it could not be waited for: it may have committed once more.
     """

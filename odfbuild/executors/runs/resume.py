@@ -29,20 +29,20 @@ from odfbuild.values import dataclass
 
 
 class RunGoesOnError(StateError):
-    """A run that is to be resumed, or taken back, is not over."""
+    """A run to resume or undo has not ended."""
 
     code = "run-goes-on"
 
     def __init__(self, run: RunSummary) -> None:
         super().__init__(
-            what=f"the run {run.id} goes on: process {run.pid} on {run.host}",
+            what=f"the run {run.id} is still running: process {run.pid} on {run.host}",
             why="a run is worked on by one process",
             fix="wait until it is done, or end it with ^C",
         )
 
 
 class NotResumableError(StateError):
-    """A run left no plan that could be resumed."""
+    """A run left no plan to resume."""
 
     code = "not-resumable"
 
@@ -94,7 +94,7 @@ def resume(project: Opened, text: str) -> Resumed:
     document = read_plan(project.workspace.root, run.id)
     if not isinstance(document, dict) or "format_version" not in document:
         raise NotResumableError(
-            what=f"nothing of the run {run.id} can be gone on with",
+            what=f"the run {run.id} cannot be continued",
             why=f"it was made by `odfbuild {run.command}`, or its plan is damaged",
             fix="run that command again",
         )

@@ -70,7 +70,7 @@ _HASTE = 5.0  # seconds for steps to end whose engine was killed
 
 
 class UnreachableStepError(PlanError):
-    """A step of a plan waits for one that is not before it, so it could never run."""
+    """A step of a plan depends on one that does not precede it, so it could never run."""
 
     code = "unreachable-step"
 
@@ -135,7 +135,7 @@ def check_heads(plan: Plan, workspace: Workspace) -> None:
         then = None if planned.based_on is None else planned.based_on.head
         if now != then:
             raise StalePlanError(
-                what=f"{alias} is not where the plan found it",
+                what=f"{alias} changed since the plan was made",
                 why=f"the plan was made against {then or 'no dataset'}, and now it is {now}",
                 fix="plan again",
             )

@@ -78,7 +78,7 @@ def at_time(entry: Section, key: str) -> Timestamp | None:
     except InvalidTimestampError:
         entry.wrong(
             key,
-            f"'{text}' is not a point in time",
+            f"'{text}' is not a time",
             f"'{key}' is an instant",
             "write it like 2024-01-31T12:00:00Z, or a day for its midnight in UTC",
         )
@@ -144,7 +144,7 @@ def _named(entry: Section, file: str) -> str | None:
         entry.wrong(
             "file",
             f"the file '{text}' is not inside the project",
-            "a project must work on every machine that it is copied to",
+            "a project must work on every machine to which it is copied",
             "give a path relative to this file that stays in the project",
         )
     elif name is not None and not name.lower().endswith(_ENDINGS):
@@ -216,7 +216,7 @@ def _kind(section: Section) -> str | None:
             section.wrong(
                 key,
                 f"'{key}' is not a check, nor an option of one",
-                "a check that is not known would pass without a word",
+                "an unknown check would pass silently",
                 did_you_mean(key, (*CHECKS, *_OPTIONS)) or f"checks are {', '.join(CHECKS)}",
                 at_key=True,
             )
@@ -225,7 +225,7 @@ def _kind(section: Section) -> str | None:
             kinds[1],
             f"'{kinds[0]}' and '{kinds[1]}' are two checks",
             "each has its own name, severity and rows",
-            "put each behind a dash of its own",
+            "write each after its own dash",
             at_key=True,
         )
     elif not kinds and not set(section.entries) - set(_OPTIONS):

@@ -260,7 +260,7 @@ def _unknown_columns(fixture: Fixture, name: str) -> Diagnostic:
     return Diagnostic(
         code="test-file",
         what=f"the columns of the input '{name}' are not known",
-        why="neither its definition nor odfbuild.lock tell them, and it has no rows yet",
+        why="neither its definition nor odfbuild.lock has them, and it has no rows yet",
         fix=f"odfbuild lock finds them out; or give them here: schemas: {{{name}: [column TYPE]}}",
         span=fixture.dataset_span,
     )

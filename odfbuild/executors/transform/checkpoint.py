@@ -25,7 +25,7 @@ PreviousCheckpoint: TypeAlias = Callable[[Dataset, ChainState, Callable[[], str]
 
 
 class LostCheckpointError(StateError):
-    """The checkpoint of a dataset is missing, or has other bytes than those that were committed."""
+    """The checkpoint of a dataset is missing, or has other bytes than were committed."""
 
     code = "lost-checkpoint"
 

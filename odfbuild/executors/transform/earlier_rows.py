@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EarlierRowError(EngineError):
-    """A step would take back what an earlier query of the dataset made of a row."""
+    """A step would retract what an earlier query of the dataset made of a row."""
 
     code = "needs-restate"
 
@@ -53,8 +53,8 @@ def check_earlier_rows(
             pass
     except InvalidChangelogError:
         raise EarlierRowError(
-            what="the inputs take back rows of which an earlier query made something else",
-            why="the query looks at one row at a time, and what it would take back was never there",
+            what="the inputs retract rows of which an earlier query made something else",
+            why="the query computes rows one by one, and would retract a row that does not exist",
             fix=f"odfbuild rebuild {name()} makes all rows by the query in force; with "
             "on_query_change: restate the next change of it corrects them by itself",
         ) from None

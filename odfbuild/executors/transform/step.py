@@ -283,9 +283,11 @@ def _refuse_version(name: Callable[[], str], sql: TransformSql) -> None:
         return
     raise EngineVersionError(
         what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
-        why="another version may give other rows, and then verification could not tell why",
-        fix=f"odfbuild engine upgrade {name()} sees whether it gives the same rows, and goes on "
-        "with it if so; or install the other version",
+        why=(
+            "another version may give other rows, and verification could not explain the difference"
+        ),
+        fix=f"odfbuild engine upgrade {name()} checks whether it gives the same rows, and "
+        "continues with it if so; or install the other version",
     )
 
 

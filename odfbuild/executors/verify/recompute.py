@@ -85,7 +85,7 @@ def _untried(query: Query | None, step: RecordedStep, past: RecordedHistories) -
             else "its rows were made by another engine, whose steps depend on portions"
         )
     if query.facts.names_op:
-        return "its query reads the event log (it names the operation column), not rows that stand"
+        return "its query reads the event log (it names the operation column), not the current rows"
     return None
 
 
@@ -186,8 +186,8 @@ def _differing(step: RecordedStep, sealed: Sealed) -> Recomputed:
         block=step.block,
         sequence=step.sequence,
         findings=(
-            f"of the rows that stand, {surplus:,} are not in the result of the query in full, "
-            f"and {missing:,} of that are not there",
+            f"of the current rows, {surplus:,} are not in the result of the query over "
+            f"all inputs, and {missing:,} of its rows are missing",
         ),
         surplus=first.get(False),
         missing=first.get(True),

@@ -75,7 +75,7 @@ class Replayed:
     """The outcome of running a step again.
 
     `findings` say what does not hold, none if all does; `row` is the first that differs; `untried`
-    says why the step cannot be run again here, which is no finding.
+    says why the step cannot be rerun here, which is no finding.
     """
 
     block: Multihash
@@ -187,7 +187,7 @@ def replay(
         with workspace.staging() as staging:
             findings, row = _compared(step, past, engine, staging)
     except OdfBuildError as error:
-        return _replayed(step, findings=(f"it cannot be run again: {error.what}",))
+        return _replayed(step, findings=(f"it cannot be rerun: {error.what}",))
     return _replayed(step, findings=findings, row=row)
 
 
@@ -350,7 +350,7 @@ def _input(
     if history is None:
         raise StateError(
             what=f"its input {alias} is not in the workspace",
-            why="a step is made of the rows of its inputs",
+            why="a step needs the rows of its inputs",
             fix="bring that dataset into the workspace, then verify again",
         )
     state = history.state(at or history.blocks[0][0])
@@ -368,10 +368,10 @@ def _damaged(
         used = [piece for piece in each.slices if piece[1] in read]
         found = past.damage(each.recorded.dataset_id, used)
         if found is not None:
-            return f"it cannot be run again, as its input {each.alias} is damaged: {found}"
+            return f"it cannot be rerun, as its input {each.alias} is damaged: {found}"
     before = past.slices(step.dataset, step.before.head) if work.output else ()
     found = past.damage(step.dataset.id, before)
-    return None if found is None else f"it cannot be run again, as rows before it are: {found}"
+    return None if found is None else f"it cannot be rerun, as rows before it are: {found}"
 
 
 def _watermark_findings(step: RecordedStep, inputs: Sequence[InputThen]) -> Iterator[str]:

@@ -242,7 +242,7 @@ def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
     try:
         return result_of(run)
     except Exception as error:
-        what = f"it cannot be run again: {type(error).__name__}: {error}"
+        what = f"it cannot be rerun: {type(error).__name__}: {error}"
         return Replayed(block=step.block, sequence=step.sequence, rows=step.rows, findings=(what,))
 
 

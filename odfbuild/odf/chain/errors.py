@@ -23,7 +23,7 @@ class ChainProfile(Enum):
 
 
 class RejectedBlockError(ProtocolError):
-    """A block does not fit the chain that it was to be appended to."""
+    """A block is not valid at the end of its chain."""
 
     code = "rejected-block"
     rejection: ClassVar[str] = "InvalidBlock"

@@ -360,7 +360,7 @@ def check_set_transform(event: SetTransform, profile: ChainProfile) -> None:
         raise invalid(
             event,
             "has no inputs",
-            "a derivative dataset is made from others",
+            "a derivative dataset is made of others",
             "name at least one input",
         )
     ids = [each.dataset_ref for each in event.inputs]
@@ -447,6 +447,6 @@ def _check_kind(state: ChainState, event: MetadataEvent) -> None:
         raise invalid(
             event,
             f"does not belong into a {state.kind.value} dataset",
-            'roots take in data, derivatives transform it (ODF 0.34.1, "MetadataEvent")',
+            'roots ingest data, derivatives transform it (ODF 0.34.1, "MetadataEvent")',
             "check the kind of the dataset",
         )

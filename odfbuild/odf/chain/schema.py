@@ -34,7 +34,7 @@ def check_schema(current: SetDataSchema, new: SetDataSchema) -> None:
             new,
             problem,
             "slices written so far keep their schema, so later ones can only add to it",
-            "keep the field and add an optional one beside it, or start a new dataset",
+            "keep the field and add another optional one, or start a new dataset",
         )
 
 

@@ -35,7 +35,7 @@ _OWN: Mapping[str, type[Any]] = {"ChainState": ChainState, "Opaque": Opaque}
 
 
 class UnreadableStateError(ProtocolError):
-    """Bytes are no chain state, or one of another version of this program."""
+    """Bytes are not a chain state, or one of another version of this program."""
 
     code = "unreadable-state"
 

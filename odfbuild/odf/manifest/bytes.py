@@ -22,7 +22,7 @@ _ALIGNED = 4
 
 
 class UnknownContentError(ProtocolError):
-    """Nothing tells what bytes are."""
+    """The kind of a manifest in bytes is not known."""
 
     code = "unknown-content"
 

@@ -24,7 +24,7 @@ class Problem:
 
 
 class ManifestErrors(ProtocolError):
-    """A manifest or a part of one does not have the form of the specification."""
+    """A manifest or a part of one does not conform to the specification."""
 
     code = "manifest"
 

@@ -21,7 +21,7 @@ KINDS = {
 
 
 class InvalidAttributesError(ProtocolError):
-    """Extra attributes do not hold the text of a JSON object."""
+    """Extra attributes are not the text of a JSON object."""
 
     code = "invalid-attributes"
 

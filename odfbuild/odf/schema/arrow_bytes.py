@@ -56,7 +56,7 @@ _MAX_DEPTH = 64
 
 
 class InvalidArrowSchemaError(ProtocolError):
-    """Bytes are not an Arrow schema, or use a type that ODF does not have."""
+    """Bytes are not an Arrow schema, or use a type that ODF lacks."""
 
     code = "invalid-arrow-schema"
 

@@ -29,7 +29,7 @@ EVENT_TIME: DataType = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
 
 
 class SchemaEvolutionError(ProtocolError):
-    """A schema does not merely add optional columns to the one in force.
+    """A schema does more than add optional columns to the one in force.
 
     `problems` says it column by column.
     """
@@ -41,8 +41,8 @@ class SchemaEvolutionError(ProtocolError):
             what="the new schema breaks the one in force: " + "; ".join(problems),
             why="rows written so far keep their columns, so a schema may only gain optional ones "
             '(ODF 0.34.1, "Schema Evolution")',
-            fix="keep the columns as they are (cast them in the query) and put new ones beside "
-            "them, or start a new dataset",
+            fix="keep the columns as they are (cast them in the query) and add new ones, or start "
+            "a new dataset",
         )
         self.problems = problems
 

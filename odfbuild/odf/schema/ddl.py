@@ -90,7 +90,7 @@ _FINEST_TIME = 6
 
 
 class DdlError(ProtocolError):
-    """A column text cannot be read.
+    """The DDL of a column cannot be parsed.
 
     `index` is the number of the text in the list, `offset` the position in that text in
     characters, both from 0; `column` is the name of the column as far as it is known.

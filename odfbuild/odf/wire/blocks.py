@@ -27,7 +27,7 @@ _T = TypeVar("_T", bound=Record)
 
 
 class UnsupportedVersionError(ProtocolError):
-    """The manifest has a version that is too old or too new."""
+    """The version of the manifest is too old or too new."""
 
     code = "unsupported-version"
 

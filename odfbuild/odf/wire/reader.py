@@ -35,7 +35,7 @@ _new = object.__new__
 
 
 class MalformedBytesError(ProtocolError):
-    """Bytes are cut off, point outside of themselves or lack a required field."""
+    """Bytes are truncated, refer to positions outside of them or lack a required field."""
 
     code = "malformed-bytes"
 

@@ -37,7 +37,7 @@ _PADDING = [b"\0" * n for n in range(17)]
 
 
 class UnwritableValueError(ProtocolError):
-    """A value does not fit the format: a number out of range, a text that is not Unicode."""
+    """A value cannot be written: a number out of range, a text that is not Unicode."""
 
     code = "unwritable-value"
 

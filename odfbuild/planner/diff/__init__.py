@@ -80,13 +80,13 @@ class EventChange:
 
 
 class KindChangedError(PlanError):
-    """A dataset cannot turn from root into derivative or back."""
+    """A dataset cannot change from root to derivative or back."""
 
     code = "kind-changed"
 
 
 class VocabChangedError(PlanError):
-    """The names of the system columns cannot change once there is data."""
+    """The names of system columns cannot change once there is data."""
 
     code = "vocab-changed"
 

@@ -177,7 +177,7 @@ _NOTHING = SetAttachments(AttachmentsEmbedded(()))
 
 
 class UndeclarableError(PlanError):
-    """What is in force in a chain cannot be said in a definition."""
+    """What is in force in a chain cannot be expressed by a definition."""
 
     code = "undeclarable"
 
@@ -202,7 +202,7 @@ def snapshot_of(
         raise UndeclarableError(
             what=f"{name} has a {each.union} of a kind that is not known (number {each.tag})",
             why="a newer version of the format has it, and a definition must say what it is",
-            fix="update odfbuild; with --no-definition the chain is taken in to be read",
+            fix="update odfbuild; with --no-definition the chain is imported for reading",
         )
     return snapshot
 

@@ -122,7 +122,8 @@ def outdated_notes(
                 code="engine-version",
                 what=f"{each.alias} was made by {sql.engine} {sql.version}, and {installed} is "
                 f"installed; to see whether that gives the same: {_upgrade(each)}",
-                why="another version may give other rows, and then verification could not tell why",
+                why="another version may give other rows, and verification could not explain the "
+                "difference",
                 fix=f"until then its steps are refused; run: {_upgrade(each)}",
                 span=each.span(()),
                 level=Level.WARNING,
@@ -215,7 +216,9 @@ def _changed(previous: TransformSql, following: TransformSql) -> str | None:
     kinds = [examine(steps_of(each), ()).kind for each in (previous, following)]
     if kinds == ["linear", "linear"]:
         return None
-    return "a step of the new query could not tell its own rows from those of the query before"
+    return (
+        "a step of the new query could not distinguish its own rows from those of the earlier query"
+    )
 
 
 States = Mapping[DatasetAlias | DatasetId, ChainState]
@@ -271,7 +274,7 @@ def forward_problems(
 def _refusal(each: Declared, change: EventChange, why: str) -> Diagnostic:
     return Diagnostic(
         code="needs-restate",
-        what=f"it cannot go on from its rows without on_query_change: restate: {why}",
+        what=f"it cannot continue from its rows without on_query_change: restate: {why}",
         why="rows of the query before stay as they are unless the project asks to have them "
         "corrected",
         fix="set on_query_change: restate in defaults of odfbuild.yaml, or declare the dataset "
@@ -284,8 +287,8 @@ def _warning(each: Declared, change: EventChange, source: str) -> Diagnostic:
     return Diagnostic(
         code="needs-restate",
         what=f"{each.alias} will stop once {source} takes an older row back",
-        why="the query looks at one row at a time and takes back what it would make of that row "
-        "today, while the dataset holds what the query before made of it",
+        why="the query computes rows one by one, and retracts what it would make of a row now, "
+        "but the dataset has what the earlier query made of it",
         fix="set on_query_change: restate in defaults of odfbuild.yaml if older rows are corrected",
         span=each.span(("metadata", change.index or 0)),
         level=Level.WARNING,
@@ -342,8 +345,7 @@ def _problem(old: SetTransform, new: SetTransform, states: States) -> str | None
         return None
     if now == "linear":
         return (
-            f"it looks at one row at a time, and rows were made by {was}: none of them could be "
-            "taken back"
+            f"it computes rows one by one, and rows were made by {was}: they could not be retracted"
         )
     key = _key(new, states)
     if isinstance(key, str):

@@ -284,7 +284,7 @@ class _Assessment:
                 each,
                 change=ChangeClass.NONE,
                 message=f"{each.message} and is left out until the query changes",
-                why="a query that has run keeps to the columns that its inputs had then",
+                why="a query that has run keeps the columns that its inputs had then",
             )
 
     def _columns(

@@ -124,7 +124,7 @@ class PlanGate:
         found = hit(
             PROTECTED_TARGET,
             judged.dataset,
-            f"{means} does not let {judged.code} pass: the target is protected",
+            f"{means} does not accept {judged.code}: the target is protected",
             column=judged.column,
             span=judged.span,
         )
@@ -154,7 +154,7 @@ class PlanGate:
                 continue
             about = f"{each.code} of {each.dataset}{f' ({each.column})' if each.column else ''}"
             if number in self._expired:
-                message = f"the acceptance of {about} ran out on {each.until}"
+                message = f"the acceptance of {about} expired on {each.until}"
                 yield self._note(ACCEPTANCE_EXPIRED, message, ACCEPTANCE_EXPIRED.ways[0], each.span)
             elif number not in self._used and (
                 considered is None or each.dataset in considered or each.dataset not in known

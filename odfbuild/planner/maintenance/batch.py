@@ -11,7 +11,7 @@ from odfbuild.values import dataclass
 
 
 class CircularOrderError(PlanError):
-    """New definitions and chains as they are read each other in a circle."""
+    """New definitions and present chains together form a cycle."""
 
     code = "dependency-cycle"
 

@@ -38,7 +38,7 @@ def _steps(
         if other is None:
             yield f"there is nothing left to do for {step.alias}"
         elif _head(step) != _head(other):
-            yield f"{step.alias} is not where the plan found it"
+            yield f"{step.alias} changed since the plan was made"
         elif isinstance(step, Housekeeping) and isinstance(other, Housekeeping):
             if step.definition != other.definition:
                 yield f"the definition of {step.alias} changed"

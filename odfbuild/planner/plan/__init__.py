@@ -63,7 +63,7 @@ class Pull:
 
     That takes so many blocks, records and bytes of files.  `origin` is the reference by which it is
     read, `repository` the one to ask if that does not say
-    so.  Without a `head` the repository has to be asked first.
+    so.  Without a `head` the repository has to be checked first.
     """
 
     id: DatasetId

@@ -100,7 +100,7 @@ def _only(plan: Plan, wanted: Collection[DatasetAlias]) -> Plan:
 
 
 class UnchosenInputError(PlanError):
-    """A selected dataset reads others that are neither selected nor there yet."""
+    """A selected dataset reads others that are neither selected nor created yet."""
 
     code = "unchosen-input"
 

@@ -22,13 +22,13 @@ class NotAPlanError(PlanError):
 
 
 class PlanVersionError(PlanError):
-    """A plan was saved by a version of the program whose plans this one cannot read."""
+    """A plan was saved by a version of odfbuild whose plans this one cannot read."""
 
     code = "plan-version"
 
 
 class DamagedPlanError(PlanError):
-    """A saved plan lacks something, or is not as it was written; `path` says where."""
+    """A saved plan is incomplete, or was changed after it was written; `path` says where."""
 
     code = "damaged-plan"
 

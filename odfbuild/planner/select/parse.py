@@ -47,7 +47,7 @@ _METHOD = re.compile(r"(?P<method>[^:/.]*):(?P<value>.*)", re.DOTALL)
 
 
 class SelectorError(ProjectErrors):
-    """A selector cannot be read, or names what there is not."""
+    """A selector is invalid, or names something that does not exist."""
 
     code = "selector"
 
@@ -151,7 +151,7 @@ class _SelectorReader:
             self.refuse(
                 piece,
                 "a part of the selector is empty",
-                "a comma stands between two parts that both have to hold, without spaces",
+                "a comma joins two parts that must both match, without spaces",
                 "remove the comma, or write what else has to hold",
             )
             return None
@@ -167,8 +167,8 @@ class _SelectorReader:
             self.refuse(
                 piece,
                 "'@' and '+' do not go together",
-                "@name takes in what is downstream already, and all that feeds it",
-                "leave one of the two out",
+                "@name already includes what is downstream, and all inputs of that",
+                "omit one of the two",
             )
             return None
         return Relatives(atom)
@@ -240,7 +240,7 @@ _CHOICES: Mapping[Method, tuple[str, ...]] = {
 }
 _WHY_CHOICES: Mapping[Method, str] = {
     Method.KIND: "a dataset is a root or a derivative",
-    Method.STATE: "it says how a dataset stands to its chain",
+    Method.STATE: "it is the state of a dataset relative to its chain",
     Method.CHANGE: "it is the class of the change that a plan holds",
     Method.SOURCE: "it says where the data of a root comes from",
     Method.SELECTOR: "named selectors are in odfbuild.yaml",
@@ -291,7 +291,7 @@ def _no_name(text: str) -> tuple[str, str, str]:
         )
     if not text:
         return (
-            "a '+' or '@' stands alone",
+            "a '+' or '@' without a name",
             "it is written next to what it is about",
             ("remove the space: +name, name+, @name"),
         )

@@ -276,7 +276,7 @@ class _GraphSearch:
         return Diagnostic(
             code="unknown-dataset",
             what=f"no dataset named '{text}'",
-            why="an exact name means one dataset; * stands for any characters",
+            why="an exact name matches one dataset; * matches any characters",
             fix="odfbuild list shows the datasets" if guess is None else f"did you mean '{guess}'?",
             span=span,
         )

@@ -82,8 +82,8 @@ def _check_name(alias: DatasetAlias, findings: Findings) -> None:
             "unusable-name",
             ("content", "name"),
             f"the name {excerpt(str(alias), 80)!r} is too long",
-            f"a file is called like it, so it may have {LONGEST_ALIAS} characters, of which a / "
-            "takes three",
+            f"it is used as a file name, so it may have {LONGEST_ALIAS} characters, of which a / "
+            "counts as three",
             "give the dataset a shorter name",
         )
 
@@ -97,7 +97,7 @@ def _check_singular(metadata: Sequence[MetadataEvent], findings: Findings) -> No
                 "duplicate-event",
                 ("content", "metadata", at, "kind"),
                 f"a second {kind}",
-                "the later one would replace the earlier one without a word",
+                "the later one would silently replace the earlier one",
                 "merge the two into one",
             )
         seen.add(kind)
@@ -114,7 +114,7 @@ def _check_sources(metadata: Sequence[MetadataEvent], findings: Findings) -> Non
             findings.refuse(
                 "two-sources",
                 (*path, "kind"),
-                "a push source beside a polling source",
+                "a push source and a polling source",
                 "a dataset is either polled or pushed to",
                 "keep one of them, or make two datasets and a derivative of both",
             )
@@ -141,8 +141,8 @@ def _check_disabled(metadata: Sequence[MetadataEvent], findings: Findings) -> No
                 "no-such-source",
                 ("content", "metadata", at, "sourceName"),
                 f"no push source named '{event.source_name}' is declared here",
-                "what is not declared is disabled anyway, and what is declared under another name "
-                "stays",
+                "sources that are not declared are disabled anyway, and one declared under "
+                "another name stays",
                 f"did you mean '{meant}'?",
             )
 
@@ -183,7 +183,7 @@ def _check_has_transform(snapshot: DatasetSnapshot, findings: Findings) -> None:
             "no-transform",
             ("content", "kind"),
             f"the derivative dataset '{snapshot.name}' has no transform",
-            "nothing will ever be in it",
+            "it would never have data",
             "add a SetTransform, or make it `kind: Root`",
         )
 
@@ -194,7 +194,7 @@ def _check_inputs(inputs: Sequence[TransformInput], path: _Steps, findings: Find
             "no-inputs",
             path,
             "the transform has no inputs",
-            "a derivative dataset is made from others",
+            "a derivative dataset is made of others",
             "name at least one input",
         )
     seen: dict[str, DatasetAlias | DatasetId] = {}
@@ -205,7 +205,7 @@ def _check_inputs(inputs: Sequence[TransformInput], path: _Steps, findings: Find
                 "duplicate-alias",
                 findings.written_key((*path, at), "alias", "datasetRef"),
                 f"a second input called '{name}'",
-                "the query could not tell the two apart",
+                "the query could not distinguish the two",
                 "give one of them another alias",
             )
 
@@ -228,7 +228,7 @@ def _check_transform(transform: TransformSql, path: _Steps, findings: Findings) 
             "invalid-queries",
             at,
             "the transform has no query",
-            "a transform is made of at least one",
+            "a transform has at least one",
             "add `query`",
         )
     else:
@@ -262,7 +262,7 @@ def _check_steps(transform: TransformSql, path: _Steps, findings: Findings) -> N
                 "invalid-queries",
                 (*path, at, "alias"),
                 f"the alias '{step.alias}' is used by {aliases[step.alias]} queries",
-                "later queries could not tell them apart",
+                "later queries could not distinguish them",
                 "give each query its own alias",
             )
 

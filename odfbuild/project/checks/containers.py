@@ -21,8 +21,8 @@ def check_container(fetch: FetchStepContainer, path: KeyPath, findings: Findings
         _refuse(
             (*path, "command"),
             "the command has no program",
-            "without `command` it is the entry point of the image",
-            "name the program, or leave `command` out",
+            "without `command` the entry point of the image is run",
+            "name the program, or omit `command`",
             findings,
         )
     for key, items in (("command", fetch.command or ()), ("args", fetch.args or ())):
@@ -43,8 +43,8 @@ def _check_image(image: str, path: KeyPath, findings: Findings) -> None:
     if not name or name.startswith("-") or (" " in name and "${{" not in name):
         _refuse(
             path,
-            f"'{image}' is no image",
-            "an image is a name, with the registry where it is and a tag or digest",
+            f"'{image}' is not an image",
+            "an image is a name with its registry and a tag or digest",
             "write for example ghcr.io/owner/fetcher@sha256:...",
             findings,
         )
@@ -52,8 +52,8 @@ def _check_image(image: str, path: KeyPath, findings: Findings) -> None:
         findings.warn(
             "image-not-pinned",
             path,
-            f"the image {name} is named by a tag, which may stand for another one tomorrow",
-            "what a tag means is up to whoever publishes it",
+            f"the image {name} is named by a tag, which can refer to another image later",
+            "the publisher can change what a tag refers to",
             "pin it, name@sha256:...; cache/fetch/*/container.json has the digest that ran last",
         )
 
@@ -66,7 +66,7 @@ def _check_variables(fetch: FetchStepContainer, path: KeyPath, findings: Finding
         if not _NAME.fullmatch(each.name):
             _refuse(
                 here,
-                f"'{each.name}' is no name of a variable",
+                f"'{each.name}' is not a name for a variable",
                 "it is letters, digits and `_`, not starting with a digit",
                 "rename it",
                 findings,
@@ -75,7 +75,7 @@ def _check_variables(fetch: FetchStepContainer, path: KeyPath, findings: Finding
             _refuse(
                 here,
                 f"the variable {each.name} is set for every container",
-                "it tells what is known of the source, or where to write what is new",
+                "it holds what is known of the source, or where to write new data",
                 "leave it out",
                 findings,
             )

@@ -24,7 +24,7 @@ def engine_problems(each: Declared, outside: Collection[str]) -> Iterator[Diagno
         yield Diagnostic(
             code="engine-not-installed",
             what=f"the engine '{query.engine}' is not installed",
-            why="queries are run by the engine they were written for, never by another",
+            why="a query is only run by the engine for which it was written",
             fix=f"write the query for one of the installed engines: {known}; or name the address "
             "of another one in `engines` of odfbuild.yaml",
             span=each.span(("metadata", at, key, "engine")),

@@ -71,7 +71,7 @@ def _fine_columns(columns: Sequence[str], path: KeyPath, findings: Findings) -> 
 def _fine_types(schema: DataSchema | None, path: KeyPath, findings: Findings) -> None:
     for field in () if schema is None else schema.fields:
         if _is_fine(field.type):
-            what = f"the column '{field.name}' declares a time finer than it is kept"
+            what = f"the column '{field.name}' declares a time finer than is stored"
             findings.refuse("fine-time", path, what, _WHY_FINE, _FIX_FINE)
 
 
@@ -122,7 +122,7 @@ def _refuse(
     findings.refuse(
         "invalid-schema",
         (*path, at),
-        f"the column '{columns[at]}' goes on behind the comma",
+        f"the column '{columns[at]}' continues after the comma",
         "in a list between [ and ] a comma ends the entry, also within parentheses",
         f"put the entry in quotes: {quote}{whole}{quote}",
     )

@@ -112,7 +112,7 @@ def _check(
             "unknown-repository",
             path,
             f"there is no repository named '{repository}'",
-            f"{ref} is a dataset of a repository: the first part of its name says of which",
+            f"{ref} is a dataset of a repository: the first part of its name is the repository",
             f"{guess}, or {declare}" if guess else declare,
         )
     if isinstance(ref, DatasetUrl) and any(secret_parts(ref.url)):
@@ -121,5 +121,5 @@ def _check(
             path,
             "the URL of an input holds credentials",
             "definitions are shared, and so is what is in them",
-            "leave them out here, and give them as docs/sharing.md says",
+            "remove them here; docs/sharing.md says how to give them",
         )

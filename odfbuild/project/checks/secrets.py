@@ -63,8 +63,9 @@ def _of_programs(steps: Sequence[PrepStep]) -> Iterator[_Place]:
 def _finding(each: Declared, path: tuple[str | int, ...], where: str, level: Level) -> Diagnostic:
     return Diagnostic(
         code="literal-secret",
-        what=f"{where} of {each.alias} holds a credential, or what looks like one",
-        why="the block of the definition keeps it for good, and whoever reads the chain has it",
+        what=f"{where} of {each.alias} holds a credential, or something like one",
+        why="the block of the definition stores it permanently, and everyone who reads the chain "
+        "has it",
         fix="write ${{ env.NAME }} in its place and set NAME where data is fetched; if it is no "
         "secret, a policy may say: literal_secrets: true",
         span=replace(each.span(path), excerpt=None),

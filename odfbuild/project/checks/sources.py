@@ -50,7 +50,7 @@ def check_order(fetch: FetchStepFilesGlob, path: KeyPath, findings: Findings) ->
         findings.refuse(
             "event-time-source",
             path,
-            "files cannot be put in the order of times that nothing tells",
+            "files cannot be ordered by times that are not known",
             "the order has to be known before a file is read, so the names must hold the times",
             "say where with `eventTime: {kind: FromPath, pattern: ...}`, or order them ByName",
         )
@@ -68,7 +68,7 @@ def check_event_time(
             "event-time-source",
             (*path, "eventTime", "kind"),
             "FromMetadata does not work with FilesGlob",
-            "names of files hold times, answers of servers have metadata; not the other way round",
+            "file names can hold times, and answers of servers have metadata, but not the reverse",
             "use FromPath or FromSystemTime",
         )
     elif isinstance(source, EventTimeSourceFromPath):
@@ -86,14 +86,14 @@ def _check_pattern(pattern: str, path: KeyPath, findings: Findings) -> None:
         findings.refuse(
             "event-time-pattern",
             path,
-            "a search with this pattern may take without end",
+            "a search with this pattern may not end",
             str(error),
             r"write no repeat in a repeat and few `.*`: for example (\d+-\d+-\d+)\.csv",
         )
         return
     except (re.error, RecursionError, OverflowError) as error:
         groups = 0
-        why = f"it is no regular expression: {error}"
+        why = f"it is not a regular expression: {error}"
     if groups == 0:
         findings.refuse(
             "event-time-pattern",
@@ -124,7 +124,7 @@ _INTEGERS = (
     *(events.DataTypeUInt8, events.DataTypeUInt16, events.DataTypeUInt32, events.DataTypeUInt64),
 )
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_NOT_YET = "this version of odfbuild cannot run it, and data would be missing without a word"
+_NOT_YET = "this version of odfbuild cannot run it, and data would be silently missing"
 
 
 def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
@@ -163,7 +163,7 @@ def _check_command(command: Sequence[str], path: _Steps, findings: Findings) -> 
             "pipe-command",
             path if not command else (*path, 0),
             "the command has no program",
-            "it is a list: the program, then its arguments, each an item of its own",
+            "it is a list: the program, then its arguments, each as an item",
             "write for example [jq, -c, '.[]']",
         )
     for at, item in enumerate(command):
@@ -224,9 +224,9 @@ def _check_url(url: str, path: _Steps, findings: Findings) -> None:
     if found is not None and found[1].lower() in URL_SCHEMES:
         return
     what = (
-        f"urls of the scheme '{found[1]}' are not supported"
+        f"urls with the scheme '{found[1]}' are not supported"
         if found is not None
-        else f"'{url}' is not a url"
+        else f"'{url}' is not a URL"
     )
     findings.refuse(
         "unsupported-source",
@@ -246,8 +246,8 @@ def _check_headers(fetch: FetchStepUrl, path: _Steps, findings: Findings) -> Non
         findings.refuse(
             "request-headers",
             path,
-            f"urls of the scheme '{scheme}' are asked for without headers",
-            "headers are a part of HTTP, and these would be left out without a word",
+            f"urls with the scheme '{scheme}' are requested without headers",
+            "headers are a part of HTTP, and these would be silently ignored",
             "remove them"
             if known.module is None
             else "remove them; user and password go into the url, ${{ env.USER }}:...@",
@@ -273,7 +273,7 @@ def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None
             "primary-key",
             (*path, "primaryKey"),
             "the primary key has no columns",
-            f"{name_of(type(merge))} tells records apart by them",
+            f"{name_of(type(merge))} identifies records by them",
             "name at least one column, or use Append",
         )
     for at, column in enumerate(merge.primary_key):
@@ -282,7 +282,7 @@ def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None
                 "primary-key",
                 (*path, "primaryKey", at),
                 f"the column '{column}' is twice in the primary key",
-                "it would not tell more records apart",
+                "repeating it has no effect",
                 "remove one of the two",
             )
 
@@ -312,7 +312,7 @@ def _check_storable(columns: _MergeColumns, read: ReadStep, findings: Findings) 
                 "unhashable-type",
                 columns.place(name, findings),
                 f"the column '{name}' cannot be stored: {type_name(part)} has no logical hash",
-                "arrow0-sha3-256 knows no maps, no durations and no structs inside of lists",
+                "arrow0-sha3-256 does not support maps, durations or structs inside of lists",
                 "convert the column in a `preprocess` query (to_json() makes a text of it), or "
                 "leave it out there"
                 if _can_be_read(part, read)
@@ -364,7 +364,7 @@ def _check_operation_column(
         findings.refuse(
             "operation-column",
             columns.place(name, findings),
-            f"the operation column '{name}' is no integer",
+            f"the operation column '{name}' is not an integer",
             "operations are 0 (append), 1 (retract), 2 and 3 (correct from, to)",
             "change its type, or convert it in a preprocess query",
         )
@@ -388,7 +388,7 @@ def _check_event_time_column(
             "event-time-column",
             columns.place(name, findings),
             f"the event time column '{name}' is neither a DATE nor a TIMESTAMP",
-            "watermarks and windows are made of event times",
+            "watermarks and windows depend on event times",
             "change its type, or convert it in a preprocess query",
         )
 
@@ -409,7 +409,7 @@ def _check_near_event_time(
             "event-time-column",
             time_at,
             f"no column named '{name}' in the read schema",
-            "event times would come from the source, and the name stays as it is in every record",
+            "event times would come from the source, and all records would have this name",
             f"did you mean '{guess}'?",
         )
     elif guess is not None:
@@ -417,6 +417,6 @@ def _check_near_event_time(
             "event-time-column",
             columns.path,
             f"no column named '{name}', so event times come from the source",
-            "a column with nearly that name is read, too",
+            "the schema has a column of a similar name",
             f"if '{guess}' is meant, name it as `eventTimeColumn` of SetVocab",
         )

@@ -18,7 +18,7 @@ _KEYS = ("template", "for_each", "matrix", "from", "key", "exclude", "name")
 _SOURCES = ("for_each", "matrix", "from")
 _TEMPLATES = (".yaml.j2", ".yml.j2")
 _TABLES = (".csv", ".yaml", ".yml")
-_ONE = "one template needs one list of what to make of it"
+_ONE = "a template needs one list of datasets to make"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def _generator(entry: Section, variables: Mapping[str, object]) -> GeneratorEntr
 def _check_sources(entry: Section) -> None:
     given = [key for key in _SOURCES if key in entry.entries]
     if not given:
-        what = f"{entry.reading.called(entry.path)} does not say what to make"
+        what = f"{entry.reading.called(entry.path)} lists no datasets to make"
         fix = "add one of: for_each, matrix, from"
         entry.reading.refuse(entry.path, what, _ONE, fix, key=True)
     for extra in given[1:]:
@@ -99,14 +99,14 @@ def _check_sources(entry: Section) -> None:
         entry.reading.refuse(
             entry.at("from" if "from" in given else "for_each"),
             "there is no 'key'",
-            "each row has to be known by a value that stays, wherever in the list it stands",
-            "add: key: NAME, the column that tells rows apart",
+            "each row needs a value that identifies it, whatever its position",
+            "add: key: NAME, the column that identifies rows",
         )
     if not keyed and "key" in entry.entries:
         entry.wrong(
             "key",
             "'key' goes with rows only",
-            "items and combinations are known by what they are",
+            "items and combinations identify themselves",
             "remove it",
             at_key=True,
         )
@@ -134,7 +134,7 @@ def _keyed(entry: Section, rows: list[Value]) -> dict[str, Value]:
             entry.reading.refuse(
                 path,
                 f"an item does not give its '{key}'",
-                "it is known by that value, wherever in the list it stands",
+                "it is identified by that value, whatever its position",
                 f"write it as a mapping with: {key}: VALUE",
             )
         elif printed(cell) in items:
@@ -153,7 +153,7 @@ def _matrix(entry: Section, variables: Mapping[str, object]) -> dict[str, tuple[
             entry.reading.refuse(
                 (*entry.at("matrix"), axis),
                 f"'{axis}' is not a name for an axis",
-                "it names a variable" if axis in variables else "templates use it as a word",
+                "it names a variable" if axis in variables else "templates use it as a name",
                 "give it another name, of letters, digits and '_'",
                 key=True,
             )
@@ -171,7 +171,7 @@ def _axis(entry: Section, axis: str, value: Value) -> tuple[Value, ...]:
             entry.reading.refuse(
                 (*path, at),
                 f"a value of the axis '{axis}' is not a text, a number, true or false",
-                "datasets are known by their values",
+                "datasets are identified by their values",
                 "write one value; use for_each for items with several",
             )
         elif printed(each) in kept:
@@ -187,7 +187,7 @@ def _exclude(
     if "exclude" not in entry.entries:
         return ()
     if matrix is None:
-        why = "it takes combinations out of one"
+        why = "it removes combinations from a matrix"
         entry.wrong("exclude", "'exclude' goes with 'matrix' only", why, "remove it", at_key=True)
         return ()
     items = entry.reading.items(entry.entries["exclude"], entry.at("exclude"))
@@ -204,20 +204,20 @@ def _combination(
     if value in ({}, None):
         what = "an entry of 'exclude' is empty"
         fix = "name at least one axis and its value"
-        entry.reading.refuse(path, what, "it would take out everything", fix)
+        entry.reading.refuse(path, what, "it would remove all combinations", fix)
     for axis, each in given.items():
         known = [printed(value) for value in matrix[axis]]
         if known and printed(each) not in known:
             entry.reading.refuse(
                 (*path, axis),
                 f"'{printed(each)}' is not on the axis '{axis}'",
-                "what is not there cannot be taken out",
+                "only existing values can be excluded",
                 did_you_mean(printed(each), known),
             )
     return given
 
 
-_EMPTY = "no dataset would be made, without a word"
+_EMPTY = "no dataset would be made"
 
 
 def _nothing(entry: Section, key: str) -> None:
@@ -225,7 +225,7 @@ def _nothing(entry: Section, key: str) -> None:
 
 
 def _twice(entry: Section, path: KeyPath, text: str, where: str) -> None:
-    what = f"'{text}' stands twice in '{where}'"
+    what = f"'{text}' occurs twice in '{where}'"
     entry.reading.refuse(path, what, "each makes one dataset", "remove one of the two")
 
 

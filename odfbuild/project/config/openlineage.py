@@ -77,8 +77,8 @@ def _url(section: Section) -> str | None:
         section.reading.refuse(
             section.at("url"),
             "'url' holds a user or a password",
-            "the project file is read by everybody",
-            "take it out, and name the variable that holds a token: token_env: NAME",
+            "everyone can read the project file",
+            "remove it, and name the variable that holds a token: token_env: NAME",
             code="secret",
             hidden=True,
         )

@@ -74,14 +74,14 @@ def read_engines(reading: SettingsReader, value: Value) -> Mapping[str, OutsideE
                 ("engines", name),
                 f"'{name}' is an engine of odfbuild itself",
                 "queries for it are run here",
-                "give the engine elsewhere a name of its own",
+                "give the remote engine another name",
                 key=True,
             )
         elif not _NAME.fullmatch(name):
             reading.refuse(
                 ("engines", name),
                 f"'{name}' is not a name of an engine",
-                "queries name it, and blocks keep that",
+                "queries name it, and blocks store that name",
                 "use small letters, digits, and single '.', '-' or '_' between them",
                 key=True,
             )
@@ -132,14 +132,14 @@ def _command(section: Section) -> tuple[str, ...]:
         section.wrong(
             "command",
             f"the program '{words[0]}' is neither a name nor an absolute path",
-            "a program of the project would be permitted whatever is in it",
+            "a program of the project could be changed without another permission",
             "name one that is installed on this machine",
         )
     if not any(REQUEST_PLACE in each for each in words[1:]):
         section.wrong(
             "command",
             f"no argument of the command has {REQUEST_PLACE}",
-            "the command is given the place of each request there",
+            "it is replaced by the location of each request",
             f"write it like [odfbuild, step, run, '{REQUEST_PLACE}']",
         )
     return words
@@ -162,7 +162,7 @@ def _objects(section: Section) -> str | None:
             "objects",
             f"'{text}' is not a prefix of an object store",
             "jobs are written below it, for machines without a common folder",
-            "write it like s3://BUCKET/PREFIX, or leave it out",
+            "write it like s3://BUCKET/PREFIX, or omit it",
         )
     return text
 
@@ -220,7 +220,7 @@ def _address(section: Section) -> str | None:
         section.reading.refuse(
             section.path,
             f"{section.reading.called(section.path)} does not give 'address'",
-            "it is where the engine is",
+            "it is the address of the engine",
             "add `address: HOST:PORT`, or a `command` that takes its requests as jobs",
             key=True,
         )
@@ -233,7 +233,7 @@ def _address(section: Section) -> str | None:
     section.wrong(
         "address",
         f"'{text}' is not the address of an engine",
-        "engines are reached by name or number of a machine, and a port",
+        "an engine is reached by host name or IP address, and a port",
         "write it like 127.0.0.1:5544",
     )
     return None
@@ -245,8 +245,8 @@ def _mounted(section: Section) -> str | None:
         section.wrong(
             "mounted",
             f"'{text}' is not an absolute path",
-            "it is where the engine sees the folder of the workspace",
-            "write it like /opt/engine/workspace, or leave it out",
+            "it is the path at which the engine sees the folder of the workspace",
+            "write it like /opt/engine/workspace, or omit it",
         )
         return None
     return None if text is None else text.rstrip("/")
@@ -259,7 +259,7 @@ def _limit(section: Section) -> float:
         section.wrong(
             "limit",
             f"'{text}' is not a length of time",
-            "an engine that takes longer for a step is given up",
+            "it is the time limit of a step",
             "write it like 90s, 10m or 2h",
         )
     return _LIMIT if not millis else millis / 1000

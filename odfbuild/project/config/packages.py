@@ -93,14 +93,14 @@ def _package(entry: Section) -> PackageSource | None:
     )
     for key, text in (("git", found.git), ("rev", found.rev)):
         if text is not None and text.startswith("-"):
-            why = "git would take it for an option"
+            why = "git would read it as an option"
             entry.wrong(key, f"'{text}' starts with a dash", why, "correct it")
     if found.git is not None and _PASSWORD.match(found.git):
         entry.reading.refuse(
             entry.at("git"),
-            "the address holds a password, or what may be one",
+            "the address holds a password, or something like one",
             "it would be in the repository and in the lock file",
-            "remove it; git asks its own store of credentials",
+            "remove it; git has its own store of credentials",
             code="secret",
             hidden=True,
         )
@@ -108,7 +108,7 @@ def _package(entry: Section) -> PackageSource | None:
         entry.wrong(
             "path",
             f"the folder '{found.path}' is not relative",
-            "a project must work on every machine that it is copied to",
+            "a project must work on every machine to which it is copied",
             "give a path relative to odfbuild.yaml",
         )
     return found if len(entry.reading.found) == before else None
@@ -117,9 +117,9 @@ def _package(entry: Section) -> PackageSource | None:
 def _check_origin(entry: Section) -> None:
     given = entry.entries
     if not given.keys() & {"git", "path"}:
-        what = "a package does not say where it comes from"
+        what = "a package has no origin"
         fix = "add: git: URL and rev: REVISION; or path: FOLDER"
-        entry.reading.refuse(entry.path, what, "nothing can stand in for it", fix)
+        entry.reading.refuse(entry.path, what, "it has no default", fix)
     if "git" in given and "path" in given:
         why = "a package comes from one place"
         what = "'path' does not go with 'git'"
@@ -129,5 +129,5 @@ def _check_origin(entry: Section) -> None:
         fix = "add: rev: TAG or COMMIT"
         entry.wrong("git", "there is no revision", why, fix)
     if "rev" in given and "git" not in given:
-        why = "a folder is taken as it is"
+        why = "a folder is used as it is"
         entry.wrong("rev", "'rev' goes with 'git' only", why, "remove it", at_key=True)

@@ -39,7 +39,7 @@ _CONFINE = ("auto", "required", "off")
 
 
 class PolicyError(ProjectError):
-    """The file of the policy cannot be taken as one."""
+    """The policy file is invalid."""
 
     code = "policy"
 
@@ -79,7 +79,7 @@ def _read(env: Mapping[str, str], project: Path) -> tuple[Path | None, bytes | N
     if given and os.path.realpath(path).startswith(f"{os.path.realpath(project)}/"):
         raise PolicyError(
             what=f"the policy {path} lies inside the project that it is about",
-            why="who changes the project would change what it may do",
+            why="a change of the project could change its own permissions",
             fix=f"keep it elsewhere, and name it: {VARIABLE}=FILE; in a pipeline, take it from the "
             "base revision: git show origin/main:policy.yaml > FILE",
         )
@@ -90,7 +90,7 @@ def _unreadable(path: Path, why: str) -> PolicyError:
     return PolicyError(
         what=f"the policy {path} cannot be read: {why}",
         why="it says what the project may do on this machine",
-        fix=f"correct {VARIABLE}, or its access rights; unset, the defaults count",
+        fix=f"correct {VARIABLE}, or its access rights; if unset, the defaults apply",
     )
 
 
@@ -140,7 +140,7 @@ def _folders(reading: SettingsReader, value: Value, key: str) -> tuple[str, ...]
             reading.refuse(
                 path,
                 f"the folder '{text}' is not absolute",
-                "a policy is about the machine, wherever it is read",
+                "a policy is about the machine, not about the current folder",
                 "start it with / or ~/",
             )
     return tuple(os.path.expanduser(each) for each in texts)  # noqa: PTH111
@@ -150,8 +150,8 @@ def _not_one(name: str) -> Diagnostic:
     return Diagnostic(
         code="policy",
         what=f"{name} is not one YAML document",
-        why="it is one mapping",
-        fix=f"start it with: {POLICY_FORMAT}; remove what follows a second ---",
+        why="it must be one mapping",
+        fix=f"start it with: {POLICY_FORMAT}; remove a second --- and the rest",
         span=SourceSpan(file=name, line=1),
     )
 
@@ -214,9 +214,10 @@ def refused_packages(
 def _waiting(config: Config, key: str, asked: str) -> Diagnostic:
     return Diagnostic(
         code="not-granted",
-        what=f"the project asks for {asked}, and the revision compared with does not",
-        why="what a change may use was decided before it; until it is merged, this stays off",
-        fix="merge the change of odfbuild.yaml first, and then what needs it",
+        what=f"the project uses {asked}, but the revision compared with does not",
+        why="the reviewed revision decides what a change may use; until it is merged, this stays "
+        "off",
+        fix="merge the change of odfbuild.yaml first, then the change that needs it",
         span=config.places.get(key),
         level=Level.WARNING,
     )
@@ -225,7 +226,7 @@ def _waiting(config: Config, key: str, asked: str) -> Diagnostic:
 def _refused_python(config: Config, permissions: Permissions, root: Path) -> Diagnostic:
     error = PythonNotPermittedError(
         what="the project's macros are Python",
-        why=permissions.refusal("they run as soon as the project is read, and can do anything"),
+        why=permissions.refusal("they run as soon as the project is loaded, and can do anything"),
         fix=permissions.way_on("python", str(root)),
         span=config.places.get("python"),
     )
@@ -234,7 +235,7 @@ def _refused_python(config: Config, permissions: Permissions, root: Path) -> Dia
 
 def _refused_env(config: Config, permissions: Permissions, name: str) -> Diagnostic:
     error = EnvironmentNotPermittedError(
-        what=f"templates are to read the variable {name} of the environment",
+        what=f"templates would read the environment variable {name}",
         why=permissions.refusal("its value would go into plans and chains"),
         fix="declare a variable of the project, and give --var; or "
         f"{permissions.way_on('env', name)}",

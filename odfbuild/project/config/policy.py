@@ -52,7 +52,7 @@ def read_accepted(reading: SettingsReader, value: Value) -> tuple[Acceptance, ..
                 "code",
                 f"{found.code} is accepted twice for {found.dataset}",
                 f"line {known[key].span.line} accepts it, too",
-                "keep the one with the right day",
+                "keep the one with the right date",
             )
         known.setdefault(key, found)
     return tuple(known.values())
@@ -67,13 +67,13 @@ def read_moved(reading: SettingsReader, value: Value) -> tuple[RenamedDataset, .
         if old is None or new is None:
             continue
         if old in {each.old for each in moves}:
-            why = "a dataset can become one other only"
+            why = "a dataset can be renamed to one name only"
             entry.wrong("from", f"{old} is moved twice", why, "keep one of the two")
         elif new in {each.new for each in moves}:
-            why = "two datasets cannot become one"
+            why = "two datasets cannot have one name"
             entry.wrong("to", f"something else is moved to {new}, too", why, "keep one of the two")
         elif old in _reached(new, moves):
-            why = "names would change places without end"
+            why = "the names would form a cycle"
             entry.wrong("to", f"{new} is moved to {old}", why, "remove the older of the moves")
         else:
             moves.append(

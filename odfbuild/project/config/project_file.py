@@ -45,7 +45,7 @@ def read_folders(reading: SettingsReader, value: Value) -> tuple[str, ...]:
         reading.refuse(
             ("datasets",),
             "'datasets' must be a list of folders",
-            "definitions are looked for in them",
+            "they hold the definitions",
             "write: datasets: [datasets]",
         )
         return ()
@@ -65,8 +65,8 @@ def check_folders(
             reading.refuse(
                 _place_of_folder(reading.value, folder),
                 f"there is no folder '{folder}' in the project",
-                "the definitions of datasets are looked for in it",
-                f"make the folder, or correct `datasets` in {PROJECT_FILE}",
+                "it would hold definitions of datasets",
+                f"create the folder, or correct `datasets` in {PROJECT_FILE}",
                 code="no-folder",
             )
 
@@ -85,7 +85,7 @@ def _is_inside(reading: SettingsReader, folder: Value, path: KeyPath) -> bool:
     reading.refuse(
         path,
         f"the folder '{folder}' is not inside the project",
-        "a project must work on every machine that it is copied to",
+        "a project must work on every machine to which it is copied",
         "give a path relative to odfbuild.yaml, without '..'",
     )
     return False
@@ -120,13 +120,13 @@ _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class NoProjectError(ProjectError):
-    """There is no project where one was looked for."""
+    """There is no project in this folder or its parents."""
 
     code = "no-project"
 
 
 class UnknownTargetError(ProjectError):
-    """A target is asked for that the project file does not define."""
+    """The project file does not define a target of this name."""
 
     code = "unknown-target"
 
@@ -197,7 +197,7 @@ def find_project(start: Path, given: Path | None = None) -> Path:
         raise NoProjectError(
             what=f"no {PROJECT_FILE} in '{given}'",
             why="the folder given with -C must be a project",
-            fix="correct the folder, or make a project there: odfbuild init",
+            fix="correct the folder, or create a project there: odfbuild init",
         )
     for folder in (start, *start.parents):
         if (folder / PROJECT_FILE).is_file():
@@ -205,7 +205,7 @@ def find_project(start: Path, given: Path | None = None) -> Path:
     raise NoProjectError(
         what=f"no {PROJECT_FILE} here or in a folder above",
         why="a project is a folder with that file",
-        fix="change to the project's folder, name it with -C, or make one: odfbuild init",
+        fix="change to the project's folder, name it with -C, or create one: odfbuild init",
     )
 
 
@@ -305,8 +305,8 @@ def _not_one_document(documents: tuple[Document, ...]) -> Diagnostic:
     return Diagnostic(
         code="config",
         what=f"{PROJECT_FILE} holds {len(documents) or 'no'} documents",
-        why="it is one mapping",
-        fix="start it with: odfbuild: 1" if not documents else "remove what follows the second ---",
+        why="it must be one mapping",
+        fix="start it with: odfbuild: 1" if not documents else "remove the second --- and the rest",
         span=documents[1].places.value(()) if documents else SourceSpan(file=PROJECT_FILE, line=1),
     )
 
@@ -408,7 +408,7 @@ def _env(reading: SettingsReader, value: Value) -> tuple[str, ...]:
             reading.refuse(
                 path,
                 f"'{name}' looks like a secret",
-                "what a template writes goes into plans and chains, for good",
+                "what a template writes is stored in plans and chains permanently",
                 f"say ${{{{ env.{name} }}}} in the definition: it is read when data is fetched",
                 code="secret",
             )

@@ -33,7 +33,7 @@ def read_most(entry: Section, key: str) -> Most | None:
         return Most(percent=int(found[1]))
     entry.wrong(
         key,
-        f"'{key}' is no number of rows",
+        f"'{key}' is not a number of rows",
         "it is a number of rows of one file, or a share of them in whole percent",
         "write max_bad_rows: 100, or max_bad_rows: 5%",
     )
@@ -96,8 +96,8 @@ def read_lag(entry: Section, key: str) -> int | None:
     if lag is None:
         entry.wrong(
             key,
-            f"'{key}' is no length of time",
-            "a watermark can stay behind the latest event time by up to 100 years",
+            f"'{key}' is not a length of time",
+            "a watermark can lag behind the latest event time by up to 100 years",
             "write it like 1 day, 36 hours, -1d or PT36H; units are s, m, h, d and w",
         )
     return lag
@@ -116,7 +116,7 @@ def read_age(entry: Section, key: str) -> int | None:
     if age is None or age < _UNITS["m"]:
         entry.wrong(
             key,
-            f"'{key}' is no time before now",
+            f"'{key}' is not a time before now",
             "a watermark can be moved to a time from a minute to 100 years ago",
             "write it like now - 1 day, now - 36 hours or now - PT36H",
         )

@@ -93,7 +93,7 @@ def add_repositories(
             reading.refuse(
                 path,
                 f"'{name}' cannot name a repository",
-                "datasets of it are called repository/name, or repository/account/name",
+                "its datasets are named repository/name, or repository/account/name",
                 "use letters, digits, and single '.' or '-' between them",
                 key=True,
             )
@@ -102,9 +102,9 @@ def add_repositories(
         if other != name:
             reading.refuse(
                 path,
-                f"'{name}' is called '{other}' elsewhere",
-                "names of repositories are compared without regard to case",
-                "write both in the same way, or give one another name",
+                f"'{name}' is written '{other}' elsewhere",
+                "names of repositories are compared without case",
+                "write both in the same way, or rename one",
                 key=True,
             )
             continue
@@ -153,7 +153,7 @@ def _trust(section: Section, below: RepositorySettings | None) -> Trust:
         section.wrong(
             "trust",
             f"'trust' cannot be lowered to {said} by a profile",
-            f"the project asks for {least}, for everybody",
+            f"the project requires {least} for everyone",
             "remove the line, or change odfbuild.yaml in agreement with its owners",
         )
         return least
@@ -221,8 +221,8 @@ def _holds_secret(url: str, parts: SplitResult | None) -> bool:
 def _secret(what: str) -> tuple[str, str, str]:
     return (
         f"{what} holds a user, a password or a token",
-        "it is read by everybody, printed, and kept in the history of git",
-        "take it out, and keep it where only you can read it: docs/sharing.md, Credentials",
+        "everyone can read it; it is printed, and stored in the history of git",
+        "remove it, and store it where only you can read it: docs/sharing.md, Credentials",
     )
 
 
@@ -244,27 +244,27 @@ def _wrong_text(url: str) -> tuple[str, str] | None:
 def _wrong_place(url: str, parts: SplitResult | None) -> tuple[str, str] | None:
     """Say what is wrong with where a URL leads, and why."""
     if parts is None:
-        return "the URL of a repository has no server that can be spoken to", (
+        return "the URL of a repository has no valid server", (
             "a port is a number up to 65535, and an address in brackets one of IPv6"
         )
     if not parts.scheme:
-        return "the address of a repository is not a URL", "its scheme says how to speak to it"
+        return "the address of a repository is not a URL", "its scheme names the protocol"
     if not url.startswith(f"{parts.scheme}:") or parts.scheme not in SCHEMES:
         scheme = url.partition(":")[0]
-        return f"no repository is spoken to over '{scheme}'", f"it is one of {', '.join(SCHEMES)}"
+        return f"the scheme '{scheme}' is not supported", f"it is one of {', '.join(SCHEMES)}"
     for sign, what in (("#", "a part of a page"), ("?", "a question")):
         if sign in url:
             return f"the URL of a repository has a '{sign}'", f"{what} is no folder"
     if (not parts.netloc) != (parts.scheme == "file"):
         why = "a folder of this machine has no server, and everything else has one"
-        return f"'{parts.scheme}' and '{parts.netloc}' do not go together", why
+        return f"'{parts.scheme}' and '{parts.netloc}' do not fit together", why
     if parts.netloc and (not _SERVER.fullmatch(parts.netloc) or parts.port == 0):
         why = "it is a name or an address, and a port after a ':' if it has one"
-        return f"'{parts.netloc}' is no server", why
+        return f"'{parts.netloc}' is not a server", why
     if parts.scheme in _WITHOUT_PORT and parts.port is not None:
         return f"'{parts.netloc}' has a port", f"what {parts.scheme} names has none"
     if parts.scheme == "file" and not parts.path.startswith("/"):
-        return "the URL names no folder from the root on", "it means the same from everywhere"
+        return "the URL does not name an absolute folder", "it must mean the same on every machine"
     if any(unquote(each) in (".", "..") for each in parts.path.split("/")):
         return "the URL has a '.' or '..' for a folder", "servers and tools read it differently"
     if parts.scheme.startswith("s3+") and not parts.path.strip("/"):

@@ -89,7 +89,7 @@ def _beyond_definitions(root: "Expression") -> "Iterator[_Problem]":
     match root:
         case Reach() | Relatives():
             what = "'+' and '@' cannot be used in 'defaults'"
-            why = "what holds for a dataset would depend on its neighbours"
+            why = "the settings of a dataset would depend on its neighbours"
             yield what, why, "name the datasets, a folder, or a tag", root.base.span
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
@@ -99,7 +99,7 @@ def _beyond_definitions(root: "Expression") -> "Iterator[_Problem]":
             yield from _beyond_definitions(excluded)
         case By(Method.STATE | Method.CHANGE | Method.COLUMN as method, _, span):
             what = f"'{method.value}:' cannot be used in 'defaults'"
-            why = "what holds for a dataset would depend on its chain, or on the plan"
+            why = "the settings of a dataset would depend on its chain, or on the plan"
             yield what, why, "name the datasets, a folder, or a tag", span
         case _:
             return
@@ -113,9 +113,9 @@ def _circle(name: str, texts: Mapping[str, str], root: "Expression") -> "Iterato
         reached: set[str] = set()
         _follow(_named(atom, texts), texts, reached)
         if name in reached:
-            what = f"the selector '{name}' leads back to itself"
-            why = "what it means could never be told"
-            yield what, why, "take this part out, or name datasets instead", atom.span
+            what = f"the selector '{name}' refers to itself"
+            why = "it could never be resolved"
+            yield what, why, "remove this part, or name datasets instead", atom.span
 
 
 def _follow(name: str | None, texts: Mapping[str, str], reached: set[str]) -> None:

@@ -103,7 +103,7 @@ class SettingsReader:
             path,
             f"{self.called(path)} must be a list",
             "it may hold several entries",
-            "write each in a line of its own, behind a dash, or all in [ ]",
+            "write each on its own line after a dash, or all in [ ]",
         )
         return []
 
@@ -113,8 +113,8 @@ class SettingsReader:
         self.refuse(
             path,
             f"{self.called(path)} must be a text",
-            "it is read as a name or a place",
-            "write one, in quotes if YAML takes it for something else",
+            "it is read as a name or a location",
+            "write one, in quotes if YAML would read another type",
         )
         return default
 
@@ -127,7 +127,7 @@ class SettingsReader:
             if text in known:
                 self.refuse(
                     inner,
-                    f"'{text}' stands twice in {self.called(path)}",
+                    f"'{text}' occurs twice in {self.called(path)}",
                     "each entry counts once",
                     "remove one of the two",
                 )
@@ -145,7 +145,7 @@ class SettingsReader:
         self.refuse(
             path,
             f"{self.called(path)} cannot be {_shown(value)}",
-            "it takes one of a few words",
+            "it takes one of a fixed set of words",
             listed if fix in ("", listed) else f"{fix} Otherwise {listed}",
         )
         return None
@@ -157,7 +157,7 @@ class SettingsReader:
         self.refuse(
             path,
             f"{self.called(path)} must be a whole number, {least} or more",
-            "it bounds how many there may be",
+            "it is an upper limit",
             f"write it without quotes, such as {max(4, least)}",
         )
         return None
@@ -172,7 +172,7 @@ class SettingsReader:
         self.refuse(
             path,
             f"{self.called(path)} does not give '{key}'",
-            "nothing can stand in for it",
+            "it has no default",
             f"add: {key}: ...",
             key=True,
         )
@@ -181,7 +181,7 @@ class SettingsReader:
         self.refuse(
             path,
             f"unknown key '{path[-1]}'",
-            "a setting that is not known would be ignored without a word",
+            "an unknown setting would be silently ignored",
             did_you_mean(str(path[-1]), allowed),
             key=True,
         )
@@ -240,8 +240,8 @@ class Section:
         if found is None:
             self.wrong(
                 key,
-                f"{_shown(value)} is not a day",
-                f"'{key}' is a day of the calendar",
+                f"{_shown(value)} is not a date",
+                f"'{key}' is a calendar date",
                 "write year, month and day, such as 2024-01-31",
             )
         return found
@@ -263,7 +263,7 @@ class Section:
             self.wrong(
                 key,
                 f"the file '{text}' is not inside the project",
-                "a project must work on every machine that it is copied to",
+                "a project must work on every machine to which it is copied",
                 "give a path relative to odfbuild.yaml, without '..'",
             )
         elif not text.endswith(endings):

@@ -166,18 +166,18 @@ def _settings(options: Section) -> dict[str, str]:
         if name not in RESOURCES:
             options.reading.refuse(
                 (*at, name),
-                f"the setting '{name}' of Spark is not for a project to give",
-                "a project says how much of a cluster it takes; other settings decide what queries "
-                "mean, or which programs run",
-                f"{did_you_mean(name, RESOURCES)} put what your cluster needs beyond that into "
-                "your spark-cluster.conf (docs/clusters.md)".strip(),
+                f"a project cannot set '{name}' of Spark",
+                "a project can only set how much of a cluster it uses; other settings decide what "
+                "queries mean, or which programs run",
+                f"{did_you_mean(name, RESOURCES)} put other settings of your cluster into your "
+                "spark-cluster.conf (docs/clusters.md)".strip(),
                 key=True,
             )
         elif not isinstance(value, str | int) or not _SETTING.fullmatch(text):
             options.reading.refuse(
                 (*at, name),
                 f"'{name}' must be a number or a word",
-                "it is handed to Spark as it is",
+                "it is passed to Spark unchanged",
                 "write it as Spark's documentation does, such as 4, 2g, 30s or true",
             )
         else:
@@ -194,8 +194,8 @@ def _wait(options: Section) -> float | None:
     if found is None or not 1_000 <= found <= _LONGEST_WAIT:
         options.wrong(
             "wait",
-            "'wait' is no length of time from 1 second to 1 day",
-            "a cluster without executors is given up after it",
+            "'wait' is not a length of time from 1 second to 1 day",
+            "it is how long to wait for executors of a cluster",
             "write it like 30s, 5m or 2 hours",
         )
         return None
@@ -207,8 +207,8 @@ def _resident(options: Section, default: bool) -> bool:
     if text not in (None, "auto", "off"):
         options.wrong(
             "resident",
-            f"'{text}' is none of auto and off",
-            "an engine that stays is used if there is one, or never",
+            f"'{text}' is neither auto nor off",
+            "a resident engine is used if there is one, or never",
             "write auto or off",
         )
     return default if text is None else text == "auto"
@@ -242,8 +242,8 @@ def _only_stricter(entry: Section, key: str, below: bool) -> bool:
     if below and given is False:
         entry.wrong(
             key,
-            f"'{key}' cannot be lifted by a profile",
-            "the target is guarded by another file of the project, for everybody",
+            f"'{key}' cannot be relaxed by a profile",
+            "another file of the project protects the target for everyone",
             "remove the line, or change the other file in agreement with its owners",
         )
     return below or given is True
@@ -329,8 +329,8 @@ def _more_than_one(document: Document, count: int) -> Diagnostic:
     return Diagnostic(
         code="config",
         what=f"{name} holds {count} documents",
-        why="it is one mapping",
-        fix="remove what follows the second ---",
+        why="it must be one mapping",
+        fix="remove the second --- and the rest",
         span=document.places.value(()),
     )
 
@@ -343,7 +343,7 @@ def _profiled(
         reading.refuse(
             path,
             f"'{path[-1]}' looks like a secret",
-            "profiles are copied, and printed when something is wrong with them",
+            "profiles are copied, and printed in errors",
             "keep it in the environment; a manifest may say ${{ env.NAME }}",
             key=True,
             code="secret",

@@ -60,7 +60,7 @@ class VariableType(Enum):
 
 
 _FORMS = {
-    VariableType.STRING: "write a text, in quotes if YAML takes it for something else",
+    VariableType.STRING: "write a text, in quotes if YAML would read another type",
     VariableType.INT: "write digits without a dot or quotes, such as 12",
     VariableType.NUMBER: "write a finite number without quotes, such as 1.5",
     VariableType.BOOL: "write true or false, without quotes",
@@ -94,7 +94,7 @@ def read_variables(reading: SettingsReader, value: Value) -> dict[str, Variable]
             reading.refuse(
                 ("vars", name),
                 f"'{name}' is not a name for a variable",
-                "templates use it as a word of their own",
+                "templates use it as a name of their own",
                 "use letters, digits and '_', no digit first, and no word of the templates",
                 key=True,
             )
@@ -200,7 +200,7 @@ class _Resolving:
         if variable is None:
             self._problem(
                 f"{source}there is no variable '{name}'",
-                "a value that nothing uses is likely a slip",
+                "a value that nothing uses is probably a mistake",
                 did_you_mean(name, self._declared) or "declare it in odfbuild.yaml, below 'vars'",
                 span,
             )
@@ -239,12 +239,14 @@ def _enum(name: str, kind: VariableType, section: Section) -> tuple[Value, ...]:
     reading, path = section.reading, section.at("enum")
     values = reading.items(section.entries["enum"], path)
     if not values and isinstance(section.entries["enum"], list | None):
-        section.wrong("enum", "'enum' is empty", "no value would do", "list values, or remove it")
+        section.wrong(
+            "enum", "'enum' is empty", "no value would be permitted", "list values, or remove it"
+        )
     kept: list[Value] = []
     for at, value in enumerate(values):
         problem = _misfit(name, kind, (), value)
         if problem is None and value in kept:
-            what = f"'{printed(value)}' stands twice in 'enum'"
+            what = f"'{printed(value)}' occurs twice in 'enum'"
             problem = (what, "each value counts once", "remove one of the two")
         if problem is not None:
             reading.refuse((*path, at), *problem)
@@ -260,12 +262,12 @@ def _misfit(
     if not kind.fits(value):
         article = "an" if kind is VariableType.INT else "a"
         why = f"'{name}' is {article} {kind.value}"
-        return f"{_quoted(value)} is no value for '{name}'", why, _FORMS[kind]
+        return f"{_quoted(value)} is not a value for '{name}'", why, _FORMS[kind]
     if enum and value not in enum:
         listed = [printed(each) for each in enum]
         why = f"it is one of: {', '.join(listed)}"
         return (
-            f"{_quoted(value)} is no value for '{name}'",
+            f"{_quoted(value)} is not a value for '{name}'",
             why,
             did_you_mean(printed(value), listed),
         )

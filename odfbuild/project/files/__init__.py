@@ -143,7 +143,7 @@ def _unreadable(error: OSError) -> YamlRule:
     return YamlRule(
         "unreadable-file",
         f"the file cannot be read: {error.strerror or error}",
-        "every definition counts: what cannot be read would be missing",
+        "a definition that cannot be read would be missing",
         "check its access rights, or where the link leads",
     )
 
@@ -160,6 +160,6 @@ def _too_large(size: int) -> YamlRule:
 OUTSIDE = YamlRule(
     "outside-project",
     "the file is not inside the project",
-    "a project must work on every machine that it is copied to, and read nothing else of it",
+    "a project must work on every machine to which it is copied, and read nothing else of it",
     "copy the file into the project, and name it without '..' or links to folders",
 )

@@ -11,7 +11,7 @@ from odfbuild.project import PROJECT_FILE
 
 
 class CheckoutLinkError(ProjectError):
-    """A file would be written through a link that lies in a checkout."""
+    """A file would be written through a link in a checkout."""
 
     code = "checkout-link"
 
@@ -30,9 +30,9 @@ def refuse_links(path: Path, *, may_stay: bool = False) -> None:
     if link is not None:
         raise CheckoutLinkError(
             what=f"{path} is not written: {link} is a link",
-            why="it lies in a checkout, and may have come with somebody's change: what is written "
-            "would go where it leads",
-            fix=f"delete the link, or name the file where it leads: {path.resolve()}",
+            why="it is in a checkout, and may come from someone else's change: the output would "
+            "be written to its target",
+            fix=f"delete the link, or name its target: {path.resolve()}",
         )
 
 

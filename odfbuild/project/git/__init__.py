@@ -83,9 +83,9 @@ class NoGitError(GitError):
     def __init__(self) -> None:
         super().__init__(
             what="git is not installed",
-            why="revisions of a project, and packages, are read with it; it is looked for in the"
-            " absolute folders of PATH",
-            fix="install git, or do without: compare with the workspace, use a package by its path",
+            why="it is needed to read revisions and packages, and searched in the absolute "
+            "folders of PATH",
+            fix="install git; without it, compare with the workspace, and use packages by path",
         )
 
 
@@ -98,7 +98,7 @@ class NoRepositoryError(GitError):
 
 
 class ForeignRepositoryError(GitError):
-    """What the project's folder calls its git repository is another one, or leads to another."""
+    """The git repository of the project's folder is another one, or refers to another."""
 
     code = "git-elsewhere"
 
@@ -193,7 +193,7 @@ class WorkTree:
             return
         raise ForeignRepositoryError(
             what=f"the repository takes objects from elsewhere: {linked or alternates}",
-            why="a revision is read from the project's own repository alone",
+            why="a revision is only read from the project's own repository",
             fix="copy the objects: git repack -a -d; then remove the file objects/info/alternates,"
             " or clone with --dissociate",
         )
@@ -208,9 +208,9 @@ class WorkTree:
         if not known or self.common not in (self.own, self.own.parent.parent):
             raise ForeignRepositoryError(
                 what=f"the repository of {self.top} is {self.own}, which is not its own",
-                why="a folder of a stranger could name any repository, to have it read",
-                fix="if it is meant: git config core.worktree FOLDER in that repository, or"
-                " git worktree repair",
+                why="a folder from someone else could refer to any repository",
+                fix="if this is intended: git config core.worktree FOLDER in that repository, or "
+                "git worktree repair",
             )
 
     def _points_back(self, marker: Path) -> bool:
@@ -260,7 +260,7 @@ def run(
                 raise GitTimeoutError(
                     what=f"git did not end within {timeout:g} s",
                     why="the repository does not answer, is very large, or has a file that blocks",
-                    fix="try it by hand: git status, git ls-remote",
+                    fix="try it manually: git status, git ls-remote",
                 ) from None
             except BaseException:
                 _end(process)
@@ -307,9 +307,9 @@ def _read(folder: Path, *arguments: str, given: bytes = b"", most: int = _MOST) 
     answer = _run(folder, arguments, given=given, most=most)
     if answer.cut:
         raise GitError(
-            what=f"git {arguments[0]} says more than {most:,} bytes",
-            why="so much is no project: a repository can be made to say it without end",
-            fix="leave large folders out of the repository",
+            what=f"git {arguments[0]} printed more than {most:,} bytes",
+            why="this is more than a project needs; a crafted repository could print without end",
+            fix="remove large folders from the repository",
         )
     if answer.code:
         raise _failed(arguments[0], answer)

@@ -59,7 +59,7 @@ _FILE, _EXECUTABLE, _LINK = "100644", "100755", "120000"
 
 
 class PackageGitError(ProjectError):
-    """A package cannot be taken from its repository."""
+    """A package cannot be fetched from its repository."""
 
     code = "package-git"
 
@@ -73,13 +73,13 @@ def address(git: str, root: Path) -> str:
     if scheme and (scheme[1].lower() not in _PROTOCOLS.split(":") or scheme[2] == "::"):
         raise PackageGitError(
             what=f"packages are not fetched with the protocol '{scheme[1]}'",
-            why="what comes over the network must be encrypted, and must not start programs",
+            why="transfers over the network must be encrypted, and must not start programs",
             fix="use an address with https:// or ssh://, or a path",
         )
     if git.startswith("-") or not git.isprintable():
         raise PackageGitError(
             what=f"'{ascii(git)[1:-1]}' is not the address of a repository",
-            why="git would take it for something else",
+            why="git would read it as something else",
             fix="correct `packages` in odfbuild.yaml",
         )
     return str((root / git).resolve()) if is_path(git) else git
@@ -164,7 +164,7 @@ class Repository:
         command = [*settings, f"--git-dir={self.folder}", *arguments]
         answer = _run(command, self.folder, given, most)
         if answer.cut:
-            raise TreeError(f"git says more than {most:,} bytes about its files")
+            raise TreeError(f"git listed its files with more than {most:,} bytes")
         if answer.code == 0:
             return answer.out
         if _ABSENT.search(answer.err.decode(errors="replace")):
@@ -200,8 +200,8 @@ def _run(arguments: Sequence[str], folder: Path, given: bytes, most: int) -> Git
 def _words(address: str, message: str) -> tuple[str, str, str]:
     return (
         f"git cannot fetch from {address}: {message}",
-        "the repository is not there, may not be read, or the network is down",
-        "try it by hand: git ls-remote; if the address is wrong, correct `packages`",
+        "the repository does not exist, cannot be read, or the network is down",
+        "try it manually: git ls-remote; if the address is wrong, correct `packages`",
     )
 
 

@@ -165,7 +165,10 @@ def _missing(tree: WorkTree, id: str, where: str) -> MissingGitObjectError:
     partial = tree.settings(_PARTIAL)
     return MissingGitObjectError(
         what=f"the repository lacks the object {id}, or cannot read it: {where}",
-        why="nothing is fetched to read a revision: the repository would say from where and how"
+        why=(
+            "nothing is fetched to read a revision, as the repository would decide from where and "
+            "how"
+        )
         + (f"; it is a partial clone ({ascii(partial[0])[1:-1]})" if partial else ""),
         fix="fetch it first: clone without --filter, or git fetch --unshallow; then git fsck",
     )

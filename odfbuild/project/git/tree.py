@@ -21,14 +21,12 @@ _MAX_DEPTH = 64
 
 
 class TreeError(ProjectError):
-    """The files of a package are not such as can be taken over."""
+    """The files of a package cannot be copied safely."""
 
     code = "unsafe-package"
 
     def __init__(self, what: str, fix: str = "use another revision, or ask its authors") -> None:
-        why = (
-            "a package comes from elsewhere, so it may hold plain files and nothing that leads out"
-        )
+        why = "a package may hold plain files only, and no links that lead out of it"
         super().__init__(what, why, fix)
 
 
@@ -51,7 +49,7 @@ def check_entry(entry: TreeEntry) -> None:
     shown = ascii(entry.path)[1:-1]
     parts = entry.path.split("/")
     if not entry.path.isprintable() or "\\" in entry.path or not _is_utf8(entry.path):
-        raise TreeError(f"the file name '{shown}' has characters that no file name needs")
+        raise TreeError(f"the file name '{shown}' has characters that are not permitted")
     if any(part in ("", ".", "..") for part in parts) or len(entry.path) > _MAX_PATH:
         raise TreeError(f"the file name '{shown}' does not stay within the package")
     if entry.is_link and _leads_out(parts[:-1], entry.content):
@@ -63,11 +61,11 @@ def check_names(paths: Sequence[str]) -> None:
     """Refuse files of which one would take the place of another.  Raises TreeError."""
     taken = {path.lower() for path in paths}
     if len(taken) < len(paths):
-        raise TreeError("two files have one name but for upper and lower case")
+        raise TreeError("two file names differ only in case")
     for path in paths:
         above = PurePosixPath(path.lower()).parents
         if not taken.isdisjoint(map(str, above)):
-            raise TreeError(f"'{ascii(path)[1:-1]}' lies in what is also a file")
+            raise TreeError(f"'{ascii(path)[1:-1]}' is below a path that is also a file")
 
 
 def hash_of(entries: Iterable[TreeEntry]) -> str:

@@ -81,7 +81,7 @@ _HASH = late_pattern(r"f1620[0-9a-f]{64}")
 _COMMIT = late_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PACKAGE_KEYS = ("git", "rev", "commit", "path", "tree")
 _INPUT_KEYS = ("id", "head", "repository")
-_PIN_AGAIN = "restore it from git, or delete the entry and pin what is there now: odfbuild lock"
+_PIN_AGAIN = "restore it from git, or delete the entry and pin the present state: odfbuild lock"
 _SCHEMA_KEYS = ("definition", "inputs", "engine", "columns", "unknown")
 
 
@@ -258,7 +258,7 @@ class _LockReader:
         if len(kinds) != 1 or ("commit" in entries) != ("git" in entries):
             self._refuse(path, f"the package {name} is neither a commit of a repository nor a path")
         if "commit" in entries and not _COMMIT.fullmatch(found["commit"]):
-            self._refuse((*path, "commit"), "a commit is named by its whole hash")
+            self._refuse((*path, "commit"), "a commit is named by its full hash")
         self._hash(path, entries, "tree")
         return LockedPackage(**{"tree": "", **found})
 
@@ -291,7 +291,7 @@ class _LockReader:
             return parse(value if isinstance(value, str) else "")
         except ProtocolError:
             shown = excerpt(repr(value), 100)
-            what = f"'{key}' of the input {path[-1]} is {shown}, which is no {kind}"
+            what = f"'{key}' of the input {path[-1]} is {shown}, which is not the {kind}"
             self._refuse((*path, key), what, fix=_PIN_AGAIN)
             return None
 
@@ -303,7 +303,7 @@ class _LockReader:
         texts = {key: self._text((*path, key), entries[key]) for key in entries if key != "columns"}
         columns = self._columns((*path, "columns"), entries.get("columns", []))
         if ("columns" in entries) == ("unknown" in entries):
-            self._refuse(path, f"the columns of {name} are not given, or given and unknown")
+            self._refuse(path, f"the columns of {name} are missing, or both given and unknown")
         given = {"definition": "", "inputs": "", "engine": "", **texts}
         return LockedSchema(**given, columns=columns)
 
@@ -352,7 +352,7 @@ def _refused(what: str, span: SourceSpan | None = None, fix: str | None = None) 
     return Diagnostic(
         code="lock-file",
         what=f"{LOCK_FILE}: {what}",
-        why="what is pinned must be certain, so nothing in this file is guessed",
+        why="pins must be exact, so an invalid lock file is refused",
         fix=fix or "restore it from git, or delete it and run: odfbuild deps update; odfbuild lock",
         span=span or SourceSpan(file=LOCK_FILE, line=1),
     )

@@ -24,25 +24,25 @@ PACKAGES = "packages"
 
 
 class UnknownPackageError(ProjectError):
-    """A package is named that the project does not use."""
+    """The project does not use a package of this name."""
 
     code = "unknown-package"
 
 
 class NotPinnedError(ProjectError):
-    """The lock file says nothing of a package, or was made for another origin of it."""
+    """The lock file does not pin a package, or pins it from another origin."""
 
     code = "package-not-pinned"
 
 
 class MissingPackageError(ProjectError):
-    """A package is not where it should be."""
+    """The files of a package are missing."""
 
     code = "package-missing"
 
 
 class ChangedPackageError(ProjectError):
-    """The files of a package are not those that were pinned."""
+    """The files of a package differ from those that were pinned."""
 
     code = "package-changed"
 
@@ -189,8 +189,9 @@ def _pinned(source: PackageSource, lock: Lock | None) -> LockedPackage:
     pinned = _still(source, lock)
     if pinned is None:
         raise NotPinnedError(
-            what=f"the package {source.called} is not pinned as odfbuild.yaml asks for it",
-            why="packages are taken at the commit in odfbuild.lock, and nothing else",
+            what=f"odfbuild.lock pins the package {source.called} from another origin or revision, "
+            "or not at all",
+            why="packages are only used at the commit in odfbuild.lock",
             fix=f"odfbuild deps update {source.called}",
         )
     return pinned
@@ -221,7 +222,7 @@ def _check(root: Path, source: PackageSource, lock: Lock | None) -> None:
         raise ChangedPackageError(
             what=f"the package {source.called} is not what odfbuild.lock pins",
             why=f"files in {PACKAGES}/{source.called} were changed, added or removed",
-            fix="odfbuild deps install puts it back; change it where it comes from",
+            fix="odfbuild deps install restores it; make changes at its origin",
         )
 
 
@@ -230,7 +231,7 @@ def _tree(root: Path, source: PackageSource) -> str:
     if not folder.is_dir():
         raise MissingPackageError(
             what=f"there is no folder '{source.path}' for the package {source.called}",
-            why="a package with a path is used where it is",
+            why="a package with a path is used in place",
             fix="correct `path`, which is relative to odfbuild.yaml",
         )
     return tree_hash(folder)
@@ -298,9 +299,9 @@ def _fetch(
         found = hash_of(entries)
         if wanted is not None and (found, commit) != (wanted, revision):
             raise PackageGitError(
-                what=f"the repository of {name} does not give the files that were pinned",
+                what=f"the repository of {name} returned other files than were pinned",
                 why="a commit never changes: the repository or odfbuild.lock was tampered with",
-                fix=f"look into it; odfbuild deps update {name} pins what is there now",
+                fix=f"investigate; odfbuild deps update {name} pins the present state",
             )
         _lay_out(entries, tree)
         _put(tree, root / PACKAGES / name, work / "old")
@@ -316,8 +317,8 @@ def _work_folder(root: Path) -> Iterator[Path]:
     if packages.is_symlink() or (not ignore.exists() and any(packages.iterdir())):
         raise PackagesFolderError(
             what=f"the folder {PACKAGES} holds something else",
-            why="packages are written to it, and whatever is there could be replaced",
-            fix=f"move it away, or make an empty file {PACKAGES}/.gitignore to allow it",
+            why="packages are written to it, and its files could be replaced",
+            fix=f"move it, or create an empty file {PACKAGES}/.gitignore to allow it",
         )
     if not ignore.exists():
         ignore.write_text("*\n", "ascii")

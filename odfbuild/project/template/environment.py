@@ -163,13 +163,13 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """Count one turn of a loop, or one call."""
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise LimitError(f"more than {MAX_STEPS:,} turns of loops and calls")
+            raise LimitError(f"more than {MAX_STEPS:,} iterations and calls")
 
     def spend(self, size: int) -> None:
         """Charge for a text or list of a length: as one step for some hundred characters."""
         self.steps += size // _SIZE_OF_STEP
         if self.steps > MAX_STEPS:
-            raise LimitError(f"more work than {MAX_STEPS:,} turns of loops and calls")
+            raise LimitError(f"more work than {MAX_STEPS:,} iterations and calls")
 
     def weighed(self, value: Any) -> Any:
         """Charge for a value that is looked through, and return it."""

@@ -57,11 +57,11 @@ def syntax_words(
             return what, why, f"add: {{% end{found[1]} %}}", opened
     if found := re.search(r"[Uu]nknown tag '(\w+)'", message):
         if found[1] in _ALL:
-            return f"the tag '{found[1]}' has no beginning", why, "remove it, or begin it", at
-        return f"no tag is called '{found[1]}'", why, did_you_mean(found[1], _ALL), at
+            return f"the tag '{found[1]}' has no start", why, "remove it, or begin it", at
+        return f"there is no tag '{found[1]}'", why, did_you_mean(found[1], _ALL), at
     for kind, known in (("filter", environment.filters), ("test", environment.tests)):
         if found := re.search(rf"No {kind} named '(\w+)'", message):
-            what = f"no {kind} is called '{found[1]}'"
+            what = f"there is no {kind} '{found[1]}'"
             return what, why, _nearest(found[1], known), _place_of_name(text, at, found[1])
     if message.startswith("Missing end of"):
         what = "a comment has no end" if "comment" in message else "the tag 'raw' has no end"
@@ -69,8 +69,8 @@ def syntax_words(
     if message.endswith(("char '\"'", 'char "\'"')):
         return "a text in quotes has no end", why, "add the closing quote", at
     if "unexpected char" in message:
-        return "a sign that means nothing here", why, "remove it, or put the text in quotes", at
-    return "this is not an expression or tag of Jinja", why, "correct what is marked", at
+        return "an unexpected character", why, "remove it, or put the text in quotes", at
+    return "this is not an expression or tag of Jinja", why, "correct the marked part", at
 
 
 def _nearest(name: str, known: object) -> str:
@@ -103,7 +103,7 @@ def _opened(text: TemplateText, word: str) -> int | None:
 _INNER = re.compile(r"\{[{%][-+]?\s*(.*?)\s*[-+]?[%}]\}", re.DOTALL)
 _LOCAL = re.compile(r"l_[0-9]+_(.+)")
 _CALLERS = 3
-_STRICT = "a name that nothing defines would leave a gap in the definition"
+_STRICT = "an undefined name would leave a gap in the definition"
 
 
 def syntax_problem(error: TemplateSyntaxError, environment: TemplateEnvironment) -> Diagnostic:
@@ -205,7 +205,7 @@ def _diagnostic(
         case SecurityError():
             return _error(
                 f"a template may not do this: {_sentence(error)}",
-                "templates make text of values, and reach nothing else",
+                "templates turn values into text, and have no access to anything else",
                 "use a variable, a filter or a macro",
             )
         case UnreadableError():
@@ -223,12 +223,12 @@ def _diagnostic(
             return _error(
                 f"'{error.called}' failed: {error}",
                 f"see {error.file}" + ("" if error.line is None else f":{error.line}"),
-                "correct the function, or what it is given",
+                "correct the function or its arguments",
             )
     return _error(
         f"this fails: {_sentence(error)}",
         f"Jinja raised {_a(type(error).__name__)}",
-        "correct the expression, or the value that it is given",
+        "correct the expression or its values",
     )
 
 
@@ -243,9 +243,9 @@ def _undefined(what: str, why: str, fix: str) -> Diagnostic:
 def _limit(what: str) -> Diagnostic:
     return Diagnostic(
         code="template-limit",
-        what=f"the template does not come to an end: {what}",
-        why=f"a template may take {MAX_STEPS:,} turns of loops and calls, "
-        f"and write {MAX_OUTPUT:,} characters",
+        what=f"the template does not end: {what}",
+        why=f"a template may take {MAX_STEPS:,} iterations and calls, and write {MAX_OUTPUT:,} "
+        "characters",
         fix="correct the loop, or split the template",
     )
 
@@ -254,7 +254,7 @@ def _unprintable(kind: str) -> Diagnostic:
     lazy = kind in ("generator", "dict_keys", "dict_values", "dict_items", "_Counted")
     return _error(
         f"a {kind} cannot be written into YAML",
-        "texts, numbers, true, false, null, lists and mappings have a form there",
+        "YAML has texts, numbers, true, false, null, lists and mappings",
         "add the filter `list` or `join`" if lazy else "call it, or name one of its values",
     )
 
@@ -284,10 +284,10 @@ def _absent(error: UndefinedNameError, known: tuple[str, ...]) -> Diagnostic:
 def _way_to(name: str, known: tuple[str, ...]) -> tuple[str, str]:
     """Return why a name is missed, and what to do."""
     if name in _CLOCKS:
-        why = "templates give the same on every run, so they have no clock"
+        why = "templates must give the same result on every run, so they have no clock"
         return why, "declare a variable for it in odfbuild.yaml, below `vars`"
     if name == "py":
-        why = "functions of Python are there only where a project asks for them"
+        why = "Python functions are available only if a project enables them"
         return why, "add to odfbuild.yaml: macros: {python: true}"
     own = [each for each in known if each not in _BUILT_IN and not each.startswith("_")]
     guess = Suggestions((*own, *_BUILT_IN)).nearest(name)
@@ -316,7 +316,7 @@ def _absent_in(owner: TemplateNames, name: str) -> Diagnostic:
     if label == "env":
         return _undefined(
             f"the environment variable '{name}' is not declared",
-            "a project depends on nothing around it that it does not declare",
+            "a project can only depend on what it declares",
             f"add to odfbuild.yaml: env: [{name}]",
         )
     return _undefined(f"no '{name}' in '{label}'", _STRICT, _offer(name, owner))

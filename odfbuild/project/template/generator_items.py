@@ -18,7 +18,7 @@ from odfbuild.project.yaml.places import SourceText
 from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 
-_WHY = "each row makes one dataset, known by that value wherever in the file the row stands"
+_WHY = "each row makes one dataset, identified by that value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _csv_rows(source: SourceText, key: str, found: list[Diagnostic]) -> Iterator
             if len(cells) != len(columns):
                 what = f"this row has {len(cells)} values, and there are {len(columns)} columns"
                 fix = "add or remove a comma; put values with commas in double quotes"
-                found.append(_problem(span, what, "values would get into other columns", fix))
+                found.append(_problem(span, what, "values would be in other columns", fix))
                 continue
             values = dict(zip(columns, cells, strict=True))
             if _has_key(values, key, span, found):
@@ -71,7 +71,7 @@ def _csv_rows(source: SourceText, key: str, found: list[Diagnostic]) -> Iterator
         span = _line(source, max(0, lines.line_num - 1))
         what = f"this is not CSV: {error}"
         fix = "write values separated by commas, with double quotes around those that hold some"
-        found.append(_problem(span, what, "its rows cannot be told apart", fix))
+        found.append(_problem(span, what, "its rows cannot be identified", fix))
 
 
 def _check_columns(
@@ -80,8 +80,8 @@ def _check_columns(
     span = _line(source, 0)
     for at, name in enumerate(columns):
         if name in columns[:at]:
-            what = f"two columns are called '{name}'"
-            found.append(_problem(span, what, "a template could not tell them apart", "rename one"))
+            what = f"two columns have the name '{name}'"
+            found.append(_problem(span, what, "they could not be distinguished", "rename one"))
     if key not in columns:
         fix = did_you_mean(key, columns) or f"add the column '{key}', or correct 'key'"
         found.append(_problem(span, f"there is no column '{key}'", _WHY, fix))
@@ -92,7 +92,7 @@ def _yaml_rows(source: SourceText, key: str, found: list[Diagnostic]) -> Iterato
     if len(documents) != 1 or not isinstance(documents[0].value, list):
         span = documents[0].places.value(()) if documents else _line(source, 0)
         what = "the file is not a list of rows"
-        found.append(_problem(span, what, _WHY, "write each row as a mapping behind a dash"))
+        found.append(_problem(span, what, _WHY, "write each row as a mapping after a dash"))
         return
     for at, values in enumerate(documents[0].value):
         span = documents[0].places.value((at,))
@@ -108,7 +108,9 @@ def _has_key(
 ) -> bool:
     value = values.get(key)
     if value is None or isinstance(value, list | dict) or not printed(value).strip():
-        what = f"this row has no '{key}'" if value in (None, "") else f"'{key}' is no single value"
+        what = (
+            f"this row has no '{key}'" if value in (None, "") else f"'{key}' is not a single value"
+        )
         fix = did_you_mean(key, values) if key not in values else f"give the row its '{key}'"
         found.append(_problem(span, what, _WHY, fix))
         return False
@@ -212,7 +214,7 @@ def _check_number(generator: GeneratorEntry, key: str, number: int) -> None:
         found = Diagnostic(
             code="generate-items",
             what=f"the generator '{generator.name}' has {number:,} items",
-            why=f"the most is {MAX_ITEMS:,}: more is likely a slip",
+            why=f"the most is {MAX_ITEMS:,}: more is probably a mistake",
             fix="make fewer, or write several generators",
             span=generator.at(key),
         )

@@ -70,7 +70,7 @@ _NO_PATH = YamlRule(
     "include",
     "!include names no file",
     "the value is the text of a file",
-    "write the path of a .sql file behind it, relative to this file",
+    "write the path of a .sql file after it, relative to this file",
 )
 
 
@@ -78,7 +78,7 @@ def _not_sql(path: str) -> YamlRule:
     return YamlRule(
         "include",
         f"'{path}' is not a query",
-        "values are taken from .sql files, and from .sql.j2 files after templating",
+        "values come from .sql files, and from .sql.j2 files after templating",
         "name the file *.sql",
     )
 
@@ -86,8 +86,8 @@ def _not_sql(path: str) -> YamlRule:
 def _elsewhere(home: Home) -> YamlRule:
     return YamlRule(
         "include",
-        "queries are not taken from this folder",
-        f"changes are looked for in {', '.join(f'{each}/' for each in (home.sql, *home.datasets))}"
-        ", in files and folders that do not start with a dot",
+        "queries cannot be included from this folder",
+        f"changes are searched in {', '.join(f'{each}/' for each in (home.sql, *home.datasets))}, "
+        "in files and folders that do not start with a dot",
         f"move the file to {home.sql}/",
     )

@@ -173,8 +173,8 @@ def _old_block(page: DocumentEdits, document: Document) -> Diagnostic:
 def _unusual(page: DocumentEdits, at: int) -> Diagnostic:
     return Diagnostic(
         code="legacy-layout",
-        what="this manifest of an older specification is laid out in a way that is not rewritten",
-        why="anchors, aliases, explicit keys or fields of two versions stand in the way",
-        fix="write it out plainly and try again, or change it by hand: see docs/upgrade.md",
+        what="the layout of this manifest of an older specification cannot be rewritten",
+        why="it has anchors, aliases, explicit keys or fields of two versions",
+        fix="simplify its layout and try again, or change it by hand: see docs/upgrade.md",
         span=page.source.span(at, page.below(at)),
     )

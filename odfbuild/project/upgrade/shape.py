@@ -76,7 +76,7 @@ def _api_version(value: Mapping[str, Any], root: Spot, page: DocumentEdits) -> N
     if "apiVersion" not in value:
         return
     entry = page.entry(root, "apiVersion")
-    page.change(("apiVersion",), entry.start, entry.key_end, "`apiVersion` is called `version`")
+    page.change(("apiVersion",), entry.start, entry.key_end, "`apiVersion` is now `version`")
     if "version" in value:
         page.leave_out(root, "apiVersion", "called version today:")
         return
@@ -154,7 +154,7 @@ def shape_content(
     if "id" in value and "name" not in value:
         entry = page.entry(spot, "id")
         page.rename(entry, "name")
-        page.change((*path, "id"), entry.start, entry.key_end, "`id` is called `name`")
+        page.change((*path, "id"), entry.start, entry.key_end, "`id` is now `name`")
     events = _events(value, spot, path, page)
     if not events:
         return []

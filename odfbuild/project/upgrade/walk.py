@@ -24,7 +24,7 @@ _IDENTITY = b"\x00\x20"
 
 
 class BadLegacyIdError(ProtocolError):
-    """An id of an older specification holds a hash of the key, from which no key can be had."""
+    """An id of an older specification holds a hash of the key instead of the key."""
 
     code = "legacy-id"
 
@@ -45,9 +45,9 @@ def modern_id(text: str) -> DatasetId:
     if behind.startswith(_IDENTITY) and len(behind) == 34:
         return DatasetId(behind[2:])
     raise BadLegacyIdError(
-        what=f"{text!r} cannot be written as an id of today; it is left as it is",
+        what=f"{text!r} cannot be written as a present id; it is left as it is",
         why="it holds a hash of the dataset's key, and ids are the key itself now",
-        fix="write the name of the dataset, or the id that odfbuild status or its owner tells",
+        fix="write the name of the dataset, or its id, from odfbuild status or its owner",
     )
 
 
@@ -102,7 +102,7 @@ class Walk:
         for old, new in names.items():
             entry = self.page.entry(spot, old)
             self.page.rename(entry, new)
-            self.page.change((*path, old), entry.start, entry.key_end, f"`{old}` is called `{new}`")
+            self.page.change((*path, old), entry.start, entry.key_end, f"`{old}` is now `{new}`")
         return names
 
     def _leave_out(self, cls: type[Record], spot: Spot, key: str, path: Steps) -> None:
@@ -113,7 +113,7 @@ class Walk:
             (*path, key),
             entry.start,
             entry.key_end,
-            f"`{key}` cannot be expressed any more; it is kept as a comment",
+            f"`{key}` can no longer be expressed; it becomes a comment",
             gone.why,
             gone.fix,
             code="left-out",

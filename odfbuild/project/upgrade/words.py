@@ -36,12 +36,12 @@ RENAMED_FIELDS: Final[Mapping[type[Record], tuple[tuple[str, str], ...]]] = {
 """Old name and new name; one is skipped when what it would lead to is there, or not needed yet."""
 
 _OPERATIONS = RemovedField(
-    "changes are told by the operation type column now, as numbers with both values of a change "
-    '(ODF 0.34.1, "MergeStrategy::Snapshot")',
+    "the operation type column now records changes, as numbers with both values of a change (ODF "
+    '0.34.1, "MergeStrategy::Snapshot")',
     "read that column; operationTypeColumn in SetVocab renames it",
 )
 _TRIM = RemovedField("values are read as they are written", "use trim() in a preprocess query")
-_WORDS = RemovedField("only nullValue is told apart from other text", "use a preprocess query")
+_WORDS = RemovedField("only nullValue is distinguished from other text", "use a preprocess query")
 _LINES = RemovedField("one record is one line", "change the file in a prepare step")
 
 LEFT_OUT: Final[Mapping[type[Record], Mapping[str, RemovedField]]] = {
@@ -58,7 +58,7 @@ LEFT_OUT: Final[Mapping[type[Record], Mapping[str, RemovedField]]] = {
         ),
         "enforceSchema": RemovedField(
             "a declared schema is always applied, column by column",
-            "see to it that the schema has the order of the columns",
+            "check that the schema has the order of the columns",
         ),
         "ignoreLeadingWhiteSpace": _TRIM,
         "ignoreTrailingWhiteSpace": _TRIM,

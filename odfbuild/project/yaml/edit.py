@@ -277,7 +277,7 @@ Change: TypeAlias = SetValue | Add | Remove
 
 
 class UneditableError(ProjectError):
-    """A file is laid out in a way in which it cannot be edited safely; nothing was changed."""
+    """The layout of a file cannot be edited safely; nothing was changed."""
 
     code = "unusual-layout"
 
@@ -423,8 +423,8 @@ def _place(documents: Sequence[Document], change: Change) -> SourceSpan:
 
 def _refusal(span: SourceSpan) -> UneditableError:
     return UneditableError(
-        what=f"{span.file} cannot be edited here without changing more than was asked for",
-        why="anchors, aliases, or several entries in one line stand in the way",
-        fix="write this part out plainly, one entry a line, and run the command again",
+        what=f"{span.file} cannot be edited here without other changes",
+        why="it has anchors, aliases, or several entries in one line",
+        fix="simplify this part, one entry a line, and run the command again",
         span=span,
     )

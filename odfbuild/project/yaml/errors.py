@@ -41,7 +41,7 @@ _HINTS = (
     ),
     _Hint(
         "alphabetic or numeric character",
-        "a * or & at the start of a value, and no name behind it",
+        "a * or & at the start of a value, without a name after it",
         _QUOTE_IT,
         opened=True,
     ),
@@ -75,12 +75,12 @@ _HINTS = (
     ),
     _Hint(
         "did not find expected key",
-        "this line does not fit the indentation above it",
+        "the indentation of this line does not fit the lines above",
         "indent the keys of one mapping equally; put text that starts with a quote all in quotes",
     ),
     _Hint(
         "expected <block end>",
-        "this line does not fit the indentation above it",
+        "the indentation of this line does not fit the lines above",
         "indent the entries of one mapping or list equally",
     ),
     _Hint(
@@ -93,10 +93,10 @@ _HINTS = (
         "a second value at the top of the document",
         "indent it below its key, or start another document with ---",
     ),
-    _Hint("node content", "a value is missing here", "write the value, or remove what asks for it"),
+    _Hint("node content", "a value is missing here", "write the value, or remove its key"),
     _Hint(
         "expected comment or line break",
-        "text behind the sign of a text block",
+        "text after the indicator of a text block",
         "put the text on the next line, indented",
     ),
     _Hint("undefined tag handle", "a tag with an unknown handle", "remove the tag"),
@@ -136,7 +136,7 @@ def not_text(data: bytes, file: str, at: int) -> Diagnostic:
     return Diagnostic(
         code="yaml-encoding",
         what=f"the byte 0x{data[at]:02x} is not UTF-8 text",
-        why="manifests are UTF-8; the file was saved in another encoding or is no text",
+        why="manifests are UTF-8; the file was saved in another encoding or is not text",
         fix="save the file as UTF-8",
         span=source.span(len(before), len(before) + 1),
     )
@@ -170,7 +170,7 @@ def _unreadable(source: SourceText) -> Diagnostic:
     return Diagnostic(
         code="yaml-encoding",
         what=f"the character {shown} is not allowed in YAML",
-        why="control characters cannot be seen and would reach the data unnoticed",
+        why="control characters are invisible and would get into the data unnoticed",
         fix="remove it, or write it as an escape in double quotes",
         span=source.span(at, at + 1),
     )

@@ -19,7 +19,7 @@ class YamlRule:
 DUPLICATE_KEY = YamlRule(
     "duplicate-key",
     "the key '{text}' is given twice",
-    "of two values for one key, one would be lost without a word",
+    "one of the two values would be silently lost",
     "keep one of the two",
 )
 KEY_NOT_TEXT = YamlRule(
@@ -30,21 +30,21 @@ KEY_NOT_TEXT = YamlRule(
 )
 COLLECTION_KEY = YamlRule(
     "yaml-key",
-    "a list or a mapping stands where a key should be",
+    "a list or a mapping is in the place of a key",
     "every key here is a name",
-    "quote it if it is meant as text; a value that starts with { or [ needs quotes, too",
+    "quote it if it is a text; a value that starts with { or [ needs quotes, too",
 )
 ALIAS_KEY = YamlRule(
     "yaml-key",
-    "the alias {text} stands where a key should be",
-    "keys are names and are written out, so that they can be found",
+    "the alias {text} is in the place of a key",
+    "keys are names and must be written out, so that they can be searched",
     "write the key itself",
 )
 MERGE_KEY = YamlRule(
     "yaml-merge-key",
     "the merge key << is not supported",
     "it belongs to YAML 1.1; manifests are read as YAML 1.2, which has none",
-    "write the merged keys out",
+    "write out the merged keys",
 )
 TAG = YamlRule(
     "yaml-tag",
@@ -54,20 +54,20 @@ TAG = YamlRule(
 )
 INCLUDED_KEY = YamlRule(
     "yaml-tag",
-    "an included file stands where a key should be",
-    "keys are names and are written out, so that they can be found",
+    "an included file is in the place of a key",
+    "keys are names and must be written out, so that they can be searched",
     "write the key itself",
 )
 UNKNOWN_ALIAS = YamlRule(
     "yaml-alias",
     "no anchor is set for the alias {text}",
     "an alias repeats a value that was marked with & above it, in the same document",
-    "set the anchor first; put the value in quotes if its * is meant as text",
+    "set the anchor first; put the value in quotes if its * is text",
 )
 ENDLESS_ALIAS = YamlRule(
     "yaml-alias",
-    "the alias {text} stands inside of what it repeats",
-    "the value would have no end",
+    "the alias {text} is inside of the value that it repeats",
+    "the value would be infinite",
     "write the value out",
 )
 TOO_MANY_ALIASED = YamlRule(
@@ -79,6 +79,6 @@ TOO_MANY_ALIASED = YamlRule(
 TOO_DEEP = YamlRule(
     "yaml-depth",
     f"lists and mappings are nested more than {MAX_DEPTH} deep",
-    "no manifest needs that, and such a file could exhaust the reader",
+    "no manifest needs this, and such a file could exhaust memory",
     "check for a bracket that was repeated by mistake",
 )

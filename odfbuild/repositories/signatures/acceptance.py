@@ -105,7 +105,7 @@ class HeadAcceptance:
             )
         except UnprovenHeadError as error:
             if (kept := self.memory.keep_evidence(error)) is not None:
-                error.fix += f"; what was shown is kept in {kept}"
+                error.fix += f"; the evidence is stored in {kept}"
             raise
         is_news = known is None or _is_news(known, judged.remembered)
         return AcceptedArrival(found.dataset, judged, judged.attestation, delegations, is_news)

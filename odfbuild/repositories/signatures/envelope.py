@@ -25,7 +25,7 @@ _MOST_TYPE = 200  # characters
 
 
 class BadSignatureError(ProtocolError):
-    """A signed file cannot be read, is of something else, or its signature does not hold."""
+    """A signed file cannot be read, is about something else, or its signature is invalid."""
 
     code = "bad-signature"
 
@@ -67,7 +67,7 @@ class Envelope:
         message = self.signed_bytes
         for each in self.signatures:
             if not each.key.verifies(message, each.signature):
-                raise bad_signature(what, f"{each.key_id} did not sign it, or it was changed since")
+                raise bad_signature(what, f"the signature of {each.key_id} is invalid")
 
     def also_signed(self, key_id: str, key: Signer) -> "Envelope":
         """Return the envelope with the signature of one more key, or that key's again."""
@@ -128,9 +128,7 @@ def parse_envelope(data: bytes, payload_type: str, what: str) -> Envelope:
     except ValueError as error:
         raise bad_signature(what, f"it cannot be read: {error}") from None
     if found.to_bytes() != data:
-        raise bad_signature(
-            what, "its JSON is written in another form: spaces, another order, or escapes"
-        )
+        raise bad_signature(what, "its JSON is not in canonical form: spaces, order, or escapes")
     return found
 
 
@@ -153,10 +151,9 @@ def envelope_of(members: Members, payload_type: str) -> Envelope:
 def bad_signature(what: str, why: str) -> BadSignatureError:
     """Return the refusal of something that is signed."""
     return BadSignatureError(
-        what=f"{what} is not signed as it should be: {why}",
-        why="what is signed is used only if every byte of it is what was signed, and it is about "
-        "what it was found for",
-        fix="take it again from where it was made; if it is the same there, ask its owner to sign "
+        what=f"the signature of {what} is invalid: {why}",
+        why="a signed file is used only if it is unchanged and about the right dataset and block",
+        fix="fetch it again from its origin; if it is the same there, ask its owner to sign "
         "again: odfbuild sign",
     )
 

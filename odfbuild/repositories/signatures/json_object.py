@@ -23,7 +23,7 @@ class Members:
 
     def __init__(self, values: Any) -> None:
         if not isinstance(values, Mapping):
-            _refuse("it is no JSON object")
+            _refuse("it is not a JSON object")
         self._values = dict(values)
 
     @classmethod
@@ -38,7 +38,7 @@ class Members:
         try:
             return cls(parse_json(text, object_pairs_hook=_once, parse_constant=_refuse))
         except ValueError as error:
-            raise ValueError(f"it is not JSON that is read here: {error}") from None
+            raise ValueError(f"it is not valid JSON: {error}") from None
 
     def take(self, name: str) -> Any:
         """Return a member, which has to be there."""

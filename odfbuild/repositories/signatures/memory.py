@@ -35,16 +35,15 @@ from odfbuild.state.files.disk import Disk, pending, read_file
 
 
 class DamagedMemoryError(StateError):
-    """What is remembered of a head that was accepted, or of delegations, cannot be read."""
+    """The record of an accepted head, or of delegations, cannot be read."""
 
     code = "damaged-accepted-head"
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            what=f"what was accepted of the dataset before is not known: {path} {reason}",
-            why="without it nobody can tell whether the dataset was set back elsewhere",
-            fix="restore the file from a copy; or name the dataset, and take its head as it is: "
-            "--force",
+            what=f"the accepted head of the dataset is not known: {path} {reason}",
+            why="without it a reset of the remote dataset cannot be detected",
+            fix="restore the file from a copy; or name the dataset and accept its head: --force",
         )
 
 

@@ -38,7 +38,7 @@ Passphrase = Callable[[DatasetId], str | None]
 
 
 class NoSigningKeyError(StateError):
-    """No key of the workspace may sign for a dataset."""
+    """The workspace has no key that may sign for a dataset."""
 
     code = "no-signing-key"
 
@@ -49,27 +49,27 @@ class NoSigningKeyError(StateError):
             "another one sign"
         )
         if sealed:
-            because = "the key that could sign is sealed, and no passphrase is given"
+            because = "the key that could sign is sealed, and no passphrase was given"
             fix = "give the passphrase: in ODFBUILD_KEY_PASSPHRASE, or with --passphrase-fd"
-        super().__init__(what=f"nothing here can sign for {dataset}", why=because, fix=fix)
+        super().__init__(what=f"no key here can sign for {dataset}", why=because, fix=fix)
 
 
 class WithdrawnKeyError(StateError):
-    """The keys at hand may not sign for a dataset any more."""
+    """The keys of the workspace may no longer sign for a dataset."""
 
     code = "withdrawn-key"
 
     def __init__(self, dataset: DatasetId, keys: Sequence[PublicKey]) -> None:
         super().__init__(
             what=f"the delegation of {dataset} to {', '.join(map(str, keys))} was withdrawn",
-            why="no reader believes what that key signs, and no other key here may sign",
+            why="readers do not accept that key, and no other key here may sign",
             fix="ask the owner for a delegation to another key (odfbuild key new makes one), which "
             "odfbuild pull brings; or push where the dataset's key is",
         )
 
 
 class UnknownDelegationError(StateError):
-    """A delegation is to be withdrawn that the dataset's list does not have."""
+    """A delegation to withdraw is not in the dataset's list."""
 
     code = "unknown-delegation"
 
@@ -263,7 +263,7 @@ def delegate(
     if len(kept) >= MOST_DELEGATIONS:
         raise StateError(
             what=f"{dataset.id} delegates to {len(kept):,} keys already",
-            why="a list of delegations is read by all who pull",
+            why="everyone who pulls reads the list of delegations",
             fix="withdraw those that are not used: odfbuild delegate NAME --withdraw KEY",
         )
     _keep_list(dataset, owner, known, now, (*kept, made.signed(owner)), known.withdrawn)
@@ -324,8 +324,8 @@ def _head(dataset: Dataset) -> Multihash:
     if head is None:
         raise StateError(
             what=f"{dataset.id} has no block",
-            why="what is signed is the head of a chain",
-            fix="odfbuild apply makes the first one",
+            why="only the head of a chain can be signed",
+            fix="odfbuild apply writes the first one",
         )
     return head
 

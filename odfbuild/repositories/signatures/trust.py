@@ -110,25 +110,25 @@ class TrustError(StateError):
 
 
 class UnsignedHeadError(TrustError):
-    """A head has no signature, and one is asked for."""
+    """A head has no signature, but one is required."""
 
     code = "unsigned-head"
 
 
 class UnsignedUndoError(TrustError):
-    """A head is to give up blocks of the one before, and its owner did not sign that."""
+    """A head drops blocks of the one before, and its owner did not sign that."""
 
     code = "unsigned-undo"
 
 
 class UntrustedKeyError(TrustError):
-    """A head is signed by keys that may not sign it."""
+    """A head is signed by keys that are not permitted to sign it."""
 
     code = "untrusted-key"
 
 
 class StatementExpiredError(TrustError):
-    """The statement on a head is too old: a newer one may be withheld."""
+    """The signature of a head has expired: a newer one may be withheld."""
 
     code = "statement-expired"
 
@@ -150,8 +150,8 @@ class UnprovenHeadError(TrustError):
             f"{found.head}, {self.how} block {known.sequence:,}, {known.head}, which was accepted "
             f"from {known.place} at {known.accepted}",
             why=self.because + detail,
-            fix="ask its owner: who takes back history signs it (odfbuild push --force), and then "
-            "this pull goes through; to take the head as it is: name the dataset, with --force",
+            fix="ask its owner: an owner who drops history signs that (odfbuild push --force), "
+            "and then this pull works; to accept the head: name the dataset, with --force",
         )
         self.found = found
         self.known = known
@@ -159,27 +159,27 @@ class UnprovenHeadError(TrustError):
 
 
 class HeadRolledBackError(UnprovenHeadError):
-    """A dataset elsewhere ends before the head that was accepted last."""
+    """A remote dataset ends before the last accepted head."""
 
     code = "head-rolled-back"
     how = "before"
-    because = "an older state is shown, so what came after it would be hidden"
+    because = "an older state is shown, which hides later blocks"
 
 
 class HeadEquivocatedError(UnprovenHeadError):
-    """A dataset elsewhere has another block in the place of the head that was accepted last."""
+    """A remote dataset has another block in the position of the last accepted head."""
 
     code = "head-equivocated"
     how = "and has the number of another,"
-    because = "two histories of one dataset are shown, to different readers maybe"
+    because = "there are two histories of one dataset, possibly for different readers"
 
 
 class HistoryRewrittenError(UnprovenHeadError):
-    """A dataset elsewhere is longer, and does not go on from the head that was accepted last."""
+    """A remote dataset is longer, but does not continue from the last accepted head."""
 
     code = "history-rewritten"
-    how = "and does not go on from"
-    because = "blocks that were accepted are not in its history any more"
+    how = "and does not continue from"
+    because = "accepted blocks are no longer in its history"
 
 
 EarlierStatements = Callable[[Multihash], bytes | None]
@@ -210,7 +210,7 @@ def judge(
     author = None if read is None else read.author(void)
     voucher = author or (None if read is None else read.witness(policy.witnesses))
     if policy.level is TrustLevel.SIGNED and voucher is None:
-        raise _unvouched(found, read, void, f"only signed heads are taken from {found.place}")
+        raise _unvouched(found, read, void, f"only signed heads are accepted from {found.place}")
     lead = read if author is not None else None
     given_up = None
     if known is not None and not _goes_on(found, known):
@@ -257,15 +257,15 @@ def _unvouched(
     if read is None:
         return UnsignedHeadError(
             what=f"{shown}, is not signed",
-            why=f"{why}, and without a signature anybody who can write there may have made it",
-            fix="ask its owner to sign it: odfbuild sign, or push with the key at hand; to do "
-            "without, give the repository another trust: in odfbuild.yaml",
+            why=f"{why}, and without a signature it may come from anyone who can write there",
+            fix="ask its owner to sign it: odfbuild sign, or push with the key; to accept it "
+            "unsigned, set another trust: of the repository in odfbuild.yaml",
         )
     return UntrustedKeyError(
         what=f"{shown}, is signed by {read.signers()}, who may not: {read.objection(withdrawn)}",
         why=f"{why}: by its key, by one that this delegates to, or by a witness of the repository",
-        fix="ask its owner to sign it, or for a delegation that holds: odfbuild delegate; a "
-        "witness that you trust is in odfbuild.yaml, in witnesses: of the repository",
+        fix="ask its owner to sign it, or for a valid delegation: odfbuild delegate; or add a "
+        "witness that you trust to witnesses: of the repository in odfbuild.yaml",
     )
 
 
@@ -331,7 +331,7 @@ def _unproven(
     found: FoundHead, known: AcceptedHead, attestation: bytes | None
 ) -> UnprovenHeadError:
     if known.head in found.ancestry:
-        detail = "; a head in its history was given up by its owner"
+        detail = "; its owner dropped a head in its history"
         return HeadRolledBackError(found, known, attestation, detail)
     if found.sequence < known.sequence:
         return HeadRolledBackError(found, known, attestation)
@@ -388,12 +388,12 @@ def _expiry(
     """Yield a note on a statement that has expired; refuse it where heads have to be signed."""
     if expires is None or now <= expires or policy.level is TrustLevel.ANY:
         return
-    what = f"what was signed of the head of {found.dataset} at {found.place} expired at {expires}"
+    what = f"the signature of the head of {found.dataset} at {found.place} expired at {expires}"
     if policy.level is TrustLevel.SIGNED:
         raise StatementExpiredError(
             what=what,
             why="its owner signs again before that; so a newer head may be withheld here",
-            fix="look whether the owner published elsewhere; who owns it: odfbuild "
-            "sign NAME --days N, and push",
+            fix="check whether the owner published elsewhere; as its owner: odfbuild sign NAME "
+            "--days N, and push",
         )
     yield f"{what}: a newer head may be withheld"

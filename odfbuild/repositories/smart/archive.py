@@ -28,15 +28,15 @@ _BLOCK_BYTES = 64 << 20
 
 
 class UnsafeArchiveError(ProtocolError):
-    """An archive of blocks is damaged, or is not what was announced."""
+    """An archive of blocks is damaged, or differs from what was announced."""
 
     code = "unsafe-archive"
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            what=f"the archive of blocks is not taken in: {what}",
-            why="it holds the blocks that were announced, each named by its hash, and nothing else",
-            fix="try again; if it stays so, the other side is broken or not what it seems",
+            what=f"the archive of blocks is refused: {what}",
+            why="it must hold exactly the announced blocks, each named by its hash",
+            fix="try again; if it persists, the other side is faulty or malicious",
         )
 
 
@@ -184,7 +184,7 @@ def _check_header(header: bytes) -> None:
     if _octal(header[148:156]) != sum(as_blank):
         raise UnsafeArchiveError("the checksum of a header is wrong")
     if header[156:157] not in _PLAIN:
-        raise UnsafeArchiveError("an entry of it is no plain file")
+        raise UnsafeArchiveError("an entry of it is not a regular file")
 
 
 def _hash(header: bytes) -> Multihash:

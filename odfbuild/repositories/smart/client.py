@@ -182,7 +182,7 @@ class SmartDataset:
                 raise refusal(plan, self.place)
             count = plan.transfer_plan.num_blocks
             if count == 0:
-                raise _broken(self.place, "it has nothing to give up to its head")
+                raise _broken(self.place, "it has no blocks between that and its head")
             talk.send(PullBlocksRequest())
             batch = talk.receive(PullBlocks, "blocks").blocks
             if batch.num_blocks != count:
@@ -271,7 +271,7 @@ class SmartDataset:
             if envelope is not None and not self._files.put(f"attestations/{name}", envelope):
                 raise ReadOnlyRepositoryError(
                     what=f"{self.place} does not take signatures of heads that it has",
-                    why="it speaks a protocol that has no room for them",
+                    why="its protocol does not support them",
                     fix="push again when there is a new block; or push to a folder, a bucket or "
                     "odfbuild serve",
                 )
@@ -329,7 +329,7 @@ class SmartDataset:
                 elif known is not None:
                     moved(known.size)
         if by_hash:
-            raise _broken(self.place, f"it says nothing of {len(by_hash):,} files")
+            raise _broken(self.place, f"it does not mention {len(by_hash):,} files")
         return uploads
 
     def _upload(
@@ -514,7 +514,7 @@ class _Conversation:
             return refusal(found, self._place)
         sent = getattr(error, "sent", None)
         if sent is not None and sent.code in (1002, 1007, 1009):
-            return _broken(self._place, f"it sends what is no message: {sent.reason or sent.code}")
+            return _broken(self._place, f"it sends an invalid message: {sent.reason or sent.code}")
         if code is not None and code not in (1000, 1001, 1006, 1012):
             return RemoteFailureError(self._place, f"{reason or 'closed'} ({code})", None)
         return unreachable(self._place, "the connection ended in the middle of a transfer")
@@ -618,6 +618,6 @@ def _words(cls: type[object]) -> str:
 def _broken(place: str, what: str) -> BrokenSourceError:
     return BrokenSourceError(
         what=f"{place}: {what}",
-        why="a server gives what was asked for, and as much as it announced",
-        fix="try again; if it stays so, the server is broken or not what it seems",
+        why="an answer must match the request and what was announced",
+        fix="try again; if it persists, the server is faulty or malicious",
     )

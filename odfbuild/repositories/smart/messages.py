@@ -55,17 +55,16 @@ _HIGHEST = {U32: (1 << 32) - 1, U64: (1 << 64) - 1}
 
 
 class MalformedMessageError(ProtocolError):
-    """A frame is not the message that has its place in the conversation."""
+    """A message is not the one expected at this point of the exchange."""
 
     code = "malformed-message"
 
     def __init__(self, expected: str, why: str) -> None:
         super().__init__(
-            what=f"this is no {expected} of the smart transfer protocol: {why}",
-            why="the place of a message in a conversation says what it is, and a transfer stops at "
-            "one that is something else; what was there before is unchanged",
-            fix="look whether the address is that of a dataset on a server of this protocol, and "
-            "whether something between the two changes what they send",
+            what=f"not a valid {expected} of the smart transfer protocol: {why}",
+            why="a transfer stops at an unexpected message; nothing was changed",
+            fix="check that the URL is that of a dataset on a server of this protocol, and that "
+            "no proxy changes its messages",
         )
 
 
@@ -577,7 +576,7 @@ def _types(cls: Any) -> dict[str, Any]:
 
 def _read(cls: type[Any], form: Any, payload: bytes | None) -> Any:
     if not isinstance(form, dict):
-        raise MalformedMessageError(_name(cls), "it is no JSON object")
+        raise MalformedMessageError(_name(cls), "it is not a JSON object")
     values = {}
     types = _types(cls)  # type: ignore[arg-type]
     for each in fields(cls):

@@ -21,7 +21,7 @@ LONGEST = 2_000  # characters of what a server says that are shown
 
 
 class DivergedIntervalError(TransferError):
-    """A server cannot lead a client's head to its own."""
+    """A server cannot return the blocks between a client's head and its own."""
 
     code = "diverged-interval"
 
@@ -33,13 +33,13 @@ class RefCollisionError(TransferError):
 
 
 class NameCollisionError(TransferError):
-    """A server has another dataset under the name."""
+    """A server has another dataset of this name."""
 
     code = "name-collision"
 
 
 class RemoteFailureError(TransferError):
-    """A server gave up; `phase` is how far the transfer had come, if it said so."""
+    """A server failed; `phase` is how far the transfer had come, if it reported that."""
 
     code = "remote-failure"
 
@@ -68,7 +68,7 @@ class TransferTimeoutError(TransferError):
 
 
 class UncertainHeadError(TransferError):
-    """A push broke off after all was sent, and nobody can tell whether it became the head."""
+    """A push was interrupted after all was sent, so it is not known whether the head changed."""
 
     code = "uncertain-head"
 
@@ -99,8 +99,7 @@ def refusal(
         case InvalidInterval():
             return DivergedIntervalError(
                 what=f"{place} has no blocks that lead from {failure.tail} to {failure.head}",
-                why="the chain there does not go on from the one here: it is older, or went "
-                "another way",
+                why="the chain there does not continue the one here: it is older, or diverged",
                 fix="to compare the two, clone that one in another project: odfbuild clone "
                 f"{place} -C FOLDER; odfbuild pull {place} --force takes the one that is there",
             )
@@ -126,15 +125,15 @@ def refusal(
         case TransferFailed(error_message=DivergedIntervalError.code) if dataset and not expected:
             return DivergedIntervalError(
                 what=f"{place} has blocks that this chain has not, and does not show them",
-                why="it is signed for a push to an empty place, and blocks that nobody here could "
-                "read are not given up",
-                fix="to see what is there, and go on from it, use a token with the scope read: "
-                "ask who runs the server",
+                why="it is signed for a push to an empty location, and blocks that were not read "
+                "here cannot be dropped",
+                fix="to read the chain there and continue it, use a token with the scope read: "
+                "ask the operator of the server",
             )
         case TransferFailed(error_message=DivergedIntervalError.code):
             return DivergedIntervalError(
                 what=f"{place} has blocks that this chain has not",
-                why="what was pushed does not go on from the head there",
+                why="the push does not continue the head there",
                 fix="to compare the two, clone that one in another project: odfbuild clone "
                 f"{place} -C FOLDER; odfbuild push NAME --to {place} --force gives up those there",
             )

@@ -39,7 +39,7 @@ _SAID = 2_000  # characters of a refusal that are shown
 
 
 class UnsafeUrlError(TransferError):
-    """A server sends its clients where they should not go."""
+    """A server returned a transfer URL that is not permitted."""
 
     code = "unsafe-transfer-url"
 
@@ -115,7 +115,7 @@ class ServerFiles:
                 raise BrokenSourceError(
                     what=f"{self.url} has no file at {_shown(where.url)}",
                     why="its chain speaks of the file",
-                    fix="try again; if it stays so, ask who keeps the copy there",
+                    fix="try again; if it persists, ask the owner of that copy",
                 )
             if start and response.status_code == 416:
                 raise RangeRefusedError(_shown(where.url))
@@ -262,7 +262,7 @@ def refused(place: str, status: int, said: str, *, repository: str | None = None
         )
     return UnreachableRepositoryError(
         what=f"{place} answers with status {status}{words}",
-        why="this is no answer of the protocol that can be gone on with",
+        why="the answer does not follow the protocol",
         fix="try again later; if it stays so, ask who runs the server",
     )
 

@@ -190,7 +190,7 @@ def _copy(source: Path, target: Path, moved: CountBytes) -> None:
 
 def _unsafe(path: Path, why: str) -> BrokenSourceError:
     return BrokenSourceError(
-        what=f"{path} is not taken in: {why}",
-        why="a dataset is plain files of the sizes that its chain records",
-        fix="copy the dataset again from where it was made",
+        what=f"{path} is not copied: {why}",
+        why="a dataset consists of regular files of the sizes that its chain records",
+        fix="copy the dataset again from its origin",
     )

@@ -222,7 +222,7 @@ class HttpRepository:
         raise UnreachableRepositoryError(
             what=f"{self.place} does not say which datasets it has",
             why="a web server gives files by name, and has no list of them that is agreed on",
-            fix="name the dataset; or ask who keeps it to publish an index: odfbuild repo index",
+            fix="name the dataset; or ask its owner to publish an index: odfbuild repo index",
         )
 
     def get(self, path: str, most: int) -> bytes | None:
@@ -260,7 +260,7 @@ def broken_off(url: str, why: str) -> UnreachableRepositoryError:
     return UnreachableRepositoryError(
         what=f"{url} cannot be read: {why}",
         why="the server gave no answer, or not all of it",
-        fix="try again, which goes on where it broke off; check the URL if it stays so",
+        fix="try again, which continues where it stopped; check the URL if it persists",
     )
 
 

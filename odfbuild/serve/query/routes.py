@@ -180,7 +180,7 @@ async def _while_connected(request: "Request", work: Coroutine[Any, Any, T]) -> 
         while not task.done():
             await asyncio.wait({task}, timeout=_LOOK)
             if not task.done() and await request.is_disconnected():
-                raise AccessError(400, "The client is gone.")
+                raise AccessError(400, "The client has disconnected.")
         return task.result()
     finally:
         task.cancel()

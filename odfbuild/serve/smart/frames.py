@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class HungUpError(Exception):
-    """The client is gone."""
+    """The client has disconnected."""
 
 
 class LateError(Exception):

@@ -75,10 +75,10 @@ def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[Q
             yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
         elif name in seen:
             what = f"the temporal table '{name}' is declared twice"
-            yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, "leave one of them out")
+            yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, "omit one of them")
         elif not key:
             what = f"the temporal table '{name}' has an empty primary key"
-            fix = "name the columns that tell whose versions rows are"
+            fix = "name the columns that identify the things whose versions the rows are"
             yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
         seen.add(name)
 
@@ -131,7 +131,11 @@ def _form(each: AsOf, left: Sequence[Source] | None, join: Join | None) -> _Prob
         return what, each.clause, f"write {_EXAMPLE}"
     if each.kind not in _KINDS:
         what = f"{each.kind} with the versions of '{each.table.text}'"
-        return what, each.clause, "use JOIN or LEFT JOIN: versions are found for rows of the left"
+        return (
+            what,
+            each.clause,
+            "use JOIN or LEFT JOIN: versions are found for the left side",
+        )
     if join.on is None:
         what = f"a join with the versions of '{each.table.text}' without ON"
         return what, each.clause, f"write {_EXAMPLE}"

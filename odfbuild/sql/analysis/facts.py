@@ -30,7 +30,7 @@ from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    from odfbuild.sql.analysis.order.sums import Sums
+    from odfbuild.sql.analysis.sums import Sums
     from odfbuild.sql.columns import QueryColumns
 
 

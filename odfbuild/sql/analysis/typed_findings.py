@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.as_of_joins import column_problems
 from odfbuild.sql.analysis.facts import order_findings
-from odfbuild.sql.analysis.order.sums import Summand, sums_of
+from odfbuild.sql.analysis.sums import Summand, sums_of
 from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.steps import QueryStep, is_of_spark
 

@@ -119,7 +119,7 @@ def _unknown_columns(inputs: Mapping[str, DataSchema | None], engine: str) -> Qu
         outputs=None,
         shaping=frozenset(used),
         star_inputs=frozenset(inputs),
-        unknown=f"{engine} tells them when the query runs",
+        unknown=f"{engine} reports them when the query runs",
     )
 
 

@@ -195,7 +195,7 @@ def _cast_text(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantF
 def _example(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
     if not args or isinstance(args[0], Literal):
         return None
-    what = f"{name}() takes a constant, and tells the columns of that one text"
+    what = f"{name}() takes a constant, whose columns it returns"
     return ConstantFailure(what, "write an example of the text, or name the columns in from_json()")
 
 

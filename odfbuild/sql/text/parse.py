@@ -196,7 +196,7 @@ class _StatementReader:
                 message = "there is more than one statement"
                 raise SqlTextError("several-statements", message, self._at(token))
             if token.text == "|>" and token.token_type.name == "PIPE_GT":
-                message = "the pipe form (|>) is not read here"
+                message = "the pipe syntax (|>) is not supported"
                 raise SqlTextError("syntax-error", message, self._at(token))
         first = next((t for t in self.tokens if t.token_type.name != "L_PAREN"), self.tokens[0])
         if first.token_type.name not in {"SELECT", "WITH", "FROM"}:
@@ -205,17 +205,20 @@ class _StatementReader:
         if first.token_type.name == "FROM" and all(
             token.token_type.name not in {"SELECT", "MAP", "REDUCE"} for token in self.tokens
         ):
-            message = "a query starts with SELECT or WITH, and this one has no SELECT at all"
+            message = "a query starts with SELECT or WITH, but this one has no SELECT"
             raise SqlTextError("not-a-select", message, self._at(first))
         for before, token in zip(self.tokens, self.tokens[1:], strict=False):
             if before.token_type.name == "ALIAS" and token.token_type.name == "STRING":
-                message = f"{token.text!r} is a text where a name belongs; names have backticks"
+                message = (
+                    f"{token.text!r} is a string in the place of a name; names are quoted with "
+                    "backticks"
+                )
                 raise SqlTextError("syntax-error", message, self._at(token))
 
     def _check_behind_comma(self, comma: Any, token: Any) -> None:
         """The parser would pass over a comma that nothing follows."""
         if token.token_type.name in {"COMMA", "FROM", "R_PAREN"}:
-            message = f"nothing stands between a comma and {token.text!r}"
+            message = f"there is nothing between a comma and {token.text!r}"
             raise SqlTextError("syntax-error", message, self._at(comma))
 
     def _parse(self) -> exp.Query:

@@ -147,10 +147,10 @@ class _Reader:
             if each.text.lower().startswith("__odf_") and kind != "STRING":
                 self._refuse("syntax-error", f"{each.text!r} is a name of the engine's own", at)
             if kind == "RECURSIVE":
-                message = "WITH RECURSIVE, which may never end, is not run here"
+                message = "WITH RECURSIVE, which may never end, is not supported"
                 self._refuse("syntax-error", message, at)
             if kind == "ALL" and before is not None and _kind(before) == "SELECT":
-                self._refuse("syntax-error", "SELECT gives all rows; leave ALL out", at)
+                self._refuse("syntax-error", "SELECT returns all rows; omit ALL", at)
             if kind == "HINT" or ("`" in each.text and kind != "STRING") or kind == "PARAMETER":
                 message = f"{each.text!r} is not read here; names go in double quotes"
                 self._refuse("syntax-error", message, at)

@@ -42,13 +42,13 @@ NoteState = Callable[[ChainState], None]
 
 
 class NotInChainError(StateError):
-    """A block is not among those that the head reaches."""
+    """A block is not in the chain of the head."""
 
     code = "not-in-chain"
 
     def __init__(self, dataset: DatasetId, missing: Multihash) -> None:
         super().__init__(
-            what=f"{missing} is no block of the chain of {dataset}",
+            what=f"{missing} is not a block of the chain of {dataset}",
             why="the dataset was reset or rewritten, or this copy is older than the block",
             fix="restore the dataset from a newer copy, then try again",
         )
@@ -57,30 +57,30 @@ class NotInChainError(StateError):
 
 
 class ForeignChainError(StateError):
-    """The chain in the folder of a dataset begins with the Seed of another one."""
+    """The chain in the folder of a dataset begins with the Seed of another dataset."""
 
     code = "foreign-chain"
 
     def __init__(self, dataset: DatasetId, seeded: DatasetId) -> None:
         super().__init__(
             what=f"the chain in the folder of {dataset} is that of {seeded}",
-            why="the Seed names the dataset that a chain belongs to: its files were copied here, "
-            "and its head was put in the place of the right one",
+            why="the Seed names the dataset of a chain: files and head of another dataset were "
+            "copied here",
             fix="restore the folder of the dataset from a copy, or pull the dataset again",
         )
 
 
 class WrongStateError(StateError):
-    """What is to be appended was made from a state that the chain does not have."""
+    """The blocks to append were made from another state of the chain."""
 
     code = "wrong-state"
 
     def __init__(self, dataset: DatasetId, head: Multihash) -> None:
         super().__init__(
-            what=f"the state of {dataset} that a step began with is not that of its head {head}",
-            why="the step would write rows twice or leave some out; nothing was written",
-            fix="delete index.sqlite in the workspace, which is a cache, and run the same again; "
-            "if it happens again, report it: it is a fault of odfbuild",
+            what=f"a step began with a state of {dataset} that is not that of its head {head}",
+            why="the step would duplicate or omit rows; nothing was written",
+            fix="delete index.sqlite in the workspace, which is a cache, and run the command "
+            "again; if it happens again, report it as a defect of odfbuild",
         )
 
 

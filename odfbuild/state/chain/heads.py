@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,99}")
 
 
 class HeadMovedError(StateError):
-    """The head is not what a change was built on: a lost race, nothing was changed."""
+    """The head changed before a commit, which therefore changed nothing."""
 
     code = "head-moved"
     rejection: ClassVar[str] = "RefCASFailed"
@@ -35,8 +35,8 @@ class HeadMovedError(StateError):
         which = "the head" if name == HEAD else f"the reference {name}"
         super().__init__(
             what=f"{which} is {_shown(actual)}, not {_shown(expected)}",
-            why="somebody else changed the dataset meanwhile, and history is never overwritten",
-            fix="plan again on the new head" if name == HEAD else "look at it, then try again",
+            why="another process changed the dataset meanwhile, and history is never overwritten",
+            fix="plan again" if name == HEAD else "check it, then try again",
         )
         self.expected = expected
         self.actual = actual
@@ -189,7 +189,7 @@ def parse_head(text: bytes, path: Path | str) -> Multihash:
     except (UnicodeDecodeError, InvalidMultihashError) as error:
         raise CorruptHeadError(
             what=f"{path} does not hold the hash of a block",
-            why="it holds the text of a hash and nothing else, not even a line end",
+            why="the file must contain only a hash, without a line end",
             fix="restore the file from a copy, or write the hash of the last good block into it",
         ) from error
 
@@ -198,9 +198,9 @@ def _unreadable(path: Path, error: OSError) -> Exception:
     if error.errno not in NO_FILE:
         return error
     return CorruptHeadError(
-        what=f"{path} is no file that can be read: {error.strerror}",
+        what=f"{path} cannot be read as a file: {error.strerror}",
         why="a head is a file with the hash of a block, in the folder `refs`",
-        fix="look at its access rights, or put a file there with the hash of the last good block",
+        fix="check its access rights, or create the file with the hash of the last good block",
     )
 
 
@@ -214,8 +214,8 @@ def checked_name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
         raise InvalidRefNameError(
             what=f"{excerpt(name, 100)!r} cannot be the name of a reference",
-            why="names begin with a lower-case letter, go on with such letters, digits and dashes, "
-            "and are at most 100 long",
+            why="names begin with a lower-case letter, followed by such letters, digits and "
+            "dashes, at most 100 in all",
             fix="choose another name, such as `release-1`",
         )
     return name

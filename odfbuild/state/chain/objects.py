@@ -23,28 +23,28 @@ _HASHES = {"sha256": hashlib.sha256, "sha3_256": hashlib.sha3_256}
 
 
 class MissingObjectError(StateError):
-    """An object that a chain speaks of is not there."""
+    """An object that a chain names is missing."""
 
     code = "missing-object"
 
     def __init__(self, missing: Multihash, place: str) -> None:
         super().__init__(
             what=f"{missing} is missing from {place}",
-            why="everything that a chain speaks of is kept beside it",
+            why="all files that a chain names are stored with it",
             fix="pull the dataset again, or restore the file from a copy",
         )
         self.missing = missing
 
 
 class CorruptObjectError(StateError):
-    """The bytes of an object do not hash to its name."""
+    """The hash of an object's bytes differs from its name."""
 
     code = "corrupt-object"
 
     def __init__(self, named: Multihash, actual: Multihash, place: str) -> None:
         super().__init__(
             what=f"the bytes of {named} in {place} hash to {actual}",
-            why="an object is named by the hash of its bytes, so these were changed or damaged",
+            why="an object is named by the hash of its bytes, so they were changed or damaged",
             fix="delete the file and pull the dataset again, or restore it from a copy",
         )
         self.named = named
@@ -52,16 +52,16 @@ class CorruptObjectError(StateError):
 
 
 class UnreadableObjectError(StateError):
-    """In the place of an object there is no file that can be read."""
+    """The file of an object cannot be read."""
 
     code = "unreadable-object"
 
     def __init__(self, path: str | Path, said: str) -> None:
         super().__init__(
             what=f"{path} cannot be read: {said}",
-            why="a block, data slice or checkpoint is a plain file; a link, folder or device in "
-            "its place is none, nor is a file that the system refuses to open",
-            fix="look at its access rights, or delete it and restore it from a copy; a data slice "
+            why="a block, data slice or checkpoint must be a regular file that the system can "
+            "open, not a link, folder or device",
+            fix="check its access rights, or delete it and restore it from a copy; a data slice "
             "of a derivative dataset: odfbuild rebuild NAME --restore",
         )
 

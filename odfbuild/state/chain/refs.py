@@ -27,32 +27,32 @@ class UnknownRefError(StateError):
 
 
 class UnknownBlockError(StateError):
-    """A text names no block of a dataset."""
+    """A text does not name a block of a dataset."""
 
     code = "unknown-block"
 
 
 class AmbiguousBlockError(StateError):
-    """A part of a hash is that of several blocks."""
+    """A part of a hash matches several blocks."""
 
     code = "ambiguous-block"
 
 
 class ProtectedRefError(StateError):
-    """The head would be set or deleted by hand."""
+    """The head cannot be set or deleted by hand."""
 
     code = "protected-ref"
 
 
 class NotFastForwardError(StateError):
-    """A reference would go back, or to another branch."""
+    """A reference would move back, or to another branch."""
 
     code = "not-fast-forward"
 
     def __init__(self, name: str, current: Multihash, new: Multihash) -> None:
         super().__init__(
             what=f"the reference {name} is {current}, which does not come before {new}",
-            why="references go forward only, so that nobody who follows one loses blocks",
+            why="references only move forward, so that their readers do not lose blocks",
             fix="choose another name, or delete this one and set it again",
         )
         self.current = current
@@ -229,7 +229,7 @@ def _refuse_head(name: str, verb: str) -> None:
     if name == HEAD:
         raise ProtectedRefError(
             what=f"{HEAD!r} cannot be {verb} by hand",
-            why="it says where the dataset ends, and is moved by what appends to it",
+            why="it is the end of the dataset, and moves when blocks are appended",
             fix="choose another name; odfbuild apply moves the head",
         )
 
@@ -238,9 +238,9 @@ def _unknown(dataset: Dataset, text: str) -> UnknownBlockError:
     state = dataset.state()
     last = "" if state is None else f", a number from 0 to {state.sequence}"
     return UnknownBlockError(
-        what=f"{excerpt(text, 100)!r} is no block of the dataset",
-        why=f"a block is a reference such as {HEAD!r}{last}, or a hash, of which six characters "
-        "of the start or end will do",
+        what=f"{excerpt(text, 100)!r} is not a block of the dataset",
+        why=f"a block is named by a reference such as {HEAD!r}{last}, a hash, or six characters of "
+        "its start or end",
         fix="odfbuild log shows the blocks, odfbuild ref list the references",
     )
 
@@ -249,6 +249,6 @@ def _ambiguous(text: str, matching: set[Multihash]) -> AmbiguousBlockError:
     shown = ", ".join(sorted(map(str, matching))[:3])
     return AmbiguousBlockError(
         what=f"{text!r} may be {len(matching)} blocks: {shown}",
-        why="one block is meant",
+        why="exactly one block must match",
         fix="give more characters of its hash",
     )

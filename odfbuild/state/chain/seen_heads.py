@@ -30,15 +30,15 @@ from odfbuild.values import dataclass
 
 
 class DamagedSeenHeadError(StateError):
-    """What is remembered of the head that was seen last cannot be read."""
+    """The record of the last seen head cannot be read."""
 
     code = "damaged-seen-head"
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            what=f"the head that was seen last is not known: {path} {reason}",
-            why="without it nobody can tell whether the chain was set back since",
-            fix="look at the head with odfbuild log; if it is right: odfbuild verify --accept-head",
+            what=f"the last seen head is not known: {path} {reason}",
+            why="without it a later reset of the chain cannot be detected",
+            fix="check the head with odfbuild log; if it is right: odfbuild verify --accept-head",
         )
 
 

@@ -22,7 +22,7 @@ from odfbuild.values import dataclass
 
 
 class InconsistentSliceError(StateError):
-    """A staged file is not what the event says of it."""
+    """A staged file differs from its event."""
 
     code = "inconsistent-slice"
 
@@ -146,7 +146,7 @@ def _rows(path: Path) -> int:
             return sum(batch.num_rows for batch in file.iter_batches(columns=first))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InconsistentSliceError(
-            what=f"{path.name} is no Parquet file",
+            what=f"{path.name} is not a Parquet file",
             why='data slices are Parquet files (ODF 0.34.1, "Data Slice")',
             fix="write the slice again",
         ) from error

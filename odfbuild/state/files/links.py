@@ -22,10 +22,10 @@ class WorkspaceLinkError(StateError):
     def __init__(self, path: str) -> None:
         super().__init__(
             what=f"{path} is a link",
-            why="it is part of a workspace, and what is written and deleted in there would be "
-            "written and deleted where the link leads",
-            fix="delete the link, or put what it leads to in its place; a workspace itself may be "
-            "a link, or `workspace` of a target names another folder",
+            why="it is part of a workspace, which would write and delete files at the target of "
+            "the link",
+            fix="delete the link, or replace it by its target; the workspace folder itself may be "
+            "a link, or set `workspace` of a target to another folder",
         )
 
 

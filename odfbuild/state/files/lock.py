@@ -20,7 +20,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.files.lock_holder import lock_process
 from odfbuild.values import dataclass
 
-UNKNOWN = "another process, of which nothing is known: it may be on another machine"
+UNKNOWN = "an unknown process, possibly on another machine"
 """Who holds a lock that nobody noted, and this machine does not list."""
 _FIRST_WAIT = 0.002
 _LONGEST_WAIT = 0.1
@@ -39,7 +39,7 @@ class Holder:
 
 
 class LockedError(StateError):
-    """Somebody else is working on the folder."""
+    """Another process is working on the folder."""
 
     code = "locked"
 
@@ -47,8 +47,8 @@ class LockedError(StateError):
         by = holder or lock_process(folder) or UNKNOWN
         super().__init__(
             what=f"{folder.name} is locked by {by}",
-            why="a dataset is changed by one process at a time",
-            fix="wait until it is done, or give it more time with --lock-timeout",
+            why="only one process can change a dataset at a time",
+            fix="wait until it is done, or wait longer with --lock-timeout",
         )
         self.folder = folder
         self.holder = holder

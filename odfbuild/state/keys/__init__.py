@@ -29,13 +29,13 @@ _FILE = re.compile(r"fed01([0-9a-f]{64})\.(pem|json)")
 
 
 class MissingKeyError(StateError):
-    """There is no private key for a dataset."""
+    """The workspace has no private key for a dataset."""
 
     code = "missing-key"
 
 
 class UnsafeKeyError(StateError):
-    """A key file is damaged, is another dataset's, or can be read by others."""
+    """A key file is damaged, belongs to another dataset, or can be read by other users."""
 
     code = "unsafe-key"
 
@@ -137,7 +137,7 @@ class KeyFolder:
             if passphrase is None:
                 raise SealedKeyError(
                     what=f"the key of {dataset} is sealed",
-                    why="it can be used only by who knows its passphrase",
+                    why="it can only be used with its passphrase",
                     fix="give the passphrase",
                 )
             kept = unseal(kept, passphrase)
@@ -154,8 +154,8 @@ class KeyFolder:
                 return _read(path, data, dataset, sealed=sealed)
         raise MissingKeyError(
             what=f"there is no private key for {dataset}",
-            why="only who made a dataset has its key",
-            fix="where the dataset was made: odfbuild key export; here: odfbuild key import",
+            why="only the creator of a dataset has its key",
+            fix="where the dataset was created: odfbuild key export; here: odfbuild key import",
         )
 
     def take(self, key: KeyFile) -> bool:
@@ -206,9 +206,9 @@ def _from_pem(path: Path, data: bytes) -> OpenKey:
         public = key.public_key().export_key(format="raw")
         seed = key.seed if key.has_private() else None
     except (ValueError, IndexError, TypeError) as error:
-        raise _unsafe(path, "it is no Ed25519 key", "restore it from a copy") from error
+        raise _unsafe(path, "it is not an Ed25519 key", "restore it from a copy") from error
     if seed is None:
-        raise _unsafe(path, "its private half is missing", "restore it from a copy")
+        raise _unsafe(path, "its private part is missing", "restore it from a copy")
     return OpenKey(DatasetId(public), seed)
 
 

@@ -31,13 +31,13 @@ _SEED, _SALT, _NONCE, _TAG = 32, 16, 12, 16
 
 
 class InvalidKeyFileError(StateError):
-    """A file is no exported key, or not the key that it says it is."""
+    """A file is not an exported key, or not the key that it claims to be."""
 
     code = "invalid-key-file"
 
 
 class WrongPassphraseError(StateError):
-    """A passphrase does not open a sealed key."""
+    """A passphrase does not unlock a sealed key."""
 
     code = "wrong-passphrase"
 
@@ -96,9 +96,9 @@ def unseal(key: SealedKey, passphrase: str) -> OpenKey:
         seed: bytes = cipher.decrypt_and_verify(key.ciphertext, key.tag)
     except ValueError:
         raise WrongPassphraseError(
-            what=f"the passphrase does not open the key of {key.dataset}",
-            why="it is not the one that the key was sealed with, or the file was changed since",
-            fix="try again; without its passphrase a sealed key cannot be opened by anybody",
+            what=f"the passphrase does not unlock the key of {key.dataset}",
+            why="the key was sealed with another passphrase, or the file was changed",
+            fix="try again; without its passphrase a sealed key cannot be unlocked",
         ) from None
     return _own(OpenKey(key.dataset, seed))
 
@@ -135,9 +135,9 @@ def parse_key(data: bytes, place: str) -> KeyFile:
     except (ValueError, RecursionError, InvalidDatasetIdError) as error:
         why = error.why if isinstance(error, InvalidDatasetIdError) else str(error)
         raise InvalidKeyFileError(
-            what=f"{place} is no key that can be used",
+            what=f"{place} is not a usable key",
             why=why,
-            fix="take the file that `odfbuild key export` wrote, unchanged",
+            fix="use the unchanged file that `odfbuild key export` wrote",
         ) from None
 
 
@@ -178,7 +178,7 @@ def _bounded(cost: Cost) -> Cost:
     if n < _LEAST_N or n & (n - 1) or r < 1 or p < 1:
         raise ValueError(f"n must be a power of two from {_LEAST_N:,}, r and p must be positive")
     if 128 * n * r > _MAX_MEMORY or n * r * p > _MAX_WORK:
-        raise ValueError("it asks for more memory or work than a key is worth")
+        raise ValueError("it requires more memory or work than is permitted")
     return cost
 
 
@@ -188,8 +188,8 @@ def _own(key: OpenKey) -> OpenKey:
     if public != key.dataset.key:
         raise InvalidKeyFileError(
             what=f"the file does not hold the key of {key.dataset}",
-            why=f"its private half belongs to {DatasetId(public)}",
-            fix="take the file that `odfbuild key export` wrote, unchanged",
+            why=f"its private part belongs to {DatasetId(public)}",
+            fix="use the unchanged file that `odfbuild key export` wrote",
         )
     return key
 
@@ -216,7 +216,7 @@ class _Form:
         loaded: Any = source
         if isinstance(source, bytes):
             if len(source) > MAX_FILE_BYTES:
-                raise ValueError("the file is larger than any key")
+                raise ValueError("the file is larger than a key can be")
             try:
                 loaded = parse_json(source.decode("utf-8"), object_pairs_hook=_object)
             except UnicodeDecodeError:
@@ -258,12 +258,12 @@ class _Form:
 
     def end(self) -> None:
         if self.values:
-            raise ValueError(f"{excerpt(next(iter(self.values)), 40)!r} is no part of a key")
+            raise ValueError(f"{excerpt(next(iter(self.values)), 40)!r} is not a field of a key")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    return found if len(found) == len(pairs) else _refuse("it says something twice")
+    return found if len(found) == len(pairs) else _refuse("it has a field twice")
 
 
 def _refuse(why: str) -> NoReturn:

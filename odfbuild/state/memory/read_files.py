@@ -124,8 +124,8 @@ def note_readings(root: Path, dataset: DatasetId, readings: Iterable[FileRead]) 
     except OSError as error:
         raise StateError(
             what=f"cannot write into {folder}: {error.strerror}",
-            why="what files held when they were read has to outlast a crash",
-            fix="allow the writing, then run the same command again",
+            why="the content of read files must survive a crash",
+            fix="allow writing, then run the command again",
         ) from error
 
 

@@ -39,7 +39,7 @@ _PART_LEFT: Final = 0.9  # of the limit, once files had to go
 
 
 class CacheSizeError(StateError):
-    """The limit of the cache is no number of bytes."""
+    """The limit of the cache is not a number of bytes."""
 
     code = "cache-size"
 
@@ -228,8 +228,8 @@ def _limit(text: str) -> int:
     found = _SIZE.fullmatch(text)
     if found is None:
         raise CacheSizeError(
-            what=f"{LIMIT_VARIABLE}={text} is no number of bytes",
-            why="it says how much of object stores may be kept on this machine",
+            what=f"{LIMIT_VARIABLE}={text} is not a number of bytes",
+            why="it limits the cache of object stores on this machine",
             fix=f"write it like 500m or {_DEFAULT_LIMIT}, or unset it",
         )
     return int(found[1]) << (10 * " kmgt".index(found[2].lower() or " "))

@@ -4,13 +4,13 @@ from odfbuild.errors import StateError
 
 
 class TransferError(StateError):
-    """A chain cannot be moved from one place to another."""
+    """A chain cannot be transferred."""
 
     code = "transfer"
 
 
 class UnreachableRepositoryError(TransferError):
-    """A repository gave no answer, or one that is not of the protocol."""
+    """A repository did not answer, or its answer does not follow the protocol."""
 
     code = "unreachable-repository"
 
@@ -22,7 +22,7 @@ class RefusedByRepositoryError(TransferError):
 
 
 class BrokenSourceError(TransferError):
-    """A repository lacks a block or file that its chain speaks of, or gives other bytes."""
+    """A repository lacks a block or file that its chain names, or returns other bytes."""
 
     code = "broken-source"
 
@@ -31,6 +31,6 @@ def missing_file(place: str, path: str) -> BrokenSourceError:
     """Return the error that a file is missing of which the chain speaks."""
     return BrokenSourceError(
         what=f"{place}{path} is missing",
-        why="its head, or a block of its chain, speaks of it",
-        fix="try again; if it stays so, the copy there is damaged: ask who keeps it",
+        why="its head, or a block of its chain, names it",
+        fix="try again; if it persists, the copy there is damaged: ask its owner",
     )

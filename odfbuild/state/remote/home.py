@@ -41,7 +41,7 @@ _SMALL: Final = 4_096
 
 
 class WorkspaceFormatError(StateError):
-    """A workspace in a store was laid out by another version."""
+    """A workspace in a store has the layout of another version."""
 
     code = "workspace-format"
 
@@ -172,9 +172,9 @@ class BucketHome:
         able = known_abilities(self._client)
         if not (able.creates_only and able.swaps):
             raise UnsafeStoreError(
-                what=f"{self._client.place} cannot be a workspace: the store does not keep "
+                what=f"{self._client.place} cannot be a workspace: the store does not support "
                 + ("If-Match" if able.creates_only else "If-None-Match"),
-                why="of two who commit at a time one would lose rows, and both would be content",
+                why="of two simultaneous commits one would be lost without an error",
                 fix="use a store with conditional writes; or a workspace on disk, and "
                 "odfbuild push to the store",
             )
@@ -263,8 +263,8 @@ def check_format(found: bytes | None, place: str) -> None:
         if found is None or parse_json(found)["odfbuild_workspace"] == _FORMAT:
             return
     raise WorkspaceFormatError(
-        what=f"{place} is not laid out as this version of odfbuild knows it",
-        why=f"its object `{FORMAT_KEY}` says otherwise",
+        what=f"{place} has a layout that this version of odfbuild does not know",
+        why=f"its object `{FORMAT_KEY}` names another format",
         fix="use the version that wrote it, or a newer one; or another prefix of the bucket",
     )
 

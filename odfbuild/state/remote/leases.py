@@ -45,9 +45,9 @@ def now_of(client: ObjectClient) -> float:
     found = client.facts(_CLOCK)
     if found is None:
         raise StateError(
-            what=f"{client.place}{_CLOCK} was written and is not there",
-            why="the clock of a store is read from what it says of an object",
-            fix="try again; if it stays so, the store is not to be relied on",
+            what=f"{client.place}{_CLOCK} was written, but does not exist",
+            why="the clock of a store is read from the metadata of an object",
+            fix="try again; if it persists, the store is not reliable",
         )
     return found.touched
 

@@ -68,14 +68,14 @@ class ReadOnlyClient(ObjectClient):
 
     def _refusal(self, key: str) -> StateError:
         return ReadOnlyError(
-            what=f"{self.place}{key} would be changed by a command that only reads",
-            why="what looks for differences must not make any",
-            fix="report this: it is a fault of odfbuild",
+            what=f"{self.place}{key} would be changed by a read-only command",
+            why="a check for differences must not make any",
+            fix="report this as a defect of odfbuild",
         )
 
 
 class OfflineError(StateError):
-    """What is wanted of a store is not on this machine, and the store is not to be asked."""
+    """Data of a store is not on this machine, and --offline was given."""
 
     code = "offline"
 
@@ -128,13 +128,13 @@ class OfflineClient(ReadOnlyClient):
     def _unseen(self, key: str) -> StateError:
         return OfflineError(
             what=f"{self.place}{key} is not on this machine",
-            why="--offline asks the store nothing, and it was never read here, or is damaged",
-            fix="once the store can be reached: the same command without --offline",
+            why="--offline does not contact the store, and it was never read here, or is damaged",
+            fix="run the command without --offline once the store can be reached",
         )
 
     def _refusal(self, key: str) -> StateError:
         return OfflineError(
             what=f"{self.place}{key} cannot be written with --offline",
-            why="the store is the workspace, and it is not to be asked",
-            fix="the same command without --offline",
+            why="the workspace is in the store, which is not contacted",
+            fix="run the command without --offline",
         )

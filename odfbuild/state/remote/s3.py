@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class UnsafeStoreError(TransferError):
-    """An object store does not keep the conditions that a push rests on."""
+    """An object store does not support the conditional writes that a push needs."""
 
     code = "unsafe-store"
 
@@ -132,8 +132,8 @@ class Bucket:
         if found.meta["size"] > most:
             raise BrokenSourceError(
                 what=f"{self.place}{key} has {found.meta['size']:,} bytes",
-                why=f"what is in its place has {most:,} at most",
-                fix="ask who keeps the copy there",
+                why=f"such an object has {most:,} at most",
+                fix="ask the owner of that copy",
             )
         return self._asked(lambda: bytes(found.bytes()))
 
@@ -218,8 +218,8 @@ class Bucket:
                 return new or None
         raise failed or UnreachableRepositoryError(
             what=f"{self.place}{key} could not be set in {_TRIES} attempts",
-            why="others change it all the time, or the store does not keep conditions",
-            fix="try again; odfbuild repo check says what a store can do",
+            why="others keep changing it, or the store does not support conditional writes",
+            fix="try again; odfbuild repo check shows what the store supports",
         )
 
     def put_file(
@@ -303,25 +303,25 @@ class Bucket:
             raise RefusedByRepositoryError(
                 what=f"{self.place} refuses the request: {_said(error)}",
                 why="the credentials are missing, wrong, or may not do this",
-                fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what else the machine "
-                'has: docs/sharing.md, "Credentials"',
+                fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or other credentials: "
+                'docs/sharing.md, "Credentials"',
             ) from error
         except (BaseError, OSError) as error:
             if _is_of_machine(error):
                 raise RefusedByRepositoryError(
                     what=f"no credentials were found for {self.place}",
-                    why="none are in the environment, and the machine has no role that gives some; "
-                    "~/.aws is not read",
+                    why="the environment has none, and the machine has no role with some; ~/.aws "
+                    "is not read",
                     fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a bucket that "
-                    "anybody may read, AWS_SKIP_SIGNATURE=true",
+                    "anyone may read, AWS_SKIP_SIGNATURE=true",
                 ) from error
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> UnreachableRepositoryError:
         return UnreachableRepositoryError(
             what=f"{self.place} cannot be used: {_said(error)}",
-            why="the store gave no answer, or one that is not understood",
-            fix="try again, which goes on where it broke off; odfbuild repo check says more",
+            why="the store did not answer, or its answer is not understood",
+            fix="try again, which continues where it stopped; odfbuild repo check has details",
         )
 
 
@@ -360,12 +360,12 @@ def refuse_unsafe(abilities: Abilities, place: str) -> None:
     """Raise UnsafeStoreError unless a store does what a push rests on."""
     if abilities.creates_only and abilities.swaps:
         return
-    lacks = "overwrites objects that were to be created only"
+    lacks = "overwrites objects that must only be created"
     if abilities.creates_only:
         lacks = "does not replace an object by its ETag, or replaces one that has changed"
     raise UnsafeStoreError(
         what=f"nothing is pushed to {place}: the store {lacks}",
-        why="of two who push at a time one would lose what it was told is there",
+        why="of two simultaneous pushes one would be lost",
         fix="use a store with conditional writes (If-None-Match, If-Match), or push through an ODF "
         "server; reading from it is safe",
     )
@@ -386,8 +386,8 @@ def _store(url: str, region: str | None) -> "S3Store":
         from obstore.store import S3Store
     except ImportError as error:
         raise NoObstoreError(
-            what=f"{url} cannot be used: the library for object stores is not here",
-            why="it is an extra of this program",
+            what=f"{url} cannot be used: the library for object stores is not installed",
+            why="it is an optional dependency",
             fix="install it: pip install 'odfbuild[s3]'",
         ) from error
     keep_hidden(*filter(None, map(os.environ.get, _SECRETS)))
@@ -448,7 +448,7 @@ def _is_of_machine(error: Exception) -> bool:
 
 def _damaged(place: str, key: str) -> BrokenSourceError:
     return BrokenSourceError(
-        what=f"{place}{key} is there with other bytes",
-        why="it is named by the hash of its bytes, so the one there is damaged",
+        what=f"{place}{key} exists with other bytes",
+        why="its name is the hash of its bytes, so that object is damaged",
         fix="delete it there, and push again",
     )

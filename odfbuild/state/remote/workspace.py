@@ -43,7 +43,7 @@ _PATIENCE: Final = 1_800.0  # seconds that a commit waits for a collector
 
 
 class CollectingError(StateError):
-    """Somebody else collects the garbage of a workspace."""
+    """Another process is collecting the garbage of the workspace."""
 
     code = "collecting"
 
@@ -125,9 +125,9 @@ class BucketWorkspace(Workspace):
         """Say that objects are being deleted, and let nobody else do it meanwhile."""
         if not self.leases.take(COLLECTING, {"pid": os.getpid()}):
             raise CollectingError(
-                what=f"somebody else collects the garbage of {self.url}",
-                why="one does it at a time, so that commits know whom to wait for",
-                fix="wait until it is done; of one that is gone: odfbuild unlock .gc",
+                what=f"another process is collecting the garbage of {self.url}",
+                why="only one can do this at a time, as commits wait for it",
+                fix="wait until it is done; if its process no longer exists: odfbuild unlock .gc",
             )
         try:
             yield
@@ -173,8 +173,8 @@ class OfflineBucketWorkspace(BucketWorkspace):
         memory = read_memory(local)
         if memory is None:
             raise OfflineError(
-                what=f"nothing was seen of {place} on this machine",
-                why="--offline shows what was read here before",
+                what=f"{place} was never read on this machine",
+                why="--offline shows what was read here earlier",
                 fix="once the store can be reached: odfbuild status",
             )
         self.seen_at = memory.at

@@ -129,7 +129,7 @@ def test_what_is_not_there_is_named(project: odfbuild.DataProject) -> None:
     with pytest.raises(UsageRefusedError, match="no column 'kk'") as lacking:
         project.dataset("log").read(["kk"])
     assert "'k'" in lacking.value.fix
-    with pytest.raises(OdfBuildError, match="not a point in time"):
+    with pytest.raises(OdfBuildError, match="not a time"):
         project.dataset("log").read(as_of="yesterday")
 
 
@@ -166,7 +166,7 @@ def test_nothing_of_spark_is_imported(built: Path) -> None:
         ({"as_at": 5}, "as_at is 5"),
         ({"as_of": True}, "as_of is True"),
         ({"as_of": b"2024"}, "as_of is a bytes"),
-        ({"as_of": "2024-01-01", "current": False}, "as_of does not go with the changelog"),
+        ({"as_of": "2024-01-01", "current": False}, "as_of and the changelog exclude each other"),
         ({"where": "v > 1"}, "where is 'v > 1'"),
         ({"where": pc.field("nope") > 1}, "No match for FieldRef"),
         ({"where": pc.field("k") > 1}, "where: Function 'greater'"),

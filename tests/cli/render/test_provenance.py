@@ -60,7 +60,7 @@ def test_what_is_cut_is_counted_and_what_is_not_looked_into_is_said() -> None:
     assert drawn(first, source(0)) == [
         "├─ src, offset 0: k=1",
         f"│  block 3, {BELOW.block.short()}, from a file",
-        "├─ src, offset 1: not looked into",
+        "├─ src, offset 1: not examined",
         "└─ src: and 3 rows more, offsets 2 to 3, 7",
     ]
     gone = replace(made_of((0,), 0), missing=True)
@@ -79,7 +79,7 @@ def test_a_row_of_a_query_before_leads_to_the_record_that_it_takes_back() -> Non
     below = replace(explained(before, WRITTEN), made_of=(made_of((0,), 1),))
     assert list(reason_lines(first)) == [
         "made of rows that cannot be determined: no reason",
-        "it takes back offset 0 of the same dataset",
+        "it retracts offset 0 of the same dataset",
     ]
     lines = drawn(first, below, source(0))
     assert [each.partition(",")[0].strip() for each in lines][2:4] == [
@@ -98,7 +98,7 @@ def test_causes_and_doubts_are_told() -> None:
         derived = replace(known, **changes)  # type: ignore[arg-type]
         return list(reason_lines(replace(explained(FIRST, WRITTEN), derivation=derived)))
 
-    assert told() == ["made of 2 rows, of 5 that might have mattered", "it came by src, offset 1"]
+    assert told() == ["made of 2 rows, of 5 candidates", "it came by src, offset 1"]
     moved = RowCause(offsets={}, watermark=True)
     assert told(cause=moved)[-1] == "it came because the watermark moved"
     changed = RowCause(offsets={}, query=True)

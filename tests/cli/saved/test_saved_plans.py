@@ -185,7 +185,7 @@ def test_a_plan_whose_heads_moved_is_refused_with_nothing_done(cli: Within, medd
     before = heads(cli.folder)
     done = cli("apply", "plan.json")
     assert (done.code, done.out) == (5, "")
-    assert "error[stale-plan]: src is not where the plan found it" in done.err
+    assert "error[stale-plan]: src changed since the plan was made" in done.err
     assert heads(cli.folder) == before
 
 
@@ -224,7 +224,7 @@ def test_a_plan_for_another_target_than_the_one_given_is_refused(cli: Within) ->
     saved(cli)
     done = cli("-t", "prod", "apply", "plan.json")
     assert done.code == 1
-    assert "the plan is for the target 'dev', and this is 'prod'" in done.err
+    assert "the plan is for the target 'dev', but this is 'prod'" in done.err
 
 
 def test_the_target_is_that_of_the_plan(cli: Within) -> None:
@@ -258,7 +258,7 @@ def test_what_the_gate_refuses_is_not_asked_for(
 def test_a_plan_file_that_is_not_there_is_a_wrong_argument(cli: Within, name: str) -> None:
     done = cli("apply", name)
     assert done.code == 64
-    assert f"no file named '{name}'" in done.err
+    assert f"there is no file '{name}'" in done.err
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_a_stale_plan_is_printed_with_a_warning(cli: Within) -> None:
     assert cli("apply", "--yes").code == 0
     done = cli("inspect", "plan", "plan.json")
     assert (done.code, done.out) == (0, printed)
-    assert "warning[stale-plan]: the plan is stale: src, out moved since it was made" in done.err
+    assert "warning[stale-plan]: the plan is stale: src, out changed since it was made" in done.err
 
 
 def test_a_plan_can_be_looked_at_anywhere(
@@ -345,7 +345,7 @@ def test_sources_to_ask_are_no_changes(cli: Within, monkeypatch: pytest.MonkeyPa
     use(monkeypatch, replace(made, steps=(ask,)))
     done = cli("plan", "--detailed-exitcode")
     assert done.code == 0
-    assert "1 step only to ask sources" in done.out
+    assert "1 step only to check sources" in done.out
 
 
 def test_a_refusal_of_the_gate_goes_before_changes(

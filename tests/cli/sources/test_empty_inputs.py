@@ -15,7 +15,7 @@ from tests.support.process.inside import Inside, lay_out
 from tests.support.projects.texts import GOOD, root
 
 SNAPSHOT = "{kind: Snapshot, primaryKey: [k]}"
-LOST = "which takes back all rows of this Snapshot"
+LOST = "which retracts all rows of this Snapshot"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ at any write, with files cut into slices, and with heads set to any block that t
 - a chain that has an input in part is refused, and what the message says goes on from there
 - what takes files in is refused for one of two reasons: a file that it has to read is damaged, or
   the head is none that an ended run has left
-- after an apply with a rule, and unless a file is named as left out, the rows that stand are those
+- after an apply with a rule, and unless a file is named as left out, the current rows are those
   of the files in their order, as they are now
 """
 
@@ -262,7 +262,7 @@ class History:
             assert warned, self.done
 
     def check_rows(self) -> None:
-        """Mend what is damaged, apply, and check the rows that stand."""
+        """Mend what is damaged, apply, and check the current rows."""
         for name, content in list(self.files.items()):
             if content is None:
                 before = self.held.get(name)

@@ -50,11 +50,11 @@ def kept(run: Inside) -> Iterator[Path]:
 def test_bad_rows_are_put_aside_and_told_of(run: Inside) -> None:
     done = run("apply", "--yes", "--no-progress")
     assert done.code == 0, done.err
-    assert "ingest:src: 2 blocks, 2 rows, 2 bad rows put aside" in done.err
-    assert done.out.splitlines()[-1].endswith("2 rows, 2 bad rows put aside.")
+    assert "ingest:src: 2 blocks, 2 rows, 2 bad rows diverted" in done.err
+    assert done.out.splitlines()[-1].endswith("2 rows, 2 bad rows diverted.")
     (side,) = kept(run)
-    assert "datasets/src.yaml:9:5: warning[rows-put-aside]: src: 2 bad rows put aside" in done.err
-    assert f"data/1.csv: 2 rows, kept in {side}" in done.err
+    assert "datasets/src.yaml:9:5: warning[rows-put-aside]: src: 2 bad rows diverted" in done.err
+    assert f"data/1.csv: 2 rows, in {side}" in done.err
     told = [json.loads(line) for line in side.read_text("utf-8").splitlines()]
     assert [(each["file"], each["line"], each["text"]) for each in told] == [
         ("data/1.csv", 3, "2024-01-02,b,x\n"),
@@ -134,7 +134,7 @@ def test_every_file_has_a_side_file_of_its_own(run: Inside) -> None:
     done = run("apply", "--yes")
     assert done.code == 0, done.err
     assert [path.name.partition("-")[0] for path in kept(run)] == ["data_1.csv", "data_2.csv"]
-    assert "src: 4 bad rows put aside" in done.err
+    assert "src: 4 bad rows diverted" in done.err
 
 
 def test_a_new_column_is_told_once_with_the_line_that_would_take_it_in(run: Inside) -> None:

@@ -73,7 +73,7 @@ def log(run: Inside) -> list[dict[str, Any]]:
 
 
 def table(run: Inside) -> dict[str, int]:
-    """Return the rows that stand, by key."""
+    """Return the current rows, by key."""
     found: dict[str, int] = {}
     for row in log(run):
         if row["op"] in (0, 3):
@@ -103,13 +103,13 @@ def test_a_late_file_is_named_by_all_who_speak_of_the_source(run: Inside) -> Non
     assert "data/a.csv" in said.out + said.err
     status = run("status").out
     assert "src has 1 file before the last one that was read: data/a.csv" in status
-    assert "What to do with files that are not read: odfbuild drift" in status
+    assert "For unread files see: odfbuild drift" in status
     explained = run("explain", "src").out
     assert "files of its source stay unread" in explained
-    assert "all that its source" not in explained
-    assert "what to do with what stays unread: odfbuild drift src" in explained
+    assert "all data of its source" not in explained
+    assert "for unread files see: odfbuild drift src" in explained
     assert "1 file before the last one that was read: data/a.csv" in explained
-    assert "every file that it names was read" not in explained
+    assert "all of its files were read" not in explained
     drifted = run("drift", "-o", "json")
     assert (drifted.code, json.loads(drifted.out)["drift"][0]["kind"]) == (2, "source")
     (told,) = json.loads(run("status", "-o", "json").out)
@@ -129,7 +129,7 @@ def test_what_matches_and_is_no_file_is_named_by_all(when: str, run: Inside) -> 
     assert run("plan").code == 0
     if when == "later":
         add()
-    found = "2 entries that match are no files"
+    found = "2 matching entries are not files"
     kinds = "data/2.csv (a folder), data/3.csv (a named pipe)"
     said = both(run("plan"))
     assert f"warning[other-entries]: src: {found}, not read: {kinds}" in " ".join(said.split())
@@ -140,7 +140,7 @@ def test_what_matches_and_is_no_file_is_named_by_all(when: str, run: Inside) -> 
     assert kinds in " ".join(run("explain", "src").out.split())
     assert kinds in run("drift", "-o", "json").out
     (run.project / "data" / "2.csv").rmdir()
-    assert "1 entry is no file" in both(run("plan"))
+    assert "1 entry is not a file" in both(run("plan"))
     (run.project / "data" / "3.csv").unlink()
     put(run, "3.csv", "c,3\n")
     assert codes(run) == []
@@ -494,7 +494,7 @@ def test_files_that_are_read_again_together_are_not_parted(run: Inside) -> None:
     assert (refused.code, table(run)) == (1, {"a": 20})
     assert f"odfbuild reset src {before.short()}, the last block before" in refused.err
     source(run).set_head(inside, last)
-    assert "error[partial-input]: 'src' ends inside of an input" in both(run("plan"))
+    assert "error[partial-input]: 'src' ends in the middle of an input" in both(run("plan"))
     assert "error[partial-input]" in both(run("run"))
     assert run("apply", "--yes").code == 1
     assert run("reset", "src", before.short(), "--yes").code == 0

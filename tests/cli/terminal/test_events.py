@@ -196,7 +196,7 @@ def test_an_interrupt_is_told_in_words_and_as_a_document(
     if output == "text":
         last = out.splitlines()[-1]
         assert last.startswith("Interrupted: ")
-        assert last.endswith("1 failed, 1 step broken off, 1 step not begun.")
+        assert last.endswith("1 failed, 1 step interrupted, 1 step not started.")
         return
     told = json.loads(out)
     steps = {each["id"]: each for each in told["steps"]}
@@ -319,7 +319,7 @@ def test_a_plan_without_steps_has_no_events(run: Inside, project: Path) -> None:
     assert run("undo", "last", "--out", plan).code == 0
     for told in (("-o", "ndjson"), ("-o", "json"), ("--report", f"json={project}/told")):
         done = run("apply", plan, *told)
-        assert (done.code, done.out, "runs no steps" in done.err) == (64, "", True)
+        assert (done.code, done.out, "has no steps" in done.err) == (64, "", True)
     assert run("apply", plan).code == 0
 
 

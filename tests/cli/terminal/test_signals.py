@@ -29,7 +29,7 @@ def test_a_watching_run_ends_in_order(sign: signal.Signals, project: Path) -> No
     process.send_signal(sign)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + sign, said
-    assert f"odfbuild: ended by {sign.name}; nothing half done is left" in said
+    assert f"odfbuild: ended by {sign.name}; no step is left half done" in said
     assert "Traceback" not in said
 
 

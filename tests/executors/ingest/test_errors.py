@@ -521,15 +521,15 @@ def query(text: str, says: str, fix: str, code: str = "invalid-query", column: i
 
 UNREADABLE = {
     "an unknown column": query(
-        "select t, kk from src", "nothing that the query reads has a column 'kk'", "did you mean",
+        "select t, kk from src", "no input of the query has a column 'kk'", "did you mean",
         "unknown-column", 26,
     ),
     "no event time": query(
-        "select k from src", "the query gives no column that is the event time", "select it",
+        "select k from src", "the query has no result column that is the event time", "select it",
         "no-event-time", 9,
     ),
     "a column twice": query(
-        "select t, k, k from src", "the query gives two columns", "rename one",
+        "select t, k, k from src", "the query has two result columns", "rename one",
         "duplicate-column", 29,
     ),
     "a function of too many arguments": query(
@@ -537,8 +537,8 @@ UNREADABLE = {
         "function-arguments", 26,
     ),
     "a system column": query(
-        "select t, 1 as offset from src", "the query gives a column named 'offset'", "rename it",
-        "system-column", 31,
+        "select t, 1 as offset from src", "the query has a result column named 'offset'",
+        "rename it", "system-column", 31,
     ),
     "a column without a type": query(
         "select t, null as x from src", "the column 'x' cannot be stored", "CAST",
@@ -560,7 +560,7 @@ UNLUCKY = {
     "a cast that fails": query("select t, cast(k as int) as x from src", "The value 'a'", "try_"),
     "an event time that is null": query(
         "select nullif(t, t) as t, k from src",
-        "the query gives rows without 't'",
+        "the query returns rows without 't'",
         "coalesce",
         column=9,
     ),

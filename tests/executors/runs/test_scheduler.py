@@ -161,7 +161,7 @@ def test_equal_runs_in_any_number_of_threads_give_the_same_rows(tmp_path: Path) 
 def test_a_plan_whose_heads_moved_does_nothing(shop: Workshop) -> None:
     plan = shop.plan([ledger()])
     shop.apply([ledger()])
-    with pytest.raises(StalePlanError, match="src is not where the plan found it"):
+    with pytest.raises(StalePlanError, match="src changed since the plan was made"):
         check_heads(plan, shop.workspace)
 
 

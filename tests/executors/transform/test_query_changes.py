@@ -357,7 +357,7 @@ def test_that_a_row_by_row_query_may_have_to_stop_is_told_where_rows_may_be_take
     [
         (SUM, BY_VALUE, "it works by v, and the rows so far were made by k"),
         (COPY, SUM, "it works key by key, by k, and the rows so far were not made so"),
-        (SUM, COPY, "it looks at one row at a time"),
+        (SUM, COPY, "it computes rows one by one"),
         (SUM, "select max(t) as t, sum(v) as v from src group by k", "does not hold the key"),
         (SUM, "select * from (select t, k, v, row_number() over (order by t, k, v) as n from src)",
          "each step looks at everything"),

@@ -461,7 +461,7 @@ def test_a_query_that_takes_back_what_is_not_there_commits_nothing(tmp_path: Pat
     made.file("2.csv", "2024-01-02,x,1")
     ((_, failed),) = made.apply(declared).failures
     assert failed.error.code == "invalid-changelog"
-    assert "at offset 3 would take back a row that is not there" in failed.error.what
+    assert "at offset 3 would retract a row that does not exist" in failed.error.what
     assert [row[0] for row in made.rows("out")] == [0, 1, 2]
 
 

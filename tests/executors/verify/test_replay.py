@@ -156,7 +156,7 @@ def test_other_columns_of_the_first_step_are_told(
 def test_a_query_that_fails_now_is_a_finding(shop: Workshop) -> None:
     engine = FakeEngine(queries=QUERIES, failing=frozenset({ODD}))
     found = [each.findings for each in replayed(shop, engine=engine)]
-    assert found == [(), (), ("it cannot be run again: it broke",)]
+    assert found == [(), (), ("it cannot be rerun: it broke",)]
 
 
 def flip(path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_changed_byte_in_an_input_is_found_by_the_steps_that_read_it(shop: Wor
 def test_an_input_that_is_gone_is_named(shop: Workshop) -> None:
     (shop.dataset("src").slices()[0][1].parents[1] / "refs" / "head").unlink()
     for each in replayed(shop):
-        assert each.findings == ("it cannot be run again: its input src is not in the workspace",)
+        assert each.findings == ("it cannot be rerun: its input src is not in the workspace",)
 
 
 def test_a_block_of_an_input_that_is_gone_is_a_finding(shop: Workshop) -> None:

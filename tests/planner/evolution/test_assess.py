@@ -161,7 +161,7 @@ def test_what_a_chain_cannot_do_is_refused_whatever_the_gate_says(
     [
         (MergeStrategySnapshot(("id",)), "a snapshot is compared with all columns of its history"),
         (MergeStrategyUpsertStream(("id",)), "compared with all columns of the history"),
-        (MergeStrategyChangelogStream(("id",)), "is repeated with all its columns"),
+        (MergeStrategyChangelogStream(("id",)), "a retraction repeats all columns"),
     ],
 )
 def test_what_is_compared_or_taken_back_keeps_every_column(merge: MergeStrategy, why: str) -> None:
@@ -265,7 +265,7 @@ def test_a_renamed_column_of_an_input_is_told_with_its_new_name() -> None:
     out = derivative("out", "select event_time, fee from src")
     renamed = (TIME, "id BIGINT", "fees DECIMAL(18,2)", "note STRING")
     (hit,) = Versions([root("src"), out], [root("src", source(*renamed)), out]).hits("out")
-    assert (hit.code, hit.message) == ("ODF305", "fee of src is to be called fees")
+    assert (hit.code, hit.message) == ("ODF305", "fee of src is renamed to fees")
 
 
 def test_the_columns_of_a_star_go_through_several_readers() -> None:
@@ -504,7 +504,7 @@ def test_what_restating_does_is_not_offered_nor_denied_where_it_is_set() -> None
         for each in Versions(before, [a, b, replace(after, traits=restating)]).hits("out")
     }
     assert "Rows made from it stay" in stays["ODF118"].why
-    assert "Rows made from it are taken back" in goes["ODF118"].why
+    assert "Rows made from it are retracted" in goes["ODF118"].why
     (changed,) = stays.keys() & {"ODF301", "ODF311"}
     assert "set on_query_change for out" in stays[changed].ways
     assert "set on_query_change for out" not in goes[changed].ways

@@ -82,7 +82,7 @@ def test_an_expired_acceptance_refuses_in_words_of_its_own() -> None:
     assert found.accepted == "odfbuild.yaml:9:1, until 2026-05-31: agreed"
     (note,) = DROPS_FEE.assess(expired).notes
     assert (note.code, note.level) == ("ODF401", Level.WARNING)
-    assert "ran out on 2026-05-31" in note.what
+    assert "expired on 2026-05-31" in note.what
     assert note.span == expired.span
     assert asked(DROPS_FEE, expired) == Verdict("default", refused=1, warned=1, accepted=0)
 
@@ -202,7 +202,7 @@ def test_the_rows_of_all_restated_datasets_count_together() -> None:
     found = versions.assess(gates=Gates(max_restated_rows=100)).assessments
     assert codes(found[alias("a")].hits) == ["ODF301"]
     (over,) = [each for each in found[alias("b")].hits if each.code == "ODF403"]
-    assert over.message == "130 rows are restated, with 1 more: 100 are allowed"
+    assert over.message == "130 rows are restated, with 1 more; the limit is 100"
     assert over.judged is Judgement.REFUSED
 
 

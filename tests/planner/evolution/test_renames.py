@@ -67,13 +67,13 @@ def test_an_entry_that_was_followed_does_nothing(before: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "pairs", "says"),
     [
-        ("a", "a c", ["a c"], "'a' is moved to 'c' and still declared"),
-        ("a c", "c", ["a c"], "'a' cannot be moved: 'c' is there already"),
+        ("a", "a c", ["a c"], "'a' is moved to 'c', but still declared"),
+        ("a c", "c", ["a c"], "'a' cannot be moved: 'c' exists already"),
         ("a", "b", ["a c"], "'a' is moved to 'c', which is not declared"),
         ("a", "c", ["a b", "a c"], "'a' is moved twice"),
         ("a b", "c", ["a c", "b c"], "'c' is moved to twice"),
-        ("a", "a", ["a b", "b a"], "moved entries lead in a circle: a -> b -> a"),
-        ("a", "a", ["a a"], "moved entries lead in a circle: a -> a"),
+        ("a", "a", ["a b", "b a"], "moved entries form a cycle: a -> b -> a"),
+        ("a", "a", ["a a"], "moved entries form a cycle: a -> a"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_entry(
@@ -90,7 +90,7 @@ def test_what_cannot_be_is_refused_at_its_entry(
 
 def test_one_wrong_entry_leaves_the_others() -> None:
     found = move("a b", "a x y", "a x", "b y")
-    assert [each.what for each in found.problems] == ["'a' is moved to 'x' and still declared"]
+    assert [each.what for each in found.problems] == ["'a' is moved to 'x', but still declared"]
     assert found.old == {alias("y"): alias("b")}
 
 

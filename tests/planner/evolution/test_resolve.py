@@ -112,7 +112,7 @@ def test_times_are_kept_in_one_unit_at_any_depth() -> None:
         ((source(preprocess="select id is null from input"),), "a column has no alias"),
         (
             (SetTransform((), cast("Any", Opaque("Transform", 9))),),
-            "the transform is of a kind that is not known here",
+            "the transform is of an unknown kind",
         ),
     ],
 )

@@ -373,7 +373,7 @@ def test_a_name_that_there_is_not_is_an_error_with_a_guess_and_a_caret() -> None
         "selector:1:5: error[unknown-dataset]: no dataset named 'rates.dayly'\n"
         "  1 | eur rates.dayly+\n"
         "    |     ^^^^^^^^^^^\n"
-        "  why: an exact name means one dataset; * stands for any characters\n"
+        "  why: an exact name matches one dataset; * matches any characters\n"
         "  fix: did you mean 'rates.daily'?"
     )
 
@@ -391,8 +391,8 @@ def test_all_names_that_there_are_not_are_told_at_once() -> None:
         ("eur,,gbp", "a part of the selector is empty", 5),
         (",eur", "a part of the selector is empty", 1),
         ("@eur+", "'@' and '+' do not go together", 1),
-        ("+", "a '+' or '@' stands alone", 2),
-        ("eur @", "a '+' or '@' stands alone", 6),
+        ("+", "a '+' or '@' without a name", 2),
+        ("eur @", "a '+' or '@' without a name", 6),
         ("tagg:x", "'tagg' is nothing to select by", 1),
         ("tag:", "'tag:' has no value", 1),
         ("gbp kind:rot", "kind:rot is not known", 10),

@@ -70,10 +70,10 @@ def test_a_profile_may_guard_a_target_but_not_lift_its_guards() -> None:
     assert profiled("odfbuild: 1\n", "targets: {dev: {protect: true}}").target().protect
     assert profiled(GUARDED, "targets: {prod: {protect: true}}").target().require_plan_file
     assert problems(GUARDED, "targets:\n  prod: {protect: false}\n") == (
-        "0.yaml:2:19: error[config]: 'protect' cannot be lifted by a profile\n"
+        "0.yaml:2:19: error[config]: 'protect' cannot be relaxed by a profile\n"
         "  2 |   prod: {protect: false}\n"
         "    |                   ^^^^^\n"
-        "  why: the target is guarded by another file of the project, for everybody\n"
+        "  why: another file of the project protects the target for everyone\n"
         "  fix: remove the line, or change the other file in agreement with its owners"
     )
 

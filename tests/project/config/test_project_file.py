@@ -197,14 +197,14 @@ def test_settings_of_a_cluster_add_up_and_a_wait_is_a_length_of_time() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("settings: {spark.plugins: x}", "is not for a project to give"),
+        ("settings: {spark.plugins: x}", "a project cannot set"),
         ("settings: {spark.cores.maxx: 1}", "did you mean 'spark.cores.max'?"),
         ('settings: {spark.cores.max: "4\\nspark.plugins x"}', "must be a number or a word"),
         ("settings: {spark.cores.max: [4]}", "must be a number or a word"),
         ("settings: 4", "must be a mapping"),
-        ("wait: never", "no length of time"),
-        ("wait: 0", "no length of time"),
-        ("wait: 2d", "no length of time"),
+        ("wait: never", "not a length of time"),
+        ("wait: 0", "not a length of time"),
+        ("wait: 2d", "not a length of time"),
     ],
 )
 def test_what_is_no_setting_or_wait_of_a_cluster_is_refused_where_it_stands(

@@ -67,7 +67,7 @@ def test_witnesses_of_a_profile_come_after_those_of_the_project() -> None:
 
 
 def test_names_of_repositories_are_one_without_regard_to_case() -> None:
-    with pytest.raises(ProjectErrors, match="'Hub' is called 'hub' elsewhere"):
+    with pytest.raises(ProjectErrors, match="'Hub' is written 'hub' elsewhere"):
         read(HUB, "repositories: {Hub: {url: 'https://other.example'}}\n")
 
 

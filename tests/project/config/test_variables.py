@@ -76,7 +76,7 @@ def test_a_default_is_taken_if_and_only_if_it_fits(kind: VariableType, value: Va
     if kind.fits(value):
         assert resolve_variables(config(text).variables, (), ()) == {"v": value}
     else:
-        with pytest.raises(ProjectErrors, match="no value for 'v'"):
+        with pytest.raises(ProjectErrors, match="not a value for 'v'"):
             config(text)
 
 
@@ -110,7 +110,7 @@ def test_an_empty_file_of_values_is_no_error(tmp_path: Path) -> None:
 
 def test_a_value_outside_of_the_enumeration_is_refused() -> None:
     assert problems(REGION, "region=usa") == (
-        "error[variable]: --var region: 'usa' is no value for 'region'\n"
+        "error[variable]: --var region: 'usa' is not a value for 'region'\n"
         "  why: it is one of: eu, us\n"
         "  fix: did you mean 'us'?"
     )
@@ -130,16 +130,18 @@ def test_a_variable_without_a_value_is_shown_where_it_is_declared() -> None:
 def test_values_in_a_file_are_refused_at_their_place(tmp_path: Path) -> None:
     path = written(tmp_path, "region: asia\nreigon: eu\n")
     assert problems(REGION, files=(path,)) == (
-        f"{path}:1:9: error[variable]: 'asia' is no value for 'region'\n"
+        f"{path}:1:9: error[variable]: 'asia' is not a value for 'region'\n"
         "  1 | region: asia\n"
         "    |         ^^^^\n"
         "  why: it is one of: eu, us\n"
-        "  fix: use one of: eu, us\n\n"
+        "  fix: use one of: eu, us\n"
+        "\n"
         f"{path}:2:1: error[variable]: there is no variable 'reigon'\n"
         "  2 | reigon: eu\n"
         "    | ^^^^^^\n"
-        "  why: a value that nothing uses is likely a slip\n"
-        "  fix: did you mean 'region'?\n\n"
+        "  why: a value that nothing uses is probably a mistake\n"
+        "  fix: did you mean 'region'?\n"
+        "\n"
         "2 errors"
     )
 
@@ -152,13 +154,13 @@ def test_all_problems_with_values_are_told_together(tmp_path: Path) -> None:
         resolve_variables(config(text).variables, given, [missing])
     assert [each.what for each in caught.value.found] == [
         f"the file of variables '{missing}' cannot be read: No such file or directory",
-        "--var int: 1.5 is no value for 'int'",
+        "--var int: 1.5 is not a value for 'int'",
         "--var bool: there is no '='",
         "--var list: a list in brackets is not closed",
-        "--var date: '2023-02-29' is no value for 'date'",
+        "--var date: '2023-02-29' is not a value for 'date'",
         "--var strng: there is no variable 'strng'",
-        "--var map: 1 is no value for 'map'",
-        "--var number: null is no value for 'number'",
+        "--var map: 1 is not a value for 'map'",
+        "--var number: null is not a value for 'number'",
         "the variable 'needed' has no value",
     ]
 

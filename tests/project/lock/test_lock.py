@@ -227,16 +227,16 @@ def test_everything_that_is_wrong_is_told_with_its_place() -> None:
         "4: the package a is neither a commit of a repository nor a path",
         "4: 'tree' is not a hash",
         "5: the package b is neither a commit of a repository nor a path",
-        "5: a commit is named by its whole hash",
+        "5: a commit is named by its full hash",
         "5: 'tree' is not a hash",
         "7: 'inputs' is not a hash",
         "7: 'inputs' is not a text",
         "7: not a column, from character 6 on: 'b FOO'",
-        "8: the columns of d are not given, or given and unknown",
+        "8: the columns of d are missing, or both given and unknown",
         "9: e is not a mapping",
         "9: 'definition' is not a hash",
         "9: 'inputs' is not a hash",
-        "9: the columns of e are not given, or given and unknown",
+        "9: the columns of e are missing, or both given and unknown",
     ]
 
 

@@ -139,7 +139,7 @@ def test_a_package_that_was_tampered_with_is_refused_and_put_back(
     with pytest.raises(ProjectErrors) as caught:
         installed(place.root, config, lock)
     assert problems(caught.value) == [
-        "package-changed: odfbuild deps install puts it back; change it where it comes from"
+        "package-changed: odfbuild deps install restores it; make changes at its origin"
     ]
     if tamper != "link above":
         install(place.root, config, lock)
@@ -156,7 +156,7 @@ def test_a_repository_that_gives_other_files_for_a_commit_is_refused(place: Plac
     other = Lock(packages={"common": type(pinned)(
         tree=f"f1620{'0' * 64}", git=pinned.git, rev=pinned.rev, commit=pinned.commit
     )})  # fmt: skip
-    with pytest.raises(ProjectErrors, match="does not give the files that were pinned"):
+    with pytest.raises(ProjectErrors, match="returned other files than were pinned"):
         install(place.root, config, other)
     assert not (place.root / "packages" / "common").exists()
 

@@ -156,8 +156,8 @@ content:
     result = upgraded(old)
     assert result.text == new
     assert said(result)[:3] == [
-        "2:1 `apiVersion` is called `version`",
-        "5:3 `id` is called `name`",
+        "2:1 `apiVersion` is now `version`",
+        "5:3 `id` is now `name`",
         "6:3 `source` is the event `SetPollingSource`",
     ]
     assert lost(result) == ["14:7 left-out", "26:7 left-out"]

@@ -99,7 +99,7 @@ def test_the_key_of_a_dataset_signs_for_it(dataset: Dataset, keys: KeyFolder) ->
 
 def test_without_a_key_nothing_is_signed(dataset: Dataset, worker: KeyFolder) -> None:
     worker.new_working_key()
-    with pytest.raises(NoSigningKeyError, match="nothing here can sign"):
+    with pytest.raises(NoSigningKeyError, match="no key here can sign"):
         find_signing_key(worker, dataset, day(0))
     assert attest_push(dataset, worker, None, day(0)) is None
 

@@ -118,7 +118,7 @@ def test_another_object_under_the_name_is_no_success(store: ObjectServer, prefix
     files = ObjectFiles(Bucket(store.url(prefix)), "")
     files.create("blocks/x", b"one", lambda _: None)
     files.create("blocks/x", b"one", lambda _: None)
-    with pytest.raises(Exception, match="is there with other bytes"):
+    with pytest.raises(Exception, match="exists with other bytes"):
         files.create("blocks/x", b"two", lambda _: None)
 
 

@@ -26,7 +26,7 @@ _SCRIPT = Path(__file__).with_name("plain_spark.py")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query over the rows that stand at some time."""
+    """A query over the current rows at some time."""
 
     tables: tuple[Table, ...]
     rows: Mapping[str, Sequence[Row]]

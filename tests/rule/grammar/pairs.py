@@ -26,7 +26,7 @@ from tests.rule.steps import VOCAB, Transforms, played
 __all__ = ["Outcome", "Pair", "Record", "columns_of", "drawn_pair", "outcome"]
 
 Record = tuple[Sequence[int], Sequence[int]]
-_OF_VALUES = "the query gives rows without"
+_OF_VALUES = "the query returns rows without"
 _SYSTEM = {"offset", "op", "system_time"}
 
 

@@ -295,7 +295,7 @@ def test_data_that_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
     wrong = replace(add, new_data=slice, new_checkpoint=None)
     files = (StagedFile(checkpoint.path, checkpoint.hash, "data"),)
     prepared = replace(with_add(prepared, wrong), files=files)
-    refused(dataset, state, prepared, InconsistentSliceError, "is no Parquet file")
+    refused(dataset, state, prepared, InconsistentSliceError, "is not a Parquet file")
 
 
 def test_a_checkpoint_can_be_carried_without_its_file(tmp_path: Path) -> None:

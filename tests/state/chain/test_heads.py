@@ -88,11 +88,11 @@ def test_what_is_no_file_in_the_place_of_a_head_is_damage(tmp_path: Path) -> Non
     heads = LocalHeads(tmp_path)
     place = tmp_path / "refs" / "head"
     place.mkdir(parents=True)
-    with pytest.raises(CorruptHeadError, match="no file that can be read"):
+    with pytest.raises(CorruptHeadError, match="cannot be read as a file"):
         heads.read()
     place.rmdir()
     place.symlink_to("head")
-    with pytest.raises(CorruptHeadError, match="no file that can be read"):
+    with pytest.raises(CorruptHeadError, match="cannot be read as a file"):
         heads.read()
 
 

@@ -1,4 +1,4 @@
-"""Commands in processes of their own at the price of a fork: what they import is there already.
+"""Commands in processes of their own at the price of a fork: what they import exists already.
 
 `python -m tests.support.process.children [sparkless]` reads jobs, a line of JSON each, and answers
 each with the job's number and the exit code.  It has one thread, and imports what its children had

@@ -31,7 +31,7 @@ USER, PASSWORD = "reader", "p@ss/word"
 class Ftp:
     """A running server: its port, the commands that it got, and how it is to fail.
 
-    `cuts` are byte counts after which the next downloads are broken off; `lacks` are commands that
+    `cuts` are byte counts after which the next downloads are interrupted; `lacks` are commands that
     it does not know.
     """
 

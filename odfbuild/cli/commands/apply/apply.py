@@ -99,10 +99,12 @@ def what_fits(plan: Plan, stale: Sequence[DatasetAlias], *, partial: bool) -> Pl
         return fits
     raise StalePlanError(
         what=_moved(stale),
-        why="nothing is left of the plan that does not touch or read these"
+        why="all remaining steps of the plan change or read these"
         if partial
-        else "a plan is carried out on what it was made against, or not at all",
-        fix="plan again" if partial else "plan again; or do what still fits of it: --partial",
+        else "a plan can only be applied to the state that it was made for",
+        fix="plan again"
+        if partial
+        else "plan again, or apply the steps that still fit with --partial",
     )
 
 
@@ -117,8 +119,8 @@ def refuse_given_up(project: app.Opened, plan: Plan) -> None:
         makes = any(s.target == old and plan.datasets[old].based_on is None for s in plan.steps)
         if makes and new in names and old not in names:
             raise StalePlanError(
-                what=f"{old} is called {new} by now",
-                why="the plan makes a dataset of the old name, and there would be two of them",
+                what=f"{old} was renamed to {new}",
+                why="the plan would create a second dataset under the old name",
                 fix="plan again",
             )
 
@@ -129,7 +131,7 @@ def _warn(plan: Plan, fits: Plan, stale: Sequence[DatasetAlias]) -> None:
     warning = Diagnostic(
         code="stale-plan",
         what="\n  ".join([_moved(stale), *_left_out(plan, fits)]),
-        why="what touches or reads these is left out",
+        why="steps that change or read these are left out",
         fix="plan again for the rest",
         level=Level.WARNING,
     )
@@ -148,7 +150,7 @@ def _moved(found: Sequence[DatasetAlias]) -> str:
     shown = ", ".join(more[: _NAMED - 1])
     rest = f" and {len(found) - _NAMED:,} others" if len(found) > _NAMED else ""
     also = f", nor {'is' if len(more) == 1 else 'are'} {shown}{rest}" if more else ""
-    return f"{first} is not where the plan found it{also}"
+    return f"{first} changed since the plan was made{also}"
 
 
 def _unheard(_run: str) -> None: ...
@@ -233,18 +235,19 @@ def apply(
         typer.Option(
             "--resume",
             metavar="RUN",
-            help="Do what is left of the plan of a run that failed or was killed; see `runs`.",
+            help="Continue the plan of a run that failed or was killed; see `runs`.",
         ),
     ] = None,
     partial: Annotated[
         bool,
         typer.Option(
             "--partial",
-            help="Of a saved plan, or of a run, do what still fits where datasets moved since.",
+            help="Apply the steps of a saved plan, or of a run, that still fit, even if datasets "
+            "changed since.",
         ),
     ] = False,
 ) -> int:
-    """Plan, ask, and do what was planned; or do a saved plan."""
+    """Carry out a plan. Makes it and asks for confirmation, or takes a saved one."""
     given_what = tuple(what or ())
     file = saved_file(given_what)
     scope = PlanScope(
@@ -256,11 +259,11 @@ def apply(
         repositories="offline" if offline else None,
     )
     if file is not None and not scope.is_plain:
-        raise typer.BadParameter("a saved plan is carried out as it is, with no other options")
+        raise typer.BadParameter("a saved plan is applied as it is, without further options")
     if resume is not None and (file is not None or not scope.is_plain):
-        raise typer.BadParameter("--resume does what is left of one run, with no other options")
+        raise typer.BadParameter("--resume continues one run, without further options")
     if partial and file is None and resume is None:
-        raise typer.BadParameter("--partial goes with a saved plan, or with --resume")
+        raise typer.BadParameter("--partial needs a saved plan, or --resume")
     options = ApplyOptions(
         file=file,
         scope=scope,
@@ -462,8 +465,8 @@ def _answer_json(
 def _refuse_formats(options: ApplyOptions) -> None:
     if options.output != "text" or options.reports.wants("json"):
         raise UsageRefusedError(
-            what="this plan runs no steps, so there is nothing to report of them",
-            why="it sets heads back, or puts other blocks in the place of some",
+            what="this plan has no steps to report",
+            why="it resets heads, or replaces blocks",
             fix="leave out -o and --report json",
         )
 
@@ -515,8 +518,8 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
 
 def _print_resume(run: str) -> None:
     hint(
-        f"The rest of this very plan: odfbuild apply --resume {run}\n"
-        "With files that changed since: odfbuild apply\n"
+        f"To continue this plan: odfbuild apply --resume {run}\n"
+        "To plan again with the present files: odfbuild apply\n"
     )
 
 

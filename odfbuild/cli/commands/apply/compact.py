@@ -29,17 +29,21 @@ def compact(
     given: ProjectArguments,
     selection: ExistingSelection,
     hard: Annotated[
-        bool, typer.Option("--hard", help="Merge the slices of a root. The default.")
+        bool, typer.Option("--hard", help="Merge the slices of a root (default).")
     ] = False,
     keep_metadata_only: Annotated[
         bool,
-        typer.Option("--keep-metadata-only", help="Drop all data, to have it rebuilt."),
+        typer.Option("--keep-metadata-only", help="Drop all data, so that it is rebuilt."),
     ] = False,
     max_slice_size: Annotated[
-        int, typer.Option("--max-slice-size", min=1, help="Bytes of a merged slice.")
+        int,
+        typer.Option("--max-slice-size", min=1, help="Maximum size of a merged slice in bytes."),
     ] = 300_000_000,
     max_slice_records: Annotated[
-        int, typer.Option("--max-slice-records", min=1, help="Records of a merged slice.")
+        int,
+        typer.Option(
+            "--max-slice-records", min=1, help="Maximum number of records of a merged slice."
+        ),
     ] = 10_000,
     downstream: Downstream = False,
     exclude: Exclude = None,
@@ -50,7 +54,7 @@ def compact(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Rewrite chains with slices merged, or without their data. Readers may diverge."""
+    """Rewrite chains with slices merged, or without their data. Readers can diverge."""
     if hard and keep_metadata_only:
         raise typer.BadParameter("--hard keeps the data that --keep-metadata-only drops")
     settings = MaintenanceOptions(

@@ -70,8 +70,8 @@ def ingest(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="Files, each one commit, in this order; - is standard input. What ends with .gz, "
-            ".bz2, .xz or .zst is unpacked.",
+            help="Files, each one commit, in this order; - is standard input. Files that end with "
+            ".gz, .bz2, .xz or .zst are decompressed.",
         ),
     ],
     source: Annotated[
@@ -97,7 +97,8 @@ def ingest(
         typer.Option(
             "--event-time",
             metavar="TIME",
-            help="Of rows without one: 2024-03-01T12:00:00Z, 2024-03-01, -12h, -1d. Default: now.",
+            help="Event time of rows without one: 2024-03-01T12:00:00Z, 2024-03-01, -12h, -1d. "
+            "Default: now.",
         ),
     ] = None,
     id: Annotated[
@@ -105,19 +106,19 @@ def ingest(
         typer.Option(
             "--id",
             metavar="ID",
-            help="A push with an id that the dataset has already changes nothing, so it can be "
-            "tried again; once for each file, in their order.",
+            help="The id of the push, one for each file, in their order. A push with an id that "
+            "the dataset already has changes nothing, so it can be retried.",
         ),
     ] = None,
     id_from_content: Annotated[
-        bool, typer.Option("--id-from-content", help="The id is the hash of the file's bytes.")
+        bool, typer.Option("--id-from-content", help="Use the hash of the file's bytes as the id.")
     ] = False,
     output: TextFormat = "text",
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
     called: Annotated[str | None, typer.Option("--called", hidden=True)] = None,
 ) -> int:
-    """Push files into a root dataset, each as one commit. A push source takes them."""
+    """Push files into a root dataset, each as one commit. Needs a push source."""
     options = PushArguments(
         files=tuple(files),
         source=source,
@@ -216,14 +217,14 @@ def _check(options: PushArguments) -> None:
     if ids and len(ids) != len(files):
         raise UsageRefusedError(
             what=f"{count(len(files), 'file')} and {count(len(ids), 'id')}",
-            why="each file is a push of its own, and has an id of its own",
-            fix="give --id once for each file, in their order, or --id-from-content",
+            why="each file is a separate push with its own id",
+            fix="give one --id for each file, in their order, or --id-from-content",
         )
     if len(set(ids)) < len(ids):
         raise UsageRefusedError(
             what="two files have the same id",
-            why="the second would be taken for a repetition of the first",
-            fix="give each file an id of its own",
+            why="the second would be taken for a retry of the first",
+            fix="give each file its own id",
         )
 
 
@@ -231,7 +232,7 @@ def _event_time(text: str | None) -> Timestamp | None:
     if text is None:
         return None
     now = Timestamp.from_millis(time_ns() // 1_000_000)
-    return moment(text, now, why="it is the event time of rows that have none")
+    return moment(text, now, why="it is the event time of rows without one")
 
 
 def _spelled(project: app.Opened, name: str) -> DatasetAlias:
@@ -252,7 +253,7 @@ def _workspace(project: app.Opened) -> str:
 def _line(done: Pushed) -> str:
     id = "" if done.id is None else f", id {done.id}"
     if done.repeated:
-        return f"  = {done.name}: was pushed before{id}"
+        return f"  = {done.name}: was pushed earlier{id}"
     if not done.blocks:
         return f"  = {done.name}: nothing new{notes_words([done.notes])}{id}"
     what = f"{count(done.blocks, 'block')}, {count(done.records, 'row')}{notes_words([done.notes])}"
@@ -274,7 +275,7 @@ def _ended(results: Sequence[_Result]) -> int:
 def _pushed_lines(results: Sequence[_Result]) -> Iterator[str]:
     done = [each.file for each in results if each.pushed is not None]
     left = [each.file for each in results if each.pushed is None]
-    yield f"In the dataset are: {', '.join(done) or 'none of these files'}."
+    yield f"Pushed: {', '.join(done) or 'none of these files'}."
     yield f"Not pushed: {', '.join(left)}."
 
 

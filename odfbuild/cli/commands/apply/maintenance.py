@@ -104,7 +104,7 @@ def reset_at(text: str) -> Reset:
     from odfbuild.app.inspection.moment import moment
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
-    return Reset(moment(text, now, why="the last block that is no later becomes the last one"))
+    return Reset(moment(text, now, why="the last block up to this time becomes the head"))
 
 
 def _only_one(project: app.Opened, selectors: Sequence[str]) -> DatasetAlias | None:
@@ -189,8 +189,8 @@ def _do_saved(project: app.Opened, saved: HousekeepingPlan, name: str, wish: Wis
         now = [] if prepared is None else [prepared.housekeeping]
         changed = "; ".join(housekeeping_changes(saved.steps, now))
         raise StalePlanError(
-            what=f"the plan does not fit any more: {changed}",
-            why="a saved plan is carried out as it was reviewed, or not at all",
+            what=f"the plan no longer fits: {changed}",
+            why="a saved plan can only be applied as it was reviewed",
             fix=f"save it again: odfbuild {command_of(wish)} with --out FILE",
         )
     print_saved(saved, as_json=False)
@@ -213,7 +213,7 @@ def idle_text(wish: Wish) -> str:
         case Compaction():
             return "there is nothing to compact"
         case Rebuild():
-            return "it has no data yet, and apply makes it"
+            return "it has no data yet; apply builds it"
 
 
 def _wish_of(project: app.Opened, step: Housekeeping) -> Wish:
@@ -265,8 +265,8 @@ def _apply_saved_batch(project: app.Opened, saved: HousekeepingPlan, on_busy: st
             busy = [f"another run works on {alias}" for alias in sorted(mine.busy)]
             changed = "; ".join(busy or housekeeping_changes(saved.steps, now))
             raise StalePlanError(
-                what=f"the plan does not fit any more: {changed}",
-                why="a saved plan is carried out as it was reviewed, or not at all",
+                what=f"the plan no longer fits: {changed}",
+                why="a saved plan can only be applied as it was reviewed",
                 fix="save it again, with --out FILE",
             )
         print_saved(saved, as_json=False)
@@ -338,7 +338,7 @@ def _say_left_out(
 ) -> None:
     names = [step.housekeeping.alias for step in steps if step not in left]
     if others := [each for each in names if each not in busy]:
-        why = "they are rebuilt with what is busy, or of it"
+        why = "they are rebuilt from, or together with, a busy dataset"
         sys.stderr.write(f"Left out: {_listed(others)}: {why}.\n")
 
 
@@ -377,7 +377,7 @@ def _plan(steps: Sequence[PreparedRewrite]) -> HousekeepingPlan:
 
 def _unfit_text(wish: Wish) -> str:
     if isinstance(wish, Rebuild):
-        return "root datasets are not made of others"
+        return "root datasets are not made of other datasets"
     return "slices of derivative datasets are not merged"
 
 
@@ -414,7 +414,7 @@ def _all_done(project: app.Opened, steps: Sequence[PreparedRewrite], *, as_json:
                     if any(housekeeping.mode == FULL for housekeeping in left.values())
                     else ""
                 )
-                hint(f"Once it can be: odfbuild rebuild {' '.join(rebuilt)}{full}\n")
+                hint(f"Afterwards: odfbuild rebuild {' '.join(rebuilt)}{full}\n")
     if not failed:
         return exits.DONE
     if len(left) < len(steps):

@@ -39,20 +39,22 @@ def rebuild(
         bool,
         typer.Option(
             "--full",
-            help="Begin a new chain by the definition in the project, as after another type of a "
-            "column; a root reads its source again. The old chain stays until gc.",
+            help="Begin a new chain from the definition in the project, for instance after a "
+            "column changed its type; a root reads its source again. The old chain stays "
+            "until gc.",
         ),
     ] = False,
     restore: Annotated[
         bool,
         typer.Option(
-            "--restore", help="Keep the chain: make only files again that are lost or damaged."
+            "--restore", help="Keep the chain: only recreate files that are lost or damaged."
         ),
     ] = False,
     reencode: Annotated[
         bool,
         typer.Option(
-            "--reencode", help="With --restore: also take the recorded rows in other bytes."
+            "--reencode",
+            help="With --restore: also accept files with the recorded rows but other bytes.",
         ),
     ] = False,
     exclude: Exclude = None,
@@ -63,11 +65,13 @@ def rebuild(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Make the rows of derivative datasets from their inputs again."""
+    """Rebuild the rows of derivative datasets from their inputs."""
     as_json = output == "json"
     if restore:
         if downstream or full or out is not None:
-            raise typer.BadParameter("--restore keeps the chain: no --downstream, --full or --out")
+            raise typer.BadParameter(
+                "--restore keeps the chain: it excludes --downstream, --full and --out"
+            )
         return restore_selected(
             given,
             names or [],
@@ -77,9 +81,9 @@ def rebuild(
             reencode=reencode,
         )
     if reencode:
-        raise typer.BadParameter("--reencode goes with --restore only")
+        raise typer.BadParameter("--reencode needs --restore")
     if not names:
-        raise typer.BadParameter("say which datasets to rebuild, or restore with --restore")
+        raise typer.BadParameter("name the datasets to rebuild, or use --restore")
     settings = MaintenanceOptions(
         yes=yes,
         dry_run=dry_run,

@@ -29,7 +29,7 @@ def reset(
         str,
         typer.Argument(
             metavar="SEL",
-            help="The dataset, or several by one selector.",
+            help="A dataset, or a selector of several.",
             autocompletion=complete_names,
         ),
     ],
@@ -37,7 +37,7 @@ def reset(
         str | None,
         typer.Argument(
             metavar="[BLOCK]",
-            help="A reference, a sequence number, or a hash or six characters of its start or end.",
+            help="A reference, a sequence number, a hash, or six characters of its start or end.",
         ),
     ] = None,
     sequence: Annotated[
@@ -61,10 +61,10 @@ def reset(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Make an earlier block the last one of datasets. What came after it is given up."""
+    """Reset datasets to an earlier block. Later blocks are dropped."""
     if sum(each is not None for each in (block, sequence, as_at)) != 1:
         raise typer.BadParameter(
-            "say which block is to be the last: BLOCK, --sequence N or --as-at TIME"
+            "name the block that becomes the head: BLOCK, --sequence N or --as-at TIME"
         )
     settings = MaintenanceOptions(
         yes=yes,

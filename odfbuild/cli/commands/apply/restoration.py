@@ -95,10 +95,10 @@ def _conclude(
     for dataset, why in losses.unreadable.items():
         sys.stdout.write(printable(f"{names[dataset]}  its chain cannot be read: {why}") + "\n")
     if not found and not losses.unreadable:
-        sys.stdout.write("Nothing to restore: every file is as its block records it.\n")
+        sys.stdout.write("Nothing to restore: all files are as their blocks record.\n")
     elif dry_run:
         steps = len({id(each.lost.step) for each in found if each.is_restored})
-        sys.stdout.write(f"{count(steps, 'step')} would be run again.\n")
+        sys.stdout.write(f"{count(steps, 'step')} would be rerun.\n")
         sys.stderr.write("".join(f"{each}\n" for each in _ways(found)))
     else:
         done = sum(each.is_restored for each in found)
@@ -115,13 +115,13 @@ def _ways(found: Sequence[_LostFile]) -> Iterator[str]:
         yield f"Restore from a copy, or import or pull again: {', '.join(roots)}."
     if made:
         yield (
-            f"What cannot be restored can be rebuilt in a new chain: odfbuild rebuild {made[0]} "
+            f"To rebuild in a new chain what cannot be restored: odfbuild rebuild {made[0]} "
             "--downstream."
         )
     if any("in other bytes" in (each.restored.why or "") for each in left):
         yield (
-            "To put the recorded rows in place in other bytes: --reencode. verify and steps accept "
-            "them; whoever copies the dataset by its hashes does not."
+            "To restore the recorded rows with other bytes: --reencode. verify and steps accept "
+            "such files; transfers, which check hashes, do not."
         )
 
 

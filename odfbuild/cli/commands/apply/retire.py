@@ -36,7 +36,7 @@ def retire(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Take away datasets that are no longer declared. Their files stay until gc."""
+    """Remove datasets that are no longer declared. Their files stay until gc."""
     options = UndoOptions(
         out=out,
         dry_run=dry_run,

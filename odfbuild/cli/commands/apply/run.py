@@ -88,19 +88,17 @@ def run(
     exclude: Exclude = None,
     until_idle: Annotated[
         bool,
-        typer.Option("--until-idle", help="Go on until sources and inputs have nothing new."),
+        typer.Option("--until-idle", help="Repeat until sources and inputs have nothing new."),
     ] = False,
     max_slices: Annotated[
         int | None,
         typer.Option(
-            "--max-slices", metavar="N", min=1, help="Take in N slices of each source at most."
+            "--max-slices", metavar="N", min=1, help="Ingest at most N slices of each source."
         ),
     ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Begin again after a pause, until ^C.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat after a pause, until ^C.")] = False,
     interval: Annotated[
-        float, typer.Option("--interval", min=0.1, help="Seconds of the pause with --watch.")
+        float, typer.Option("--interval", min=0.1, help="With --watch: seconds between two rounds.")
     ] = 10.0,
     offline: Offline = False,
     jobs: Jobs = 4,
@@ -112,9 +110,9 @@ def run(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Take in what sources have, and derive what follows. Definitions stay as they are."""
+    """Ingest new data of sources and update derivatives. Changed definitions are not applied."""
     if until_idle and max_slices is not None:
-        raise typer.BadParameter("--until-idle takes in everything, --max-slices does not")
+        raise typer.BadParameter("--until-idle ingests everything, --max-slices does not")
     if output == "json" and (watch or until_idle):
         raise typer.BadParameter(
             "-o json is one document: leave out --watch and --until-idle, or write -o ndjson"
@@ -270,15 +268,16 @@ def _print_waiting(data: Data) -> None:
     if data.pending:
         found.append(
             _note(
-                f"{_names(data.pending)}: the definition changed, and goes on as it was applied",
-                "run takes data in and changes no definition",
+                f"{_names(data.pending)}: the definition changed; run uses the one that was "
+                "applied",
+                "run ingests data and applies no definitions",
             )
         )
     if data.missing:
         found.append(
             _note(
-                f"{_names(data.missing)}: declared, and not there yet",
-                "run works on the datasets that there are",
+                f"{_names(data.missing)}: declared, but not created yet",
+                "run works on existing datasets only",
             )
         )
     if found:

@@ -99,20 +99,20 @@ def runs(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]", help="The id of a run, a part of it that no other has, or `last`."
+            metavar="[RUN]", help="The id of a run, an unambiguous part of it, or `last`."
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A dataset: what the run did to it, in order."),
+        typer.Argument(metavar="[NAME]", help="Show what the run did to this dataset, in order."),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("-n", "--limit", min=1, help="The newest N. Default: 20 in a table."),
+        typer.Option("-n", "--limit", min=1, help="Only the newest N. Default: 20 in a table."),
     ] = None,
     output: TableFormat = "table",
 ) -> int:
-    """List past runs, or show the steps of one. Times and heads are shown, too."""
+    """List past runs, or show the steps of one. Times and heads are included."""
     as_json = output == "json"
     project = open_given(given)
     project.workspace.bring_runs()
@@ -163,9 +163,9 @@ def _warn_of_records(damaged: Sequence[str]) -> None:
     if damaged:
         shown = ", ".join(damaged[:_NAMED]) + (", ..." if len(damaged) > _NAMED else "")
         _warn(
-            what=f"{count(len(damaged), 'record')} left out, whose summary is damaged: {shown}",
-            why="the checksum of a summary is not that of what it says, or it has none; that runs "
-            "before them were undone or resumed may be missing too",
+            what=f"{count(len(damaged), 'record')} with a damaged summary left out: {shown}",
+            why="the checksum of a summary is missing or does not match; notes that earlier runs "
+            "were undone or resumed may be missing, too",
             fix="restore summary.json in .odfbuild/runs/ID from a copy; odfbuild gc --keep-runs N "
             "deletes old records",
         )
@@ -177,7 +177,7 @@ def _warn_of_lines(run: str, lines: Sequence[int]) -> None:
         _warn(
             what=f"the record of the run {run} has {count(len(lines), 'damaged line')}, the first "
             f"is line {lines[0]} of events.ndjson",
-            why="its checksum is not that of what it says, so what the run did there is not shown",
+            why="its checksum does not match, so what the run did there is not shown",
             fix="restore the file from a copy; odfbuild log NAME shows what is in a chain",
         )
 
@@ -198,7 +198,7 @@ def _counts(run: RunSummary) -> tuple[str, str, str]:
 
 def _fate(later: Later) -> str:
     if later.taken_back is not None:
-        return ", taken back"
+        return ", undone"
     return "" if later.resumed is None else ", resumed"
 
 
@@ -281,16 +281,16 @@ def _facts(run: RunSummary, later: Later, steps: Sequence[RecordedStep]) -> Iter
     yield f"By       {run.user} on {run.host}, process {run.pid}, odfbuild {run.version}"
     yield f"Started  {run.started}, took {_took(run)}"
     begun = sum(each.outcome not in _NOT_BEGUN for each in steps)
-    told = f"{run.outcome.value}: {count(run.steps, 'step')} planned, {begun:,} begun"
+    told = f"{run.outcome.value}: {count(run.steps, 'step')} planned, {begun:,} started"
     blocks = sum(each.blocks for each in steps)
     rows = sum(each.records for each in steps)
     yield f"Ended    {told}, {count(blocks, 'block')}, {count(rows, 'row')}"
     if later.taken_back is not None:
-        yield f"         taken back by {later.taken_back.id}"
+        yield f"         undone by {later.taken_back.id}"
     if later.resumed is not None:
         yield f"         resumed by {later.resumed.id}: {later.resumed.outcome.value}"
     if later.left is not None:
-        yield f"         to go on: odfbuild apply --resume {later.left.id}"
+        yield f"         to continue: odfbuild apply --resume {later.left.id}"
 
 
 def _reasons(steps: Sequence[RecordedStep]) -> Iterator[str]:

@@ -43,7 +43,7 @@ def undo(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="The id of a run, a part of it that no other has, or `last`."
+            metavar="RUN", help="The id of a run, an unambiguous part of it, or `last`."
         ),
     ],
     output: TextFormat = "text",
@@ -53,7 +53,7 @@ def undo(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Set every dataset back to where a run found it. What the run made is given up."""
+    """Reset every dataset to its head before a run. Blocks that the run wrote are dropped."""
     options = UndoOptions(
         out=out,
         dry_run=dry_run,
@@ -116,10 +116,10 @@ def apply_saved_undo(project: app.Opened, saved: Undo, on_busy: str) -> int:
         if undo != saved:
             changed = "; ".join(undo_changes(saved, undo))
             raise StalePlanError(
-                what=f"taking back the run {run} would now do something else: {changed}"
+                what=f"undoing the run {run} would have another effect now: {changed}"
                 if run is not None
-                else f"retiring these datasets would now do something else: {changed}",
-                why="a saved plan is carried out as it was reviewed, or not at all",
+                else f"retiring these datasets would have another effect now: {changed}",
+                why="a saved plan can only be applied as it was reviewed",
                 fix=f"save it again: odfbuild undo {run} --out FILE"
                 if run is not None
                 else "save it again: odfbuild retire SEL --out FILE",
@@ -145,7 +145,7 @@ def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:
     asking = RunRequest(command=_command(undo), follows=undo.run, began=begun.append)
     take_back(project, undo, asking)
     out = sys.stderr if as_json else sys.stdout
-    word, again = ("taken back", "restores it") if undo.run else ("retired", "brings them back")
+    word, again = ("reset", "restores them") if undo.run else ("retired", "brings them back")
     forth = f"; odfbuild undo {begun[0]} {again}, until gc" if begun else ""
     out.write(f"\nDone: {count(len(undo.steps), 'dataset')} {word}{forth}.\n")
     return exits.DONE

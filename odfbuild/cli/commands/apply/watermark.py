@@ -32,7 +32,7 @@ def watermark(
     ] = None,
     lock_timeout: LockTimeout = 10.0,
 ) -> int:
-    """Show the watermark of a dataset, or move that of a root. It never goes back."""
+    """Show the watermark of a dataset, or advance that of a root. It never moves back."""
     if to is None:
         return show_watermark(given, name)
     return set_watermark(given, name, to, lock_timeout)
@@ -65,4 +65,4 @@ def set_watermark(given: ProjectArguments, name: str, to: str, timeout: float) -
 def _before_text(wanted: Timestamp, before: Timestamp | None) -> str:
     if before is None or before < wanted:
         return f"was {before or 'not set'}"
-    return "as it was" if before == wanted else f"as it was: it never goes back, to {wanted}"
+    return "as it was" if before == wanted else f"unchanged: it never moves back, to {wanted}"

@@ -39,13 +39,13 @@ _DAYS = 90
 
 
 class UnknownRuleError(OdfBuildError):
-    """No rule has the code that was given."""
+    """There is no rule of this code."""
 
     code = "unknown-rule"
 
 
 class UnknownFindingDatasetError(OdfBuildError):
-    """The project declares no dataset of the name that was given."""
+    """The project declares no dataset of this name."""
 
     code = "unknown-dataset"
 
@@ -64,7 +64,7 @@ def accept(
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why it is accepted.")] = None,
 ) -> int:
-    """Accept a finding of the gate, in odfbuild.yaml. It is reviewed in git.
+    """Accept a finding of the gate. Adds an entry to odfbuild.yaml, to be reviewed in git.
 
     An acceptance of the same finding that ran out is renewed; one that holds stays as it is unless
     another day or reason is given.
@@ -136,9 +136,9 @@ def _day(until: str | None, today: date) -> date:
     day = parse_day(until)
     if day is None or day < today:
         raise UsageError(
-            what=f"--until {until} is {'no day' if day is None else 'over'}",
-            why="an acceptance holds until its day, that day included",
-            fix=f"write a day from today on, such as {today + timedelta(days=_DAYS)}",
+            what=f"--until {until} is {'not a date' if day is None else 'in the past'}",
+            why="an acceptance is valid until its date, inclusive",
+            fix=f"write a date from today on, such as {today + timedelta(days=_DAYS)}",
         )
     return day
 
@@ -170,4 +170,4 @@ def _write(project: app.Opened, changes: list[Change]) -> None:
 def _say(rule: Rule, dataset: DatasetAlias, column: str | None, what: str) -> None:
     place = f"{dataset}" if column is None else f"{dataset}, column {column},"
     sys.stdout.write(printable(f"{rule.code} ({rule.name}) of {place} {what}.") + "\n")
-    sys.stdout.write(f"Have {PROJECT_FILE} reviewed with the change that it is about.\n")
+    sys.stdout.write(f"Have {PROJECT_FILE} reviewed together with the change.\n")

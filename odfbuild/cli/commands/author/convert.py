@@ -28,7 +28,7 @@ MAX_MANIFEST_BYTES = 64 << 20
 
 
 class ConvertRefusedError(OdfBuildError):
-    """The options of a conversion do not fit what is converted, or where it goes."""
+    """The options of a conversion do not fit its input or output."""
 
     code = "usage"
 
@@ -47,18 +47,20 @@ def convert(
     ] = None,
     kind: Annotated[
         Literal["DatasetSnapshot", "MetadataBlock", "MetadataEvent"] | None,
-        typer.Option("--kind", help="What bytes are that are no block; text says it itself."),
+        typer.Option(
+            "--kind", help="The kind of the bytes, if they are not a block. Text needs no kind."
+        ),
     ] = None,
     manifest_version: Annotated[
         int | None,
         typer.Option("--manifest-version", metavar="N", help="Write a block in version 2 or 3."),
     ] = None,
 ) -> int:
-    """Turn a manifest into YAML, JSON or FlatBuffers. What a file is, its content says."""
+    """Convert a manifest to YAML, JSON or FlatBuffers. The format of the input is detected."""
     if output == "fb" and out is None and sys.stdout.isatty():
         raise ConvertRefusedError(
             what="bytes are not written to a terminal",
-            why="they would do anything to it",
+            why="they could change its state",
             fix="name a file, --out FILE, or send the output elsewhere",
         )
     if out is not None:
@@ -91,8 +93,8 @@ def _read(data: bytes, name: str, kind: str | None) -> Manifested:
     if kind not in (None, found.kind):
         raise ConvertRefusedError(
             what=f"{name} is a {found.kind}, not a {kind}",
-            why="a manifest in text says what it is",
-            fix="leave --kind out",
+            why="a manifest in text states its kind",
+            fix="omit --kind",
         )
     return found
 
@@ -136,12 +138,12 @@ def _json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no value of JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _in_version(what: Manifested, version: int | None) -> Manifested:
@@ -152,7 +154,7 @@ def _in_version(what: Manifested, version: int | None) -> Manifested:
         raise ConvertRefusedError(
             what=f"a {what.kind} has no version {version}",
             why=f"known: {' and '.join(map(str, known))}",
-            fix="leave --manifest-version out",
+            fix="omit --manifest-version",
         )
     return replace(what, version=version)
 
@@ -174,7 +176,7 @@ def _say_what_is_lost(given: Manifested, data: bytes, what: Manifested, output: 
         return
     if not is_canonical(given, data):
         _note(
-            "the bytes are not as odfbuild writes them, and would come out otherwise",
+            "odfbuild would write other bytes for this block",
             "another program wrote them, or a newer one; the hash of a block is that of its bytes",
         )
     elif output == "fb":
@@ -190,7 +192,7 @@ def _note(what: str, why: str) -> None:
         code="other-bytes",
         what=what,
         why=why,
-        fix="keep the file: a block that is copied is not written again",
+        fix="keep the file: copies of blocks are not rewritten",
         level=Level.NOTE,
     )
     sys.stderr.write(render_diagnostics([found]) + "\n")

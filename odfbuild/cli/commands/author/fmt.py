@@ -21,7 +21,7 @@ from odfbuild.project.yaml import decode
 from odfbuild.project.yaml.format import UnformattableError, formatted, trimmed
 from odfbuild.values import dataclass
 
-_WHY = "what is not read cannot be formatted"
+_WHY = "files that are not read cannot be formatted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def fmt(
     ] = None,
     check: Check = False,
 ) -> int:
-    """Lay out definitions in one way: indentation, order of keys. Comments stay.
+    """Format definitions: indentation and order of keys. Comments are preserved.
 
     What is laid out in an unusual way is left alone with a warning.
     """
@@ -112,4 +112,4 @@ def _warnings(error: UnformattableError) -> Iterator[Diagnostic]:
 def _summary(changed: int, files: int, *, check: bool) -> str:
     noun = "file" if changed == 1 else "files"
     did = "would change" if check else "changed"
-    return f"{changed:,} {noun} {did}, {files - changed:,} as they should be."
+    return f"{changed:,} {noun} {did}, {files - changed:,} unchanged."

@@ -30,11 +30,11 @@ def graph(
     selection: Selection = None,
     exclude: Exclude = None,
     columns: Annotated[
-        bool, typer.Option("--columns", help="Say which column is made of which, where known.")
+        bool, typer.Option("--columns", help="Show which column is made of which, where known.")
     ] = False,
     output: Annotated[Literal["text", "dot", "mermaid"], typer.Option("-o", "--output")] = "text",
 ) -> int:
-    """Draw which dataset reads which."""
+    """Draw the graph of datasets: which one reads which."""
     project = open_given(given)
     loaded = load_readable(project)
     wanted = selected_datasets(project, loaded.declared, selection or (), exclude or ())

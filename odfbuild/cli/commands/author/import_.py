@@ -87,39 +87,39 @@ def import_(
         Path,
         typer.Argument(
             metavar="FOLDER|NAME",
-            help="The folder of a dataset, made by odfbuild or kamu; or a dataset of the workspace "
-            "that has no definition.",
+            help="The folder of a dataset of odfbuild or kamu; or a dataset of the workspace that "
+            "has no definition.",
         ),
     ],
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Its name here. Default: as it is called there."),
+        typer.Argument(metavar="[NAME]", help="Its name here. Default: its name there."),
     ] = None,
     no_definition: Annotated[
-        bool, typer.Option("--no-definition", help="Only take the chain in; write no YAML.")
+        bool, typer.Option("--no-definition", help="Import only the chain; write no YAML.")
     ] = False,
     with_inputs: Annotated[
         bool,
-        typer.Option("--with-inputs", help="First take in what it reads, from the folders beside."),
+        typer.Option("--with-inputs", help="Import its inputs first, from the folders next to it."),
     ] = False,
     with_sources: Annotated[
         bool,
         typer.Option(
             "--with-sources",
-            help="Use its source, which may run programs and fetch from servers; also of a dataset "
-            "that was imported before. Default: it is not used.",
+            help="Enable its source, which may run programs and fetch from servers; also for a "
+            "dataset that was imported earlier. Default: disabled.",
         ),
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="Take the head as it is, although it does not go on from the one that was "
-            "accepted of this dataset before, or is not signed any more.",
+            help="Accept the head even if it does not descend from the one accepted earlier, or "
+            "is no longer signed.",
         ),
     ] = False,
 ) -> int:
-    """Take in an existing chain, and write its definition."""
+    """Import an existing dataset and write its definition."""
     settings = ImportMode(
         definition=not no_definition,
         with_inputs=with_inputs,
@@ -196,7 +196,7 @@ def _take(
                 _say_sources(alias, uses, settings)
             _finish(given, project, alias, written)
     if problem is not None:
-        hint(printable(f"note: the head is not remembered: {problem}") + "\n")
+        hint(printable(f"note: the head is not recorded: {problem}") + "\n")
     for line in (*accepted.judged.notes, *_notes(project, alias, dataset.id, found)):
         hint(printable(f"note: {line}") + "\n")
 
@@ -251,14 +251,14 @@ def _define_known(
     state = app.find_dataset(project, str(alias)).state()
     assert state is not None  # noqa: S101 - it has a head
     if settings.with_sources and project.workspace.enable(state.dataset):
-        sys.stdout.write(f"The source of {alias} is used from now on.\n")
+        sys.stdout.write(f"The source of {alias} is enabled.\n")
         if not settings.definition or any(each.alias == alias for each in declared.declared):
             return
     if not settings.definition:
         raise UsageRefusedError(
-            what=f"the workspace has {alias}, and no definition is wanted",
-            why="then nothing is left to do",
-            fix="leave --no-definition out",
+            what=f"the workspace has {alias}, and --no-definition is given",
+            why="there is nothing to do",
+            fix="omit --no-definition",
         )
     _refuse_declared(declared, alias)
     written = _defined(project, state, alias)
@@ -272,8 +272,8 @@ def _refuse_declared(declared: Project, alias: DatasetAlias) -> None:
             raise AlreadyThereError(
                 what=f"the project has a dataset {each.alias}",
                 why=f"it is defined in {each.span()}",
-                fix="give another name: odfbuild import FOLDER NAME; or keep that definition, and "
-                "give --no-definition",
+                fix="give another name: odfbuild import FOLDER NAME; or keep that definition and "
+                "add --no-definition",
             )
 
 
@@ -322,10 +322,10 @@ def _check(
 
     for change in diff(normalize(declared.snapshot), state, resolve, {}):
         raise UndeclarableError(
-            what=f"no definition says what {declared.alias} is: {type(change.event).__name__} "
+            what=f"no definition can express {declared.alias}: {type(change.event).__name__} "
             "would be appended again",
-            why="it holds something that a definition cannot express",
-            fix="give --no-definition to take the chain in to be read only",
+            why="its chain holds something that definitions cannot express",
+            fix="add --no-definition to import the chain for reading only",
         )
 
 
@@ -335,7 +335,7 @@ def _as_refusal(found: Diagnostic, path: PurePosixPath) -> Diagnostic:
         code=found.code,
         what=f"{path} would not hold: {found.what}",
         why=found.why,
-        fix="give --no-definition to take the chain in to be read only",
+        fix="add --no-definition to import the chain for reading only",
         span=None,
         level=Level.ERROR,
     )
@@ -350,11 +350,13 @@ def _finish(
     """Write the definition, and note that the dataset is as this project left it."""
     if written is not None:
         write_definition(given, project, written.path, written.text)
-        sys.stdout.write(printable(f"Wrote {written.path}; a plan finds nothing to change.") + "\n")
+        sys.stdout.write(printable(f"Wrote {written.path}; a plan has no changes.") + "\n")
     elif any(each.alias == alias for each in load(project).declared):
-        sys.stdout.write("The definition that is there stays; a plan says what it would change.\n")
+        sys.stdout.write("The existing definition stays; a plan shows what it would change.\n")
     else:
-        sys.stdout.write("No definition was written: others can read it, nothing is added to it.\n")
+        sys.stdout.write(
+            "No definition was written: other datasets can read it, but nothing is added to it.\n"
+        )
     record_applied(project.workspace, {alias: "ok"})
 
 
@@ -376,7 +378,7 @@ def _say_imported(
     refs = f", {count(more, 'other reference')}" if more else ""
     more_blocks = 0 if before is None else found.state.sequence - before.sequence
     lines = [
-        f"{alias} goes on by {count(more_blocks, 'block')} from {os.fspath(folder)}"
+        f"{alias} gets {count(more_blocks, 'block')} from {os.fspath(folder)}"
         if more_blocks
         else f"Imported {alias} from {os.fspath(folder)}",
         f"  {kind_word(found.state.kind)}  {copied.dataset}",
@@ -393,10 +395,10 @@ def _say_sources(
     """List what the source of a chain asks for outside of the project, and whether it is used."""
     if not uses:
         return
-    lines = ["Its source asks for what is outside of the project"]
+    lines = ["Its source uses resources outside of the project"]
     lines += [f"  {kind:<9}  {cut(name)}" for kind, name in uses]
     if not settings.with_sources:
-        lines.append(f"It is not used until you say so: odfbuild import {alias} --with-sources")
+        lines.append(f"It is disabled until you enable it: odfbuild import {alias} --with-sources")
     sys.stdout.write("".join(printable(line) + "\n" for line in lines))
 
 
@@ -407,17 +409,17 @@ def _notes(
     ahead = rewritten_inputs(project.workspace, project.workspace.states()).get(alias, ())
     for each in sorted(map(str, (names.get(input, input) for input in ahead))):
         yield (
-            f"it was made of blocks of {each} that are not here, so its next step is refused; a "
-            f"longer copy of {each} leads that on: odfbuild import FOLDER"
+            f"it was made of blocks of {each} that are not here, so its next step is refused; "
+            f"import a longer copy of {each}: odfbuild import FOLDER"
         )
     if missing := missing_inputs(found.state, names):
-        yield f"it reads what the workspace does not have: {', '.join(map(str, missing))}"
+        yield f"it reads datasets that the workspace does not have: {', '.join(map(str, missing))}"
     if left := found.copied.left:
-        yield f"no part of the chain, and left where it is: {_some(left)}"
+        yield f"not part of the chain, and not copied: {_some(left)}"
     if not project.workspace.keys.has(id):
         yield (
-            "its private key is not here; the dataset can be read and built all the same. "
-            "odfbuild key import takes the key, from where it was exported"
+            "its private key is not here; the dataset can be read and built without it. odfbuild "
+            "key import imports an exported key"
         )
 
 

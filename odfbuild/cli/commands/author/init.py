@@ -44,7 +44,7 @@ class UnknownSchemaError(OdfBuildError):
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(help="Where the project goes.")] = Path(),
+    directory: Annotated[Path, typer.Argument(help="The folder of the new project.")] = Path(),
     template: Annotated[
         str,
         typer.Option(
@@ -54,7 +54,7 @@ def init(
         ),
     ] = "minimal",
 ) -> int:
-    """Lay out a new project with a small example in it.
+    """Create a new project with a small example.
 
     The JSON Schema that its files name for editors is laid beside them.
     """
@@ -62,7 +62,7 @@ def init(
     taken = next((name for name in sorted(files) if (directory / name).exists()), None)
     if taken is not None:
         raise AlreadyThereError(
-            what=f"{directory / taken} is there already",
+            what=f"{directory / taken} exists already",
             why="init overwrites nothing",
             fix="choose another folder: odfbuild init DIR",
         )

@@ -34,12 +34,12 @@ def list_(
     selection: Selection = None,
     exclude: Exclude = None,
     workspace: Annotated[
-        bool, typer.Option("-w", "--workspace", help="List what the workspace holds instead.")
+        bool, typer.Option("-w", "--workspace", help="List the datasets of the workspace instead.")
     ] = False,
     output: Annotated[Literal["table", "json", "csv"], typer.Option("-o", "--output")] = "table",
     safe_csv: SafeCsv = False,
 ) -> int:
-    """List the datasets of the project: kind, tags, owner, file. Inputs and classes, too."""
+    """List the datasets of the project. With kind, inputs, query class, tags, owner and file."""
     show = list_workspace if workspace else list_datasets
     return show(given, selection or (), exclude or (), output, safe_csv=safe_csv)
 

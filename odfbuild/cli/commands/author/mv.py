@@ -53,12 +53,12 @@ class _FileStep:
 
 def mv(
     given: ProjectArguments,
-    old: Annotated[str, typer.Argument(help="The dataset as it is called.")],
-    new: Annotated[str, typer.Argument(help="What it shall be called.")],
+    old: Annotated[str, typer.Argument(help="The present name of the dataset.")],
+    new: Annotated[str, typer.Argument(help="The new name.")],
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Rename a dataset, its inputs too, with a moved: entry.
+    """Rename a dataset and its uses as input. Adds a moved: entry.
 
     All files are changed or none; what a process that was killed left undone is done.  Raises
     ProjectErrors with every place that a template writes.
@@ -124,7 +124,7 @@ def _source(project: app.Opened, declared: Sequence[Declared], name: str) -> Dat
         refuse_damaged(project, wanted)
         raise UnknownFindingDatasetError(
             what=f"the project has no dataset '{name}'",
-            why="what is renamed must be declared",
+            why="only declared datasets can be renamed",
             fix=did_you_mean(name, [str(each.alias) for each in declared])
             or "odfbuild list shows the datasets",
         )
@@ -144,7 +144,7 @@ def _target(
         return new
     why = f"{taken[new]} has a dataset of that name"
     if new == old:
-        why = "names are the same whatever the case of their letters"
+        why = "names differ by more than letter case"
     raise ProjectErrors(
         [
             Diagnostic(
@@ -251,7 +251,7 @@ def _step(each: Declared, path: tuple[str | int, ...], value: str, shown: str) -
 
 
 def _refusal(span: SourceSpan, what: str, fix: str) -> Diagnostic:
-    why = "a template or a package writes it, maybe for other datasets as well"
+    why = "a template or a package writes it, possibly for other datasets, too"
     return Diagnostic(code="not-written-here", what=what, why=why, fix=fix, span=span)
 
 

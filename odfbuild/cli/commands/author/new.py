@@ -43,7 +43,7 @@ def guessed_root(name: str, sample: Sample, fetch: Mapping[str, str], file: str)
     time = _time(sample.columns)
     merge, note = _merge(sample, time)
     rows = "row" if sample.rows == 1 else "rows"
-    first = f"Guessed from {sample.rows:,} {rows} of {file}: look at the types, key and event time."
+    first = f"Inferred from {sample.rows:,} {rows} of {file}: check the types, key and event time."
     return Root(
         name=name,
         notes=[first, *(f"Note: {each}." for each in sample.notes)],
@@ -54,7 +54,7 @@ def guessed_root(name: str, sample: Sample, fetch: Mapping[str, str], file: str)
         merge_note=note,
         columns=[each.name for each in sample.columns],
         time=None if time is None else time.name,
-        time_note="" if time is None else "Guessed: the first column of times.",
+        time_note="" if time is None else "Inferred: the first column of times.",
         query=sample.query,
     )
 
@@ -64,11 +64,11 @@ def unknown_root(name: str) -> Root:
     folder = name.rpartition("/")[2].rpartition(".")[2]
     return Root(
         name=name,
-        notes=["To be filled in: the files, their columns, the key."],
+        notes=["To be completed: the files, their columns, the key."],
         fetch={"kind": "FilesGlob", "path": f"data/{folder}/*.csv"},
         read={"kind": "Csv", "schema": ["id BIGINT NOT NULL", "time TIMESTAMP"], "header": True},
         merge={"kind": "Ledger", "primaryKey": ["id"]},
-        merge_note="A ledger only grows: a row whose key was seen before is left out.",
+        merge_note="A ledger only grows: a row whose key was seen before is skipped.",
         columns=["id", "time"],
         time="time",
     )
@@ -102,14 +102,14 @@ def _merge(sample: Sample, time: SampledColumn | None) -> tuple[Mapping[str, Any
     """Return how rows are merged, and why that was guessed."""
     key = next((each for each in sample.columns if each.is_key), None)
     if key is None:
-        return {"kind": "Append"}, "No column tells rows apart: every row is added as it comes."
+        return {"kind": "Append"}, "No column identifies rows: every row is appended."
     if time is None:
-        note = f"Guessed: each file is the whole state, and {key.name} tells its rows apart."
+        note = f"Inferred: each file is the full state, and {key.name} identifies its rows."
         return {"kind": "Snapshot", "primaryKey": [key.name]}, note
     if key is not time and len(set(map(str, time.values))) == 1 and sample.rows > 1:
-        note = f"Guessed: a file is about one {time.name}, and {key.name} tells its rows apart."
+        note = f"Inferred: a file is about one {time.name}, and {key.name} identifies its rows."
         return {"kind": "Ledger", "primaryKey": [time.name, key.name]}, note
-    note = f"Guessed: rows never change, and {key.name} tells them apart."
+    note = f"Inferred: rows never change, and {key.name} identifies them."
     return {"kind": "Ledger", "primaryKey": [key.name]}, note
 
 
@@ -119,7 +119,7 @@ _EDITOR = "schemas/DatasetSnapshotManifest.schema.json"
 
 
 class OutsideError(ProjectError):
-    """A file that a definition would name is not in the project."""
+    """A file that a definition would name is outside of the project."""
 
     code = "outside-project"
 
@@ -127,20 +127,22 @@ class OutsideError(ProjectError):
 def new(
     given: ProjectArguments,
     name: Annotated[str, typer.Argument(help="The name of the dataset.")],
-    root: Annotated[bool, typer.Option("--root", help="It takes data in from outside.")] = False,
+    root: Annotated[
+        bool, typer.Option("--root", help="A root: it ingests data from outside.")
+    ] = False,
     derivative: Annotated[
-        bool, typer.Option("--derivative", help="It is made from other datasets.")
+        bool, typer.Option("--derivative", help="A derivative: it is made of other datasets.")
     ] = False,
     origin: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="FILE|URL|DATASETS",
-            help="A file or URL to guess columns from; of a derivative, what it reads: A,B.",
+            help="A file or URL to infer columns from; for a derivative its inputs: A,B.",
         ),
     ] = None,
 ) -> int:
-    """Write the definition of a dataset from a sample of its data.
+    """Write the definition of a dataset, from a sample of its data.
 
     `origin` is a file or URL with a sample for a root, names of datasets for a derivative.
     """
@@ -148,8 +150,8 @@ def new(
         rest = "" if origin is None else f" --from {quote(origin)}"
         raise UsageError(
             what="a dataset is either a root or a derivative",
-            why="a root takes data in from outside, a derivative is made from other datasets",
-            fix=f"odfbuild new {name} --root{rest}, or --derivative in its place",
+            why="a root ingests data from outside, a derivative is made of other datasets",
+            fix=f"odfbuild new {name} --root{rest}, or --derivative instead",
         )
     project = open_given(given)
     loaded = load(project)
@@ -162,7 +164,7 @@ def new(
     )
     write_definition(given, project, path, formatted(editor_line(project, path) + text, str(path)))
     sys.stdout.write(
-        printable(f"Wrote {path}. Look at what was guessed, then: odfbuild plan") + "\n"
+        printable(f"Wrote {path}. Check what was inferred, then: odfbuild plan") + "\n"
     )
     return exits.DONE
 
@@ -185,9 +187,9 @@ def definition_path(project: app.Opened, alias: DatasetAlias) -> PurePosixPath:
     path = PurePosixPath(project.folders[0], *folders, f"{last}.yaml")
     if os.path.lexists(project.root / path):
         raise AlreadyThereError(
-            what=f"{path} is there already",
-            why="no file is overwritten",
-            fix="move it away, or write the definition into it by hand",
+            what=f"{path} exists already",
+            why="files are not overwritten",
+            fix="move it, or write the definition into it by hand",
         )
     return path
 
@@ -250,8 +252,8 @@ def _of_files(project: app.Opened, origin: str) -> tuple[Sample, str, str]:
     if not files:
         raise UsageError(
             what=f"no file matches {origin}",
-            why="the columns are guessed from what files show",
-            fix="correct the pattern, which is relative to where you are; put it in quotes",
+            why="columns are inferred from files",
+            fix="correct the pattern, which is relative to the current folder, and quote it",
         )
     found = [(each.name, _of_file(project, each)[0]) for each in _spread(files)]
     folder = fixed_part(origin)
@@ -279,7 +281,7 @@ def _of_file(project: app.Opened, file: Path) -> tuple[Sample, str]:
     if not real.is_relative_to(root):
         raise OutsideError(
             what=f"{file} is not in the project",
-            why="a project must work on every machine that it is copied to",
+            why="a project must work on every machine to which it is copied",
             fix=f"copy it to a folder in {project.root}, such as data/{file.name}",
         )
     sample = take_sample(data[:MAX_SAMPLE], file.name, whole=len(data) <= MAX_SAMPLE)
@@ -292,8 +294,8 @@ def _inputs(
     names = [each.strip() for each in (origin or "").split(",") if each.strip()]
     if not names:
         raise UsageError(
-            what="a derivative is made from other datasets",
-            why="its query has to read some",
+            what="a derivative is made of other datasets",
+            why="its query must read at least one",
             fix=f"odfbuild new {name} --derivative --from DATASET[,DATASET]",
         )
     columns = _columns(project, loaded)

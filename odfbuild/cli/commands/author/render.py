@@ -32,10 +32,10 @@ def render(
     selection: Selection = None,
     exclude: Exclude = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Say which line of which file made each line.")
+        bool, typer.Option("--trace", help="Show which line of which file each line comes from.")
     ] = False,
 ) -> int:
-    """Print the YAML of datasets after templating. What it includes is in it.
+    """Print the YAML of datasets after templating. Included files are part of it.
 
     With `trace`, each line says which line of which file made it, and the traits that the project
     gives are listed with the defaults that they come from.

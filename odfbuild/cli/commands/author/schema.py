@@ -20,7 +20,7 @@ class UnknownSchemaNameError(OdfBuildError):
 
 
 def schema(
-    kind: Annotated[str | None, typer.Argument(help="What is described.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="The kind to describe.")] = None,
 ) -> int:
     """Print a JSON Schema for editors, or list the kinds."""
     from odfbuild.texts.suggest import did_you_mean

@@ -20,12 +20,12 @@ from odfbuild.project import upgrade as manifests
 from odfbuild.project.yaml import decode
 from odfbuild.values import dataclass
 
-_WHY = "what is not read cannot be upgraded"
+_WHY = "files that are not read cannot be upgraded"
 _BOM = b"\xef\xbb\xbf"
 
 
 class UsageError(ProjectError):
-    """The command line asks for something that cannot be done together."""
+    """Options of the command line exclude each other."""
 
     code = "usage"
 
@@ -46,15 +46,14 @@ class _UpgradedFile:
 
 
 def upgrade(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Files, or folders with all definitions in them.")
-    ],
+    paths: Annotated[list[Path], typer.Argument(help="Files, or folders of definitions.")],
     check: Check = False,
     to_stdout: Annotated[
-        bool, typer.Option("--stdout", help="Print the one file named instead of writing it.")
+        bool,
+        typer.Option("--stdout", help="Print the result instead of writing it; for a single file."),
     ] = False,
 ) -> int:
-    """Rewrite manifests of older specifications. Comments and layout are kept.
+    """Rewrite manifests of older specifications. Comments and layout are preserved.
 
     With `check` nothing is written; with `to_stdout` the one file is printed instead.
     """
@@ -62,7 +61,7 @@ def upgrade(
     if to_stdout and (check or len(paths) != 1 or names != [*paths]):
         raise UsageError(
             what="--stdout takes one file, and no --check",
-            why="the new text of several files could not be told apart",
+            why="the texts of several files could not be separated",
             fix="odfbuild upgrade --stdout FILE",
         )
     with nullcontext() if check or to_stdout else editing(*names):
@@ -134,7 +133,7 @@ def _summary(files: Sequence[_UpgradedFile], *, written: bool) -> str:
         parts.append(f"Nothing to change in {_count(len(files), 'file')}.")
     else:
         did = "rewritten" if written else "would be rewritten"
-        parts.append(f"{_count(changed, 'file')} {did}, {len(files) - changed} as today.")
+        parts.append(f"{_count(changed, 'file')} {did}, {len(files) - changed} up to date.")
     return "\n".join(parts)
 
 

@@ -51,28 +51,28 @@ def check(
     given: ProjectArguments,
     selection: CheckSelection = None,
     fix: Annotated[
-        bool, typer.Option("--fix", help="First rewrite manifests of older specifications.")
+        bool, typer.Option("--fix", help="Rewrite manifests of older specifications first.")
     ] = False,
     locked: Annotated[
-        bool, typer.Option("--locked", help="End with 3 if odfbuild.lock is out of date.")
+        bool, typer.Option("--locked", help="Exit with 3 if odfbuild.lock is out of date.")
     ] = False,
     engine: Annotated[
-        bool, typer.Option("--engine", help="Ask the engine about queries and sources.")
+        bool, typer.Option("--engine", help="Also check queries and sources with the engine.")
     ] = False,
     against: Annotated[
         str | None,
         typer.Option(
             "--against",
             metavar="git:REV",
-            help="A reviewed revision: what the project switches on by itself (Python, the "
-            "environment) is on only if it is on there.",
+            help="A reviewed revision: what the project permits itself (Python, the environment) "
+            "is permitted only if it is there, too.",
         ),
     ] = None,
     output: Annotated[
         Literal["text", "json", "github", "sarif"], typer.Option("-o", "--output")
     ] = "text",
 ) -> int:
-    """Report everything that is wrong with the project. Needs no network and starts no JVM.
+    """Report all problems of the project. Needs no network and starts no JVM.
 
     With `fix`, manifests of older specifications are rewritten first.  `against` is a revision of
     git: of what the project switches on by itself, only that is on which is on there.

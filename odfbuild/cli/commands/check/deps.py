@@ -38,7 +38,7 @@ def update(
     given: ProjectArguments,
     name: Annotated[str | None, typer.Argument(help="One package. Default: all.")] = None,
 ) -> int:
-    """Look revisions up again, pin them in odfbuild.lock, and fetch them."""
+    """Resolve revisions again, pin them in odfbuild.lock, and fetch them."""
     project = open_given(given)
     check_packages(project, project.config)
     if name is not None:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 def doctor(
     given: ProjectArguments,
     engine: Annotated[
-        bool, typer.Option("--engine", help="Start the engine, too, and ask it something.")
+        bool, typer.Option("--engine", help="Also start the engine and run a query.")
     ] = False,
     output: TextFormat = "text",
 ) -> int:
-    """Say whether this machine and the workspace are in order. It names what to do if not."""
+    """Check this machine and the workspace. Says how to fix each problem."""
     as_json = output == "json"
     found: list[Checkup] = []
     for each in _looks(given, engine=engine):
@@ -79,7 +79,7 @@ def _opened(given: ProjectArguments) -> Opened | Checkup:
             (each / "odfbuild.yaml").exists() for each in (here, *here.parents)
         )
         if is_none:
-            fix = "cd to the folder of a project, or odfbuild init makes one"
+            fix = "change to the folder of a project, or create one: odfbuild init"
             return Checkup("project", Health.WARN, f"there is none in {here}", fix)
         return Checkup("project", Health.BAD, error.what, f"{error.fix}; odfbuild check lists all")
 

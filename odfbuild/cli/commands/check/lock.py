@@ -47,12 +47,12 @@ def lock(
         typer.Option(
             "--repin",
             metavar="REF",
-            help="Pin this input again, at the head that its repository has now, even if it is "
-            "another dataset by now; may be repeated.",
+            help="Pin this input again at the present head of its repository, even if that is "
+            "another dataset now; may be repeated.",
         ),
     ] = None,
 ) -> int:
-    """Write odfbuild.lock: packages, inputs elsewhere, columns.
+    """Write odfbuild.lock: packages, remote inputs, columns.
 
     Inputs that have an entry keep it; a repository is asked for the others.
     Raises ProjectErrors with all queries that are refused; then the schemas stay as they were.
@@ -111,8 +111,9 @@ def _inputs(
     if unknown := sorted(repinned - wanted):
         raise UsageRefusedError(
             what=f"--repin {unknown[0]}: no definition reads it",
-            why="what is pinned are inputs of definitions, as these name them",
-            fix=did_you_mean(unknown[0], sorted(wanted)) or "give an input of a repository",
+            why="pins are of inputs, by their names in definitions",
+            fix=did_you_mean(unknown[0], sorted(wanted))
+            or "give an input that comes from a repository",
         )
     kept = {
         key: lock.inputs[key] for key in sorted(wanted & lock.inputs.keys()) if key not in repinned

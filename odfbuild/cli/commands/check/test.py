@@ -44,25 +44,27 @@ def test(
         bool,
         typer.Option(
             "--batches",
-            help="Run each fixture once more with all of its batches in one, which must give the "
-            "same rows.",
+            help="Run each fixture a second time with all of its batches in one, which must give "
+            "the same rows.",
         ),
     ] = False,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Fixtures at a time.")] = 4,
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", min=1, help="Number of fixtures at a time.")
+    ] = 4,
     output: Annotated[
         Literal["text", "json", "ndjson"],
         typer.Option("-o", "--output", help="Format of the findings."),
     ] = "text",
     report: Reports = None,
 ) -> int:
-    """Run the tests of queries, and the checks of rows. Only checks need a workspace."""
+    """Run unit tests of queries and checks of rows. Only the checks need a workspace."""
     unit, data = unit or not data, data or not unit
     reports = parse_reports(report or (), _REPORTS)
     if batches and not unit:
         raise UsageRefusedError(
-            what="--batches is about fixtures, and --data leaves them out",
-            why="checks look at the rows that there are",
-            fix="leave one of the two out",
+            what="--batches is for fixtures, which --data leaves out",
+            why="checks read the present rows",
+            fix="omit one of the two",
         )
     project = open_given(given)
     testing = prepared(
@@ -116,7 +118,7 @@ def _text(tests: Iterator[Tested], testing: Testing) -> Iterator[Tested]:
 
 def _last_line(tested: Sequence[Tested]) -> str:
     if not tested:
-        return "No tests: nothing below tests/unit or tests/data is about these datasets.\n"
+        return "No tests: no file below tests/unit or tests/data is for these datasets.\n"
     summary = _summary(tested)
     shown = (PASSED, WARNED, SKIPPED, FAILED)
     parts = [f"{summary[each]} {each}" for each in shown if summary[each] or each == PASSED]

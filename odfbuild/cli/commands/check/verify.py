@@ -37,8 +37,8 @@ def verify(
         bool,
         typer.Option(
             "--replay",
-            help="Run every step of derivatives again, and compare offsets, watermark and rows. "
-            "What was ingested is not fetched again: sources do not keep what they once had.",
+            help="Rerun every step of derivatives, and compare offsets, watermark and rows. "
+            "Sources are not fetched again, as they may have changed.",
         ),
     ] = False,
     recompute: Annotated[
@@ -46,14 +46,15 @@ def verify(
         typer.Option(
             "--recompute",
             help="Run the query of every derivative once over all rows that it has read, and "
-            "compare that with the rows that stand.",
+            "compare the result with its current rows.",
         ),
     ] = False,
     recursive: Annotated[
         bool,
         typer.Option(
             "--recursive",
-            help="Verify all that they are made of, too; each input has to be in the workspace.",
+            help="Also verify all datasets that they are made of; each input must be in the "
+            "workspace.",
         ),
     ] = False,
     since: Annotated[
@@ -61,34 +62,34 @@ def verify(
         typer.Option(
             "--since",
             metavar="BLOCK|TIME",
-            help="Only the data of later blocks: than a block of the one dataset, or a system time "
-            "such as 2024-03-01T12:00:00Z, 2024-03-01 or -1d.",
+            help="Only verify the data of blocks after a block (of a single dataset), or after a "
+            "system time such as 2024-03-01T12:00:00Z, 2024-03-01 or -1d.",
         ),
     ] = None,
     head: Annotated[
         str | None,
         typer.Option(
-            "--head", metavar="HASH", help="The block that the one dataset has to end with."
+            "--head", metavar="HASH", help="The expected head, if a single dataset is verified."
         ),
     ] = None,
     accept_head: Annotated[
         bool,
         typer.Option(
             "--accept-head",
-            help="Take the heads as they are, where somebody else set a chain back or rewrote it, "
-            "and remember them from now on.",
+            help="Accept the present heads, even if somebody else reset or rewrote a chain, and "
+            "remember them.",
         ),
     ] = False,
     signatures: Annotated[
         bool,
         typer.Option(
             "--signatures",
-            help="Heads have to be signed: by the dataset's key, one it delegates to, or a witness "
-            "of a repository; and all that is signed of heads before has to hold.",
+            help="Require signed heads: by the dataset's key, one it delegates to, or a witness "
+            "of a repository. Earlier signatures must hold, too.",
         ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option("-j", "--jobs", min=1, help="Datasets and steps at a time.")
+        int, typer.Option("-j", "--jobs", min=1, help="Number of datasets and steps at a time.")
     ] = 4,
     output: Annotated[
         Literal["text", "json", "ndjson", "junit"],
@@ -96,7 +97,7 @@ def verify(
     ] = "text",
     report: Reports = None,
 ) -> int:
-    """Check that blocks, files and rows are as recorded. Hashes, links and rules are checked."""
+    """Check that blocks, files and rows are as recorded. Includes hashes, links and rules."""
     from odfbuild.cli.arguments.selection import chosen_readable
     from odfbuild.cli.files import parse_reports
     from odfbuild.cli.unreadable import read_code
@@ -123,7 +124,7 @@ def verify(
     names = {known[name]: name for name in shown}
     every = list(_WRITERS[output](found, _VerifyRequest(project, names, len(chosen))))
     if (problem := project.workspace.seen.problem) is not None:
-        hint(f"the heads that were seen are not remembered: {problem}\n")
+        hint(f"the seen heads are not recorded: {problem}\n")
     for format, text in (("json", _json_text), ("junit", _junit_text)):
         if reports.wants(format):
             reports.write(format, text(every, names))
@@ -142,14 +143,14 @@ def _pinned(
         raise UsageRefusedError(
             what=f"--head {text}: {len(chosen)} datasets are to be verified",
             why="a block is the head of one dataset",
-            fix="name the dataset, and verify what it is made of in a call of its own",
+            fix="name the dataset, and verify its inputs in a separate command",
         )
     try:
         return Multihash.parse(text)
     except InvalidMultihashError as error:
         raise UsageRefusedError(
             what=f"--head {text}: {error.what}",
-            why="only the whole hash tells one block from all others",
+            why="only a full hash identifies a block among all others",
             fix="give it as odfbuild log -o json shows it: f1620 and 64 digits",
         ) from None
 
@@ -166,7 +167,7 @@ def _since(project: app.Opened, chosen: Sequence[DatasetId], text: str | None) -
     except UsageRefusedError as error:
         if len(chosen) != 1:
             raise UsageRefusedError(
-                what=f"--since {text}: not a point in time",
+                what=f"--since {text}: not a time",
                 why=f"a block belongs to one dataset, and {len(chosen)} are to be verified",
                 fix=error.fix,
             ) from None

@@ -16,12 +16,12 @@ def lsp(
         typer.Option(
             "--against",
             metavar="git:REV",
-            help="A reviewed revision: what a project switches on by itself (Python, the "
-            "environment) is on only if it is on there.",
+            help="A reviewed revision: what a project permits itself (Python, the environment) is "
+            "permitted only if it is there, too.",
         ),
     ] = None,
 ) -> int:
-    """Answer an editor, as the Language Server Protocol has it. It speaks over stdin and stdout.
+    """Run a language server for editors (Language Server Protocol). It uses stdin and stdout.
 
     Diagnostics are those of `odfbuild check`, of the texts that the editor shows.  Nothing is
     written, no engine is started, and no network is used.

@@ -17,6 +17,6 @@ def completion(
         typer.Argument(help="bash, zsh or fish.", show_choices=False),
     ],
 ) -> int:
-    """Print the script that makes a shell complete commands. Options and names, too."""
+    """Print a completion script for a shell. It completes commands, options and names."""
     sys.stdout.write(f"{completion_script(shell)}\n")
     return exits.DONE

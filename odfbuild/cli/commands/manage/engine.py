@@ -43,13 +43,15 @@ def start(
     given: ProjectArguments,
     idle: Annotated[
         str | None,
-        typer.Option("--idle", metavar="TIME", help="End after so long unused: 90s, 15m, 8h."),
+        typer.Option(
+            "--idle", metavar="TIME", help="Stop after this time without use: 90s, 15m, 8h."
+        ),
     ] = None,
 ) -> int:
-    """Start an engine that stays for the commands to come; each saves the start of its own."""
+    """Start an engine that keeps running, so that later commands need not start their own."""
     seconds = IDLE if idle is None else _seconds(idle)
     found, started = engine.start(open_given(given), seconds)
-    sys.stdout.write("Started. " if started else "It runs already. ")
+    sys.stdout.write("Started. " if started else "It is running already. ")
     sys.stdout.write(f"{_words(found)}\n")
     return exits.DONE
 
@@ -57,13 +59,13 @@ def start(
 def stop(
     given: ProjectArguments,
     now: Annotated[
-        bool, typer.Option("--now", help="Do not wait for commands that use it: they fail.")
+        bool, typer.Option("--now", help="Do not wait for commands that use it; they fail.")
     ] = False,
 ) -> int:
-    """End the engine that stays, once no command uses it."""
+    """Stop the resident engine once no command uses it."""
     found = engine.stop(open_given(given), now=now)
     is_there = found.state is not EngineState.NONE
-    sys.stdout.write("Stopped.\n" if is_there else "No resident engine runs.\n")
+    sys.stdout.write("Stopped.\n" if is_there else "No resident engine is running.\n")
     return exits.DONE
 
 
@@ -71,7 +73,7 @@ def status(
     given: ProjectArguments,
     output: TextFormat = "text",
 ) -> int:
-    """Tell whether an engine stays, who uses it, and why commands do not if they do not."""
+    """Show whether an engine is resident, who uses it, and if not used why."""
     found = engine.resident(open_given(given))
     text = json.dumps(_resident_document(found), indent=2) if output == "json" else _words(found)
     sys.stdout.write(f"{text}\n")
@@ -82,8 +84,8 @@ def _seconds(text: str) -> float:
     found = _IDLE.fullmatch(text)
     if found is None:
         raise UsageRefusedError(
-            what=f"'{text}' is not a time to wait",
-            why="--idle takes a whole number and a unit",
+            what=f"'{text}' is not a length of time",
+            why="--idle takes a whole number with a unit",
             fix="write it like 90s, 30m or 8h",
         )
     return float(int(found[1]) * _UNITS[found[2]])
@@ -94,7 +96,7 @@ def _words(found: Resident) -> str:
     why = "".join(f"\n  not used: {each}" for each in found.why)
     if kept is None:
         ending = found.state is EngineState.STOPPING
-        return ("It is about to end." if ending else "No resident engine runs.") + why
+        return ("It is stopping." if ending else "No resident engine is running.") + why
     used = "1 command uses it" if len(found.users) == 1 else f"{len(found.users)} commands use it"
     ends = f"it ends after {_span(kept.idle)} without any"
     heap = f"{kept.traits.get('memory')} of memory at most"
@@ -150,7 +152,7 @@ def upgrade(
     selection: Selection = None,
     exclude: Exclude = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Run the steps again, and write nothing.")
+        bool, typer.Option("--dry-run", help="Rerun the steps, but write nothing.")
     ] = False,
     yes: Yes = False,
     jobs: Jobs = 4,
@@ -158,7 +160,7 @@ def upgrade(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Run again what other versions of the engine made; if all is equal, record this one."""
+    """Rerun steps of other engine versions; if the results are equal, record this version."""
     options = UpgradeOptions(
         dry_run=dry_run,
         yes=yes,
@@ -250,7 +252,7 @@ def _print_upgrades(
         text = f"Nothing to upgrade in {of}."
     elif failed:
         names = " ".join(f"--exclude {each.upgrade.alias}" for each in failed)
-        others = f" Leave out what failed: {names}." if len(failed) < len(found) else ""
+        others = f" To leave out what failed: {names}." if len(failed) < len(found) else ""
         text = f"{len(failed)} of {len(found)} {word} failed, so nothing was written.{others}"
     elif written:
         text = f"{len(found)} {word} upgraded."

@@ -29,7 +29,7 @@ def serve(
             "--port",
             min=0,
             max=65_535,
-            help="The port; 0 is any free one, 2884 that of the reference's engines.",
+            help="The port; 0 is any free one, 2884 that of the reference engines.",
         ),
     ] = 5544,
     read: Annotated[
@@ -47,14 +47,16 @@ def serve(
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("-j", "--jobs", min=1, max=64, help="How many queries run at a time.")
+        int, typer.Option("-j", "--jobs", min=1, max=64, help="Number of queries at a time.")
     ] = 2,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", metavar="SIZE", help="The heap of Spark for each of them: 2g."),
+        typer.Option(
+            "--memory", metavar="SIZE", help="The Java heap of Spark for each of them: 2g."
+        ),
     ] = None,
 ) -> int:
-    """Answer requests of coordinators over gRPC with Spark and DataFusion, until it is stopped."""
+    """Serve Spark and DataFusion to coordinators over gRPC, until stopped."""
     from odfbuild.executors.engine.contract.folders import Folders
     from odfbuild.serve.settings import MissingExtraError, UnusablePortError, is_loopback
 
@@ -79,7 +81,7 @@ def serve(
         run(settings, host, port, lambda bound: _announce(host, bound, folders.read, folders.write))
     except OSError as error:
         raise UnusablePortError(
-            what=f"{host}, port {port}, cannot be listened at",
+            what=f"{host}, port {port}, cannot be used",
             why="another program uses it, or the machine has no such address",
             fix="choose another one with --host and --port",
         ) from error
@@ -90,9 +92,9 @@ def _folders(option: str, given: Sequence[Path]) -> tuple[Path, ...]:
     for each in given:
         if not each.is_dir():
             raise UsageRefusedError(
-                what=f"{each} is no folder",
-                why="requests name files, and may name those of some folders only",
-                fix=f"name one that is there with {option}",
+                what=f"{each} is not a folder",
+                why="requests may only name files of certain folders",
+                fix=f"name an existing one with {option}",
             )
     return tuple(each.resolve() for each in given)
 
@@ -107,10 +109,10 @@ def _announce(host: str, port: int, read: Sequence[Path], write: Sequence[Path])
 def _warn_of_strangers(host: str) -> None:
     found = Diagnostic(
         code="no-tls",
-        what=f"{host} is served to whoever reaches it",
-        why="the engine contract has neither TLS nor users: anybody who reaches the port reads "
-        "and writes the folders",
-        fix="do so in a container or network of its own, or listen at 127.0.0.1",
+        what=f"{host} serves everyone who can reach it",
+        why="the engine contract has neither TLS nor users: anyone who reaches the port reads and "
+        "writes the folders",
+        fix="do this only in an isolated container or network, or listen at 127.0.0.1",
         level=Level.WARNING,
     )
     sys.stderr.write(render_diagnostics([found]) + "\n")

@@ -22,32 +22,32 @@ from odfbuild.project.config.quantities import lag_text, parse_lag
 from odfbuild.state.gc import Freed, Kind
 
 _WORDS = {
-    Kind.STAGING: "work that was cut off",
-    Kind.CREATION: "datasets that were never finished",
+    Kind.STAGING: "interrupted work",
+    Kind.CREATION: "unfinished datasets",
     Kind.UNFINISHED: "unfinished files",
-    Kind.CACHE: "caches of what is gone",
+    Kind.CACHE: "caches of deleted objects",
 }
 
 
 def gc(
     given: ProjectArguments,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
     ] = False,
     older_than: Annotated[
         str | None,
         typer.Option(
             "--older-than",
             metavar="TIME",
-            help="Keep what is younger, such as 30m. Default: 1d; in an object store 7d.",
+            help="Keep objects that are younger, such as 30m. Default: 1d; in an object store 7d.",
         ),
     ] = None,
     keep_runs: Annotated[
-        int, typer.Option("--keep-runs", min=0, help="How many runs keep their records.")
+        int, typer.Option("--keep-runs", min=0, help="Number of runs whose records are kept.")
     ] = 100,
     output: TextFormat = "text",
 ) -> int:
-    """Free the space of what nothing reaches any more.
+    """Delete objects that nothing refers to any more.
 
     Ends with 4 when a dataset was left alone, because it is being changed or is damaged.
     """
@@ -73,7 +73,7 @@ def _age(text: str) -> int:
     if age is None:
         raise UsageRefusedError(
             what=f"--older-than {text}: not a length of time",
-            why="what is younger may belong to work that goes on",
+            why="younger objects may belong to running work",
             fix="write a number with its unit, s, m, h, d or w, such as 1h; or 0",
         )
     return age
@@ -111,10 +111,10 @@ def _notes(found: Collected, age: int) -> Iterator[str]:
     if young:
         yield f"kept: {count(young, 'object')} younger than {lag_text(age)} (--older-than)"
     for each in found.unnamed:
-        yield f"kept: {each} has a head and no name; odfbuild import names it"
+        yield f"kept: {each} has a head but no name; odfbuild import names it"
     for freed in found.datasets:
         if freed.problem is not None:
-            yield f"left alone: {_name(found, freed)}: {freed.problem}"
+            yield f"skipped: {_name(found, freed)}: {freed.problem}"
 
 
 def _last(found: Collected, *, dry_run: bool) -> str:

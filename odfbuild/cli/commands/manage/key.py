@@ -45,13 +45,13 @@ PassphraseFd = Annotated[
         min=0,
         metavar="FD",
         help="Read the passphrase from this file descriptor. Default: the variable "
-        "ODFBUILD_KEY_PASSPHRASE, else the terminal is asked.",
+        "ODFBUILD_KEY_PASSPHRASE, else a prompt.",
     ),
 ]
 
 
 class PassphraseError(OdfBuildError):
-    """A passphrase is needed, and none that can be used is given."""
+    """A passphrase is needed, but none or an unusable one was given."""
 
     code = "usage"
 
@@ -64,9 +64,9 @@ def passphrase(purpose: str, *, new: bool, descriptor: int | None = None) -> str
         return _checked(given)
     if not sys.stdin.isatty():
         raise PassphraseError(
-            what=f"a passphrase is needed to {purpose}, and nobody can be asked for it",
+            what=f"a passphrase is needed to {purpose}, and there is no terminal to enter it",
             why="standard input is not a terminal",
-            fix=f"put it into the variable {VARIABLE}, or name a descriptor: --passphrase-fd 3",
+            fix=f"set the variable {VARIABLE}, or name a descriptor: --passphrase-fd 3",
         )
     return _checked(_asked(purpose, new=new))
 
@@ -77,9 +77,9 @@ def asked_once(descriptor: int | None = None) -> Callable[[DatasetId], str]:
 
     def secret(key: DatasetId) -> str:
         if descriptor is None:
-            return passphrase(f"open the key {key}", new=False)
+            return passphrase(f"unlock the key {key}", new=False)
         if not known:
-            known.append(passphrase(f"open the key {key}", new=False, descriptor=descriptor))
+            known.append(passphrase(f"unlock the key {key}", new=False, descriptor=descriptor))
         return known[0]
 
     return secret
@@ -89,10 +89,11 @@ def _asked(purpose: str, *, new: bool) -> str:
     from getpass import getpass
 
     given = getpass(f"Passphrase to {purpose}: ", stream=sys.stderr)
-    if new and getpass("The same again: ", stream=sys.stderr) != given:
+    if new and getpass("Repeat it: ", stream=sys.stderr) != given:
         raise PassphraseError(
             what="the two passphrases differ",
-            why="one of them is mistyped, and a sealed key cannot be opened without its passphrase",
+            why="one of them is mistyped, and a sealed key cannot be unlocked without its "
+            "passphrase",
             fix="run the command again",
         )
     return given
@@ -108,14 +109,14 @@ def _from_descriptor(descriptor: int) -> str:
         raise PassphraseError(
             what=f"no passphrase can be read from descriptor {descriptor}",
             why="it is not open for reading, or does not give UTF-8 text",
-            fix="open it in the same line: odfbuild key ... --passphrase-fd 3 3<FILE",
+            fix="open it in the same command: odfbuild key ... --passphrase-fd 3 3<FILE",
         ) from None
 
 
 def _checked(given: str) -> str:
     if not given or len(given) > _LONGEST or not _is_text(given):
         raise PassphraseError(
-            what="this cannot be a passphrase",
+            what="this is not a valid passphrase",
             why=f"a passphrase is text of 1 to {_LONGEST:,} characters",
             fix="choose another one",
         )
@@ -134,7 +135,7 @@ _COLUMNS = ("dataset", "key", "mode", "id", "did:key")
 
 
 class AlreadySealedError(StateError):
-    """A key that is sealed already would be sealed again."""
+    """The key is sealed already."""
 
     code = "already-sealed"
 
@@ -162,10 +163,10 @@ def list_(
 
 def new(
     given: ProjectArguments,
-    seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
+    seal: Annotated[bool, typer.Option("--seal", help="Encrypt it with a passphrase.")] = False,
     passphrase_fd: PassphraseFd = None,
 ) -> int:
-    """Make a working key, which a dataset's key lets sign for it, and print its did:key."""
+    """Make a working key, to which a dataset's key can delegate, and print its did:key."""
     project = open_given(given)
     if seal:
         secret = passphrase("seal the new key", new=True, descriptor=passphrase_fd)
@@ -180,10 +181,10 @@ def export(
     given: ProjectArguments,
     name: Annotated[
         str,
-        typer.Argument(metavar="DATASET", help="A name, a did:odf or did:key."),
+        typer.Argument(metavar="DATASET", help="A dataset by name or did:odf, or a did:key."),
     ],
-    file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
-    seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    seal: Annotated[bool, typer.Option("--seal", help="Encrypt it with a passphrase.")] = False,
     passphrase_fd: PassphraseFd = None,
 ) -> int:
     """Write the private key of a dataset to a file that only you can read."""
@@ -195,14 +196,16 @@ def export(
         if isinstance(key, SealedKey):
             raise AlreadySealedError(
                 what=f"the key of {name} is sealed already",
-                why="it is kept as it came, and its passphrase stays the one that it has",
+                why="it is stored as it was imported, with its own passphrase",
                 fix="export it without --seal",
             )
         key = sealed.seal(
             key, passphrase(f"seal the key of {name}", new=True, descriptor=passphrase_fd)
         )
     write_new(file, key_text(key).encode(), mode=0o600)
-    how = "sealed" if isinstance(key, SealedKey) else "not sealed: anybody who reads it has the key"
+    how = (
+        "sealed" if isinstance(key, SealedKey) else "not sealed: anyone who can read it has the key"
+    )
     sys.stdout.write(f"{file}: the key of {dataset}, {how}\n")
     return exits.DONE
 
@@ -212,7 +215,7 @@ def import_(
     file: Annotated[Path, typer.Argument(help="A file that `key export` wrote.")],
     passphrase_fd: PassphraseFd = None,
 ) -> int:
-    """Take a private key into the workspace. One that is sealed stays so."""
+    """Import a private key into the workspace. A sealed key stays sealed."""
     project = open_given(given)
     key = parse_key(read_bounded(file, MAX_FILE_BYTES), str(file))
     if isinstance(key, SealedKey):
@@ -222,7 +225,7 @@ def import_(
         _say(_exposed(str(file), mode))
     taken = project.workspace.keys.take(key)
     how = "open" if isinstance(key, OpenKey) else "sealed"
-    told = f"kept, {how}" if taken else "here already; nothing was changed"
+    told = f"stored, {how}" if taken else "here already; nothing was changed"
     sys.stdout.write(f"the key of {key.dataset} is {told}\n")
     return exits.DONE
 
@@ -274,7 +277,7 @@ def _exposed(path: str, mode: int) -> Diagnostic:
     return Diagnostic(
         code="unsafe-key",
         what=f"{path} has mode {mode & 0o777:04o}",
-        why="a private key is for its owner alone",
+        why="only its owner may read a private key",
         fix=f"chmod 600 {path}",
         level=Level.WARNING,
     )

@@ -44,13 +44,13 @@ def set_(
     block: Annotated[
         str,
         typer.Argument(
-            help="head, another reference, a sequence number, or a hash or six characters of its "
+            help="head, another reference, a sequence number, a hash, or six characters of its "
             "start or end."
         ),
     ] = "head",
     lock_timeout: LockTimeout = 10.0,
 ) -> int:
-    """Make a reference to a block, or move one forward. The head is moved by apply only."""
+    """Create a reference to a block, or move one forward. Only apply moves the head."""
     dataset = app.find_dataset(open_given(given, lock_timeout=lock_timeout), name)
     target = find_block(dataset, block)
     before = advance(dataset, ref, target)

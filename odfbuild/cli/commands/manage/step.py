@@ -30,10 +30,10 @@ def run(
         ),
     ],
     memory: Annotated[
-        str | None, typer.Option("--memory", metavar="SIZE", help="The heap of Spark: 2g.")
+        str | None, typer.Option("--memory", metavar="SIZE", help="The Java heap of Spark: 2g.")
     ] = None,
 ) -> int:
-    """Carry out the request of a job, once, and write the answer beside it."""
+    """Carry out the request of a job once, and write the answer next to it."""
     from odfbuild.executors.engine.contract.job.place import place_of
     from odfbuild.executors.engine.contract.job.run import run_job
     from odfbuild.executors.engine.contract.worker import LocalEngines
@@ -71,10 +71,10 @@ def _report(ran: RanJob, shown: str) -> None:
     if isinstance(value, INTERNAL_ERRORS):
         raise EngineFailedError(
             what=f"{shown}: {value.message}",
-            why="the engine failed, and the answer says so; the query is not at fault",
-            fix="correct what it says, then run the same command again",
+            why="the engine failed for a reason outside of the query; the answer says so",
+            fix="correct the cause, then run the command again",
         )
     size = sum(each.size for each in ran.answer.files)
-    done = "was answered before" if ran.is_old else "is answered"
+    done = "was answered earlier" if ran.is_old else "is answered"
     files = count(len(ran.answer.files), "file")
     sys.stdout.write(f"{ran.request.operation} {done}: {files}, {size:,} bytes\n")

@@ -25,7 +25,7 @@ def move(
     ],
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Copy the workspace to a folder or an object store, byte for byte; the old one stays.
+    """Copy the workspace to a folder or an object store, byte for byte. The old one stays.
 
     Nothing is taken from the old place, and odfbuild.yaml still names it: that is for you to
     change.  Cut off, it goes on when it is run again.
@@ -48,7 +48,7 @@ def move(
         target = StoreTree(there.client)
     elif "://" in place:
         raise UsageRefusedError(
-            what=f"{place} is neither a folder nor in an object store that is known",
+            what=f"{place} is neither a folder nor in a supported object store",
             why="a workspace is in one of the two",
             fix="name a folder, s3://BUCKET/PREFIX or s3+https://HOST/BUCKET/PREFIX",
         )
@@ -64,9 +64,9 @@ def move(
     sys.stdout.write(
         f"{count(found.datasets, 'dataset')}: {count(found.files, 'file')}, "
         f"{bytes_text(found.bytes)}{known}.\n"
-        f"To go over to it, write in odfbuild.yaml or profiles.yaml, of the target "
-        f"{project.target}: workspace: {place}\n"
-        f"{source.place} is as it was; delete it once nobody uses it. "
-        "Keys of datasets stayed: odfbuild key export and import bring them.\n"
+        f"To use it, set in odfbuild.yaml or profiles.yaml, for the target {project.target}: "
+        f"workspace: {place}\n"
+        f"{source.place} is unchanged; delete it once nobody uses it. Keys were not copied: use "
+        "odfbuild key export and import.\n"
     )
     return exits.DONE

@@ -12,7 +12,9 @@ from odfbuild.cli.arguments.options import PlanFile
 from odfbuild.cli.formats import markdown
 from odfbuild.cli.saved import load_plan
 
-TextBytes = Annotated[int, typer.Option("--max-bytes", min=1_000, help="The most bytes to write.")]
+TextBytes = Annotated[
+    int, typer.Option("--max-bytes", min=1_000, help="Maximum number of bytes to write.")
+]
 
 
 def comment(
@@ -21,7 +23,7 @@ def comment(
     marker: Annotated[
         str,
         typer.Option(
-            "--marker", help="Hidden text in front, by which the comment is found and updated."
+            "--marker", help="Hidden text at the start, by which CI finds the comment to update."
         ),
     ] = "odfbuild-plan",
 ) -> int:

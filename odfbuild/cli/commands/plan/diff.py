@@ -37,21 +37,21 @@ def diff(
         typer.Argument(
             metavar="[A]",
             help="A block (head, another reference, a number, a hash or six characters of it), "
-            "`declared`, or git:REVISION.  Default: head.",
+            "`declared`, or git:REVISION. Default: head.",
         ),
     ] = None,
     after: Annotated[
         str | None,
-        typer.Argument(metavar="[B]", help="The same.  Default: declared, with --data the head."),
+        typer.Argument(metavar="[B]", help="The same. Default: declared; with --data head."),
     ] = None,
     data: Annotated[
         bool, typer.Option("--data", help="Compare the rows of two blocks instead.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=0, help="With --data: how many rows are shown.")
+        int, typer.Option("-n", "--limit", min=0, help="With --data: number of rows to show.")
     ] = 20,
 ) -> int:
-    """Show what differs between two states of a dataset. By definition and schema, or by rows."""
+    """Compare two states of a dataset. Definition and schema, or rows."""
     if data:
         return show_row_difference(given, name, before, after, limit)
     return show_difference(given, name, before, after)

@@ -43,12 +43,12 @@ def drift(
         typer.Option(
             "--ignore-file",
             metavar="FILE",
-            help="A YAML list of {dataset, kind, until} that are known and let pass.",
+            help="A YAML list of {dataset, kind, until}: known drift that is accepted.",
         ),
     ] = None,
     output: TextFormat = "text",
 ) -> int:
-    """Say where chains are not what this project made of them. Reads only; exit code 2 if so."""
+    """Report changes to chains that this project did not make. Exit code 2 if any."""
     opened = open_given(given)
     project = replace(opened, workspace=opened.workspace.read_only())
     ignored = () if ignore_file is None else read_ignored(ignore_file)

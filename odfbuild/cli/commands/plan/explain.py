@@ -66,7 +66,7 @@ _LATEST = 20
 
 
 class UnknownDatasetError(StateError):
-    """There is no dataset of a name, neither declared nor in the workspace."""
+    """No dataset of this name is declared or in the workspace."""
 
     code = "unknown-dataset"
 
@@ -76,7 +76,7 @@ def explain(
     name: Name,
     offline: StoreOffline = False,
 ) -> int:
-    """Say why a dataset will or will not run. It goes down to files and lines."""
+    """Explain why a dataset will or will not run. Names files and lines."""
     project = open_given(given, offline=offline)
     made = app.plan_result(project, app.PlanRequest(diverged=True))
     loaded = made.loaded.declared
@@ -163,18 +163,19 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool, unread: bool = False) -> str:
     if not steps and pushed:
-        return "Nothing to do: the chain has what is declared, and its data is pushed."
+        return "Nothing to do: the chain matches the definition, and its data is pushed."
     if any(isinstance(reason, InputRewritten) for step in steps for reason in step.reasons):
-        return "It cannot run: an input no longer holds the block that was read last."
+        return "It cannot run: an input no longer has the block that was read last."
     if not steps and unread:
-        return "Nothing to do: the chain has what is declared; files of its source stay unread."
+        return "Nothing to do: the chain matches the definition; files of its source stay unread."
     if not steps:
         return (
-            "Nothing to do: the chain has what is declared, and all that its source or inputs hold."
+            "Nothing to do: the chain matches the definition, and has all data of its source or "
+            "inputs."
         )
     checks = plan.checks
     if all(step.id in checks for step in steps):
-        return "It runs only if there is news, which nothing but asking can tell."
+        return "It runs only if there is new data, for which the source has to be checked."
     verbs = {Append: "append to its chain", Move: "take its new name", Ingest: "ingest",
              Transform: "run its query", Pull: "be brought up to date"}  # fmt: skip
     said = [verbs[type(step.work)] for step in steps if step.id not in checks]
@@ -218,14 +219,14 @@ def _is_pushed(each: Declared) -> bool:
 
 
 def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterator[str]:
-    """Say what is known of the source of a root: news, nothing new, or that it has to be asked."""
+    """Say what is known of the source of a root: new data, none, or that it has to be checked."""
     from odfbuild.odf.events import SetPollingSource
 
     if (lag := each.traits.ingest.watermark_lag) and each.snapshot.kind is DatasetKind.ROOT:
-        yield f"its watermark stays {lag_text(lag)} behind the latest event time (watermark_lag)"
+        yield f"its watermark lags {lag_text(lag)} behind the latest event time (watermark_lag)"
     age = each.traits.ingest.watermark_age
     if age is not None and each.snapshot.kind is DatasetKind.ROOT:
-        yield f"its watermark is moved to {lag_text(age)} ago, also where no rows come (watermark)"
+        yield f"its watermark advances to {lag_text(age)} ago, even without new rows (watermark)"
     pushed = [e.source_name for e in each.snapshot.metadata if isinstance(e, AddPushSource)]
     if pushed:
         which = "" if len(pushed) == 1 else f" --source {'|'.join(sorted(pushed))}"
@@ -240,15 +241,15 @@ def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterat
         yield from _listed("file to read by `reread: " + reason.rule + "`", reason.names)
     yield from (printable(line) for line in left_unread(passed))
     if passed and each.traits.ingest.reread is not Reread.NEVER:
-        yield printable(f"what to do with what stays unread: odfbuild drift {each.alias}")
+        yield printable(f"for unread files see: odfbuild drift {each.alias}")
     if asked:
-        yield printable(f"{asked[0].origin} has to be asked")
+        yield printable(f"{asked[0].origin} has to be checked")
     elif news and news[0].is_absent:
         yield printable(news_text(news[0]))
     elif news:
         yield from _listed("new file", news[0].names)
     elif not again and not passed:
-        yield "no news: every file that it names was read"
+        yield "nothing new: all of its files were read"
     elif not again:
         yield "no new file"
 

@@ -55,21 +55,21 @@ def _rows(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 EXIT_CODES = """\
-0        done; nothing is wrong, whether there are changes or not
+0        success, with or without changes
 1        an error: an invalid project, a failure of engine or network; nothing was committed
-2        there are changes, or drift: only with --detailed-exitcode, and of drift
-3        refused by the gate: a change not accepted, or a lock file that is out of date
+2        there are changes (only with --detailed-exitcode), or drift
+3        refused: a finding that is not accepted, a lock file out of date, or --check found changes
 4        partly applied: some was committed, some failed or was skipped
 5        the plan is stale, or a head moved: nothing was committed for those datasets
-6        somebody else holds the lock
+6        another process holds the lock
 7        tests or verification failed
-64       wrong usage of the command line
-130      interrupted; nothing half done is left
-129/143  ended by SIGHUP or SIGTERM, as by ^C: 128 and the number of the signal
+64       wrong command line
+130      interrupted; no step is left half done
+129/143  ended by SIGHUP or SIGTERM, as by ^C: 128 plus the number of the signal
 """
 _TOPICS = (
     "odfbuild help ODF201 explains a rule, odfbuild help unknown-input the code of an error,\n"
-    "odfbuild help codes lists those, odfbuild help exit-codes how commands end.\n"
+    "odfbuild help codes lists all codes, odfbuild help exit-codes the exit codes.\n"
 )
 _WIDTH = 100
 _CODE_WIDTH = 26
@@ -81,8 +81,8 @@ def help_(
         str | None,
         typer.Argument(
             metavar="[CODE|codes|exit-codes]",
-            help="A rule, such as ODF201, the code of an error, a command, or a list. "
-            "Default: the rules.",
+            help="A rule such as ODF201, an error code, a command, or a list. Default: the list "
+            "of rules.",
         ),
     ] = None,
 ) -> int:
@@ -113,7 +113,7 @@ def help_(
     names += ["codes", "exit-codes"]
     guess = did_you_mean(topic, names)
     sys.stderr.write(
-        f"odfbuild: no rule and no code is called {topic!r}"
+        f"odfbuild: there is no rule or code {topic!r}"
         + (f"; {guess}" if guess else "")
         + f"\n{_TOPICS}\n{EXIT_CODES}\n{rule_list()}"
     )
@@ -135,7 +135,7 @@ def _code_text(code: ErrorCode) -> str:
     lines = [f"{code.code}  ({code.where[0].lower()}{code.where[1:]})"]
     for meaning in code.meanings:
         lines += wrap(meaning, _WIDTH, initial_indent="  ", subsequent_indent="  ")
-    lines.append("Where it is printed, `why` says why it is refused, and `fix` how to go on.")
+    lines.append("The printed error has `why`, the reason, and `fix`, the remedy.")
     return "\n".join(lines) + "\n"
 
 

@@ -61,8 +61,8 @@ def read_ignored(path: Path) -> tuple[Ignored, ...]:
     except OSError as error:
         raise UnreadableIgnoreFileError(
             what=f"cannot read {path}: {error.strerror or error}",
-            why="it says which drift is known",
-            fix="check the name, which is relative to where you are",
+            why="it lists known drift",
+            fix="check the name, which is relative to the current folder",
         ) from None
     documents = read_documents(decode(data, str(path)), str(path))
     found = [_IgnoredEntries(document) for document in documents]
@@ -83,7 +83,7 @@ class _IgnoredEntries:
         if not isinstance(document.value, list):
             self.reader.refuse(
                 (),
-                "the file is no list",
+                "the file is not a list",
                 "each entry is one known difference",
                 "write: - {dataset: NAME, kind: KIND, until: DAY}",
             )
@@ -96,7 +96,7 @@ class _IgnoredEntries:
             self.reader.refuse(
                 path,
                 "an entry must be a mapping",
-                "it names datasets, a kind and a day",
+                "it has datasets, a kind and a date",
                 "write: {dataset: NAME, kind: KIND, until: DAY}",
             )
             return
@@ -113,7 +113,7 @@ class _IgnoredEntries:
         self.reader.refuse(
             whole if value is None else path,
             "an entry names the datasets that it is about",
-            "drift of others would pass unseen",
+            "it would hide the drift of other datasets",
             "write dataset: and a name or a glob",
         )
         return None
@@ -123,8 +123,8 @@ class _IgnoredEntries:
             return _KINDS[value]
         self.reader.refuse(
             path,
-            f"'{value}' is no kind of drift",
-            "an entry lets one kind pass, or all if it names none",
+            f"'{value}' is not a kind of drift",
+            "an entry accepts one kind, or all if it names none",
             did_you_mean(str(value), _KINDS),
         )
         return None
@@ -134,8 +134,8 @@ class _IgnoredEntries:
         if day is None:
             self.reader.refuse(
                 path,
-                f"'{value}' is no day",
-                "an entry holds up to and including a day",
+                f"'{value}' is not a date",
+                "an entry is valid until its date, inclusive",
                 "write year, month and day, such as 2026-12-31",
             )
         return day

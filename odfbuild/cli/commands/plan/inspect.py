@@ -54,8 +54,8 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="BLOCK",
-        help="As of this block: head, another reference, a sequence number, or a hash or "
-        "six characters of its start or end.",
+        help="As of this block: head, another reference, a sequence number, a hash, or six "
+        "characters of its start or end.",
     ),
 ]
 
@@ -72,12 +72,13 @@ def block(
         str,
         typer.Argument(
             metavar="FILE|HASH",
-            help="A block file, or a hash in the workspace, or six characters of its start or end.",
+            help="A block file, the hash of a block in the workspace, or six characters of its "
+            "start or end.",
         ),
     ],
     output: Annotated[Literal["yaml", "json", "hex"], typer.Option("-o", "--output")] = "yaml",
 ) -> int:
-    """Show one block whole, as a manifest or byte by byte."""
+    """Show all of one block, as a manifest or byte by byte."""
     data = _block_bytes(given, name)
     match output:
         case "hex":
@@ -163,7 +164,7 @@ def query(
     at: At = "head",
     output: TextFormat = "text",
 ) -> int:
-    """Show the query that makes a dataset: engine, inputs and steps as they are in force."""
+    """Show the query in force of a dataset: engine, inputs, steps."""
     project, state = _state(given, name, at)
     inputs, transform = _query(name, state)
     if output == "json":
@@ -218,7 +219,7 @@ def _block_bytes(given: ProjectArguments, name: str) -> bytes:
     if len(found) > 1:
         raise AmbiguousBlockError(
             what=f"{name!r} may be {len(found)} blocks: {', '.join(sorted(map(str, found))[:3])}",
-            why="one block is meant",
+            why="exactly one block must match",
             fix="give more characters of its hash",
         )
     for hash, dataset in found.items():
@@ -253,9 +254,9 @@ def _matches(hash: str, part: str) -> bool:
 
 def _unknown_block(name: str) -> UnknownBlockError:
     return UnknownBlockError(
-        what=f"{excerpt(name, 200)!r} is no file, and no block of the workspace",
-        why="a block is named by its file or by its hash, of which six characters of the start "
-        "or end will do",
+        what=f"{excerpt(name, 200)!r} is neither a file nor a block of the workspace",
+        why="a block is named by its file, its hash, or six characters of the start or end of its "
+        "hash",
         fix="odfbuild log NAME shows the hashes of a dataset's blocks",
     )
 
@@ -285,7 +286,7 @@ def _query(name: str, state: ChainState) -> tuple[tuple[TransformInput, ...], Tr
     if pushed:
         raise NotThereYetError(
             what=f"{name} has {len(pushed)} queries as of block {state.sequence}",
-            why=f"each of its push sources has its own: {', '.join(sorted(pushed))}",
+            why=f"each of its push sources has its own query: {', '.join(sorted(pushed))}",
             fix=f"odfbuild log {name} shows them",
         )
     raise NotThereYetError(

@@ -59,7 +59,7 @@ _MOST = 20
 def tried_text(tried: Sequence[RowsTried], rows: int) -> str:
     """Return the rows that would come out otherwise, a line each, the first of each dataset."""
     if not tried:
-        return "\nRows  no query of a dataset that is there changes.\n"
+        return "\nRows  no query of an existing dataset changes.\n"
     lines = [f"\nRows  over the last {rows:,} of each input, the query in force and the new one:"]
     for each in tried:
         lines += _dataset(each)
@@ -129,8 +129,7 @@ def plan(
         list[str] | None,
         typer.Argument(
             metavar="[SEL]...",
-            help="Datasets, by name or selector: +name is all that feeds it, name+ all that reads "
-            "it.",
+            help="Datasets, by name or selector: +name includes its inputs, name+ its readers.",
             autocompletion=complete_names,
         ),
     ] = None,
@@ -140,7 +139,7 @@ def plan(
         typer.Option(
             "--against",
             metavar="git:REV",
-            help="Compare with the project in a revision of git; no workspace is looked at.",
+            help="Compare with the project in a git revision, without a workspace.",
         ),
     ] = None,
     gate: Gate = "default",
@@ -150,8 +149,8 @@ def plan(
         Literal["auto", "off", "all"],
         typer.Option(
             "--refresh",
-            help="What is checked for new data: local sources (auto), nothing, or all, which is "
-            "repositories of inputs, too.",
+            help="What is checked for new data: local sources (auto), nothing (off), or also "
+            "repositories of inputs (all).",
         ),
     ] = "auto",
     offline: PlanOffline = False,
@@ -164,13 +163,13 @@ def plan(
         typer.Option(
             "--report",
             metavar="FMT=FILE",
-            help="Write the plan in another format, too; may be repeated.",
+            help="Also write the plan in another format; may be repeated.",
         ),
     ] = None,
     max_bytes: MaxBytes = MAX_BYTES,
     detailed_exitcode: Annotated[
         bool,
-        typer.Option("--detailed-exitcode", help="End with 2 when there are changes."),
+        typer.Option("--detailed-exitcode", help="Exit with 2 if there are changes."),
     ] = False,
     data_diff: Annotated[
         int | None,
@@ -178,27 +177,28 @@ def plan(
             "--data-diff",
             metavar="N",
             min=1,
-            help="Run changed queries over the last N rows of each input, and say which rows would "
-            "come out otherwise. Starts an engine.",
+            help="Run changed queries over the last N rows of each input, and show which result "
+            "rows differ. Starts an engine.",
         ),
     ] = None,
     engine: Annotated[
         bool,
         typer.Option(
             "--engine",
-            help="Ask the engine about new and changed queries, as apply does first. Starts one.",
+            help="Check new and changed queries with the engine, as apply does first. Starts an "
+            "engine.",
         ),
     ] = False,
     explain: Explain = False,
     every: Annotated[
         bool,
         typer.Option(
-            "--all", help="List also each of many datasets that only have new data, beside changes."
+            "--all", help="Also list each dataset that only has new data, even if there are many."
         ),
     ] = False,
     verbose: Verbose = False,
 ) -> int:
-    """Say what would be appended, what would run, and why. Changes nothing."""
+    """Show what would be appended, what would run, and why. Changes nothing."""
     scope = PlanScope(
         select=tuple(select or ()),
         exclude=tuple(exclude or ()),
@@ -292,9 +292,9 @@ def _refuse_format(options: PlanOptions) -> None:
         options.output is not PlanFormat.TEXT or options.scope.against is not None
     ):
         raise UsageRefusedError(
-            what="--data-diff goes with the text of a plan against the workspace only",
-            why="a plan is what files and chains say; rows are looked at beside it",
-            fix="leave out -o or --against, or --data-diff",
+            what="--data-diff needs the text of a plan against the workspace",
+            why="the comparison of rows is not part of the plan itself",
+            fix="omit -o and --against, or --data-diff",
         )
 
 

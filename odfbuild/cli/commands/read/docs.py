@@ -38,7 +38,7 @@ def build(
         typer.Option(
             "--plan",
             metavar="FILE",
-            help="Show a plan that `plan --out FILE` saved, too: the page begins with it.",
+            help="Also show a plan that `plan --out FILE` saved: the page begins with it.",
         ),
     ] = None,
     tests: Annotated[
@@ -46,12 +46,12 @@ def build(
         typer.Option(
             "--tests",
             metavar="FILE",
-            help="Show what became of tests, as `test --report json=FILE` wrote it.",
+            help="Also show test results, as written by `test --report json=FILE`.",
         ),
     ] = None,
     blocks: Annotated[
         int,
-        typer.Option("--blocks", min=0, help="The newest N blocks of each chain are shown."),
+        typer.Option("--blocks", min=0, help="Show the newest N blocks of each chain."),
     ] = 30,
     offline: StoreOffline = False,
 ) -> int:

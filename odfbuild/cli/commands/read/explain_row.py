@@ -60,22 +60,25 @@ def explain_row(
     offset: Annotated[int, typer.Argument(min=0, help="The offset of a record.")],
     depth: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="How many steps to go back. Default: to the roots."),
+        typer.Option(min=1, metavar="N", help="Number of steps to go back. Default: to the roots."),
     ] = None,
     rows: Annotated[
         int,
-        typer.Option(min=0, metavar="N", help="Rows of each input of a step that are followed."),
+        typer.Option(
+            min=0, metavar="N", help="Maximum number of rows to follow for each input of a step."
+        ),
     ] = 10,
     by_block: Annotated[
         bool,
         typer.Option(
-            "--by-block", help="Show what the chains alone say, block by block: no engine runs."
+            "--by-block",
+            help="Show only what the chains record, block by block, without an engine.",
         ),
     ] = False,
     output: TextFormat = "text",
     offline: StoreOffline = False,
 ) -> int:
-    """Say which rows a record was made of, and why. It goes by queries down to the sources."""
+    """Explain which rows a record was made of. Follows queries down to the sources."""
     project = open_given(given, offline=offline)
     traced = trace(project, name, offset)
     names = project.workspace.aliases()
@@ -135,7 +138,7 @@ def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
         return
     yield from _step_lines(written.step)
     yield ""
-    yield "It was made of rows among these; which of them, the query and their values decide"
+    yield "It was made of some of these rows; the query and their values determine which"
     for origin in traced.origins:
         yield ""
         yield from _origin_lines(origin, names)
@@ -143,7 +146,7 @@ def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
 
 def _head(traced: Traced) -> Iterator[str]:
     yield f"{traced.dataset}, offset {traced.offset:,}"
-    yield f"  {'its file is not there' if traced.row is None else row_text(traced.row)}"
+    yield f"  {'its file is missing' if traced.row is None else row_text(traced.row)}"
     yield ""
     yield f"Written by {_block(traced.written)}"
 
@@ -160,17 +163,17 @@ def _step_lines(step: WrittenStep) -> Iterator[str]:
 def _read(read: StepInput) -> str:
     new = "nothing new" if read.new is None else f"{_offsets(read.new)} new"
     if read.looked_at is None:
-        return f"{new}; it looked at none of it"
+        return f"{new}; it read none of it"
     if read.looked_at == read.new:
         return new
-    return f"{new}; it may have looked at {_offsets(read.looked_at)}"
+    return f"{new}; it may have read {_offsets(read.looked_at)}"
 
 
 def _origin_lines(origin: Origin, names: Names) -> Iterator[str]:
     name = names.get(origin.dataset, origin.dataset)
     yield f"{name}: {_all(origin.offsets)}, {count(len(origin.blocks), 'block')}"
     if origin.missing:
-        yield "  its chain, as it was read then, is not in the workspace: no more is known of it"
+        yield "  its chain, as it was read then, is not in the workspace: no more is known"
     for each in origin.blocks[-MOST_BLOCKS:]:
         yield f"  {_block(each)}"
         if each.step is None:

@@ -36,7 +36,7 @@ _Sources = Sequence[tuple[DatasetAlias, str]]
 
 
 class UnknownSubjectError(PlanError):
-    """No definition is of that name, or it gives no column of that name."""
+    """There is no definition, or no column, of this name."""
 
     code = "unknown-subject"
 
@@ -67,7 +67,7 @@ def show_columns(
         raise UsageRefusedError(
             what="--as-at does not go with --columns",
             why="columns are known from the definitions as they are now",
-            fix="leave one of them out",
+            fix="omit one of them",
         )
     project = open_given(given)
     loaded = load_readable(project)
@@ -105,10 +105,13 @@ def show_columns(
 
 def impact(
     given: ProjectArguments,
-    name: Annotated[str, typer.Argument(metavar="NAME[.COLUMN]", help="What would change.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME[.COLUMN]", help="The dataset or column that would change."),
+    ],
     output: TextFormat = "text",
 ) -> int:
-    """Say what a change of a dataset or a column would touch."""
+    """Show what a change of a dataset or a column would affect."""
     project = open_given(given)
     loaded = load_readable(project)
     dataset, column = _subject(loaded, name, _remote_inputs(project, loaded))
@@ -223,7 +226,7 @@ def _lines(each: _ImpactColumns) -> Iterator[str]:
     for column in each.made:
         yield f"   {column.name}" + (f" <- {_named(column.sources)}" if column.sources else "")
     if each.shaping is None:
-        yield "   what decides on its rows cannot be determined"
+        yield "   what determines its rows is not known"
     elif each.shaping:
         yield f"   rows by {_named(each.shaping)}"
 
@@ -291,14 +294,14 @@ def _impact_lines(
     subject = f"{dataset}.{column}" if column else str(dataset)
     count = len(found) + len(noted)
     if not count:
-        yield f"A change of {subject} touches no other dataset."
+        yield f"A change of {subject} affects no other dataset."
         return
-    yield f"A change of {subject} touches {count:,} {'dataset' if count == 1 else 'datasets'}:"
+    yield f"A change of {subject} affects {count:,} {'dataset' if count == 1 else 'datasets'}:"
     for each in found:
         yield f"  {each.dataset}  {_how(each)}"
     for other in noted:
         home = "" if other["home"] is None else f" [{other['home']}]"
-        yield f"  {other['name'] or other['id']}{home}  noted by hand"
+        yield f"  {other['name'] or other['id']}{home}  recorded by hand"
 
 
 def _how(each: Affected) -> str:

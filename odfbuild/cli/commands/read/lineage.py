@@ -50,23 +50,28 @@ _WRITERS: Mapping[str, Callable[[LineageView], str]] = {
 Subject = Annotated[
     str, typer.Argument(metavar="NAME", help="A dataset: its name, a did:odf or a UUID.")
 ]
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="What it was made of, likewise.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE", help="The dataset that it was made of: a name, a did:odf or a UUID."
+    ),
+]
 
 
 class UnknownLineageError(StateError):
-    """Nothing is known of a dataset, or of a relation between two."""
+    """A dataset, or a relation between two, is not known."""
 
     code = "unknown-lineage"
 
 
 class InconsistentLineageError(StateError):
-    """What is noted contradicts itself, what chains tell, or what was noted before."""
+    """Recorded lineage contradicts itself, chains, or what was recorded earlier."""
 
     code = "inconsistent-lineage"
 
 
 class RecordedLineageError(StateError):
-    """What a chain tells cannot be taken back."""
+    """Lineage recorded in a chain cannot be removed."""
 
     code = "recorded-lineage"
 
@@ -74,10 +79,11 @@ class RecordedLineageError(StateError):
 def show(
     given: ProjectArguments,
     name: Subject,
-    up: Annotated[bool, typer.Option("--up", help="Only what it was made of.")] = False,
-    down: Annotated[bool, typer.Option("--down", help="Only what was made of it.")] = False,
+    up: Annotated[bool, typer.Option("--up", help="Only show what it was made of.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Only show what was made of it.")] = False,
     depth: Annotated[
-        int, typer.Option("--depth", min=0, help="The most steps to follow; 0: all of them.")
+        int,
+        typer.Option("--depth", min=0, help="Maximum number of steps to follow; 0 is no limit."),
     ] = 0,
     as_at: Annotated[
         str | None,
@@ -88,7 +94,7 @@ def show(
         ),
     ] = None,
     columns: Annotated[
-        bool, typer.Option("--columns", help="Column by column, as the definitions say.")
+        bool, typer.Option("--columns", help="Show the lineage of columns, from the definitions.")
     ] = False,
     output: Annotated[
         Literal["tree", "json", "dot", "mermaid", "csv", "html"], typer.Option("-o", "--output")
@@ -161,7 +167,7 @@ def _page(project: app.Opened, shown: LineageView, as_at: str | None) -> tuple[s
         else chain_facts(state, use, alias)
         for id_, alias, state in shows
     }
-    about = "as chains and notes say; columns as the definitions say"
+    about = "from chains and recorded relations; columns from the definitions"
     return document(chain_graph(shown, known_facts, about)), loaded
 
 
@@ -170,13 +176,13 @@ def add(
     name: Subject,
     source: Source,
     classifier: Annotated[
-        str, typer.Option("--as", metavar="CLASSIFIER", help="In which role it was used.")
+        str, typer.Option("--as", metavar="CLASSIFIER", help="The role in which it was used.")
     ] = "source",
     home: Annotated[
         str | None, typer.Option("--home", metavar="HOME", help="Where the source is kept.")
     ] = None,
 ) -> int:
-    """Note that a dataset was made of another, which may be anywhere."""
+    """Record that a dataset was made of another one, which may be anywhere."""
     _check_words(classifier, home)
     project = open_given(given)
     with _store(project, writes=True) as store:
@@ -191,7 +197,7 @@ def add(
                     store.bulk_add_homes([(origin, home)])
         except InconsistentLineageException as error:
             raise _inconsistent(store, error) from error
-    word = "is noted" if done.completed else "was noted already"
+    word = "is recorded" if done.completed else "was recorded already"
     sys.stdout.write(printable(f"{name} is made of {source} ({classifier}): {word}") + "\n")
     return exits.DONE
 
@@ -200,8 +206,8 @@ def _check_words(*words: str | None) -> None:
     if any(each is not None and not each.strip() for each in words):
         raise UsageRefusedError(
             what="a classifier or a home is empty",
-            why="it is the word by which people know a relation or a place",
-            fix="give a word, or leave it out; home NAME --clear forgets a home",
+            why="it names a relation or a place",
+            fix="give a word, or omit it; home NAME --clear removes a home",
         )
 
 
@@ -210,23 +216,23 @@ def remove(
     name: Subject,
     source: Source,
 ) -> int:
-    """Take back what was noted with `add`. What chains say stays."""
+    """Remove what was recorded with `add`. Relations from chains cannot be removed."""
     project = open_given(given)
     with _store(project, writes=True) as store:
         derived, origin = _subject(project, name), _subject(project, source)
         if is_recorded(store, derived, origin):
             raise RecordedLineageError(
-                what=f"that {name} is made of {source} is what its chain says",
-                why="only what was noted with `odfbuild lineage add` can be taken back",
-                fix="leave it; under another query it is made of other datasets from then on",
+                what=f"the chain of {name} records that it is made of {source}",
+                why="only what was recorded with `odfbuild lineage add` can be removed",
+                fix="change its query: from then on it is made of other datasets",
             )
         if not store.remove_relation(derived, origin):
             raise UnknownLineageError(
-                what=f"nothing says that {name} is made of {source}",
+                what=f"it is not recorded that {name} is made of {source}",
                 why="there is no such relation in this workspace",
-                fix=f"odfbuild lineage {name} shows those that there are",
+                fix=f"odfbuild lineage {name} shows the relations",
             )
-    sys.stdout.write(printable(f"{name} is made of {source}: taken back") + "\n")
+    sys.stdout.write(printable(f"{name} is made of {source}: removed") + "\n")
     return exits.DONE
 
 
@@ -234,17 +240,20 @@ def home(
     given: ProjectArguments,
     name: Subject,
     home: Annotated[
-        str | None, typer.Argument(metavar="[HOME]", help="Where it is kept. Default: show it.")
+        str | None,
+        typer.Argument(metavar="[HOME]", help="The new home. Default: show the present one."),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Also if it has another.")] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget it.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a home that is already set.")
+    ] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the home.")] = False,
 ) -> int:
     """Show or set the home of a dataset: the place, index or repository that keeps it."""
     if clear and home is not None:
         raise UsageRefusedError(
-            what="--clear does not go with a home",
-            why="it forgets the one that there is",
-            fix="leave one of them out; --replace sets another one",
+            what="--clear and a home exclude each other",
+            why="it removes the present one",
+            fix="omit one of them; --replace sets another one",
         )
     _check_words(home)
     project = open_given(given)
@@ -277,10 +286,10 @@ def import_(
         str | None, typer.Option("--home", metavar="HOME", help="Where the sources are kept.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="The files are right where they differ.")
+        bool, typer.Option("--replace", help="Where they differ, replace what was recorded.")
     ] = False,
 ) -> int:
-    """Take in relations and homes from files: all of them, or nothing."""
+    """Import relations and homes from files: all of them, or none."""
     project = open_given(given)
     with _store(project, writes=True) as store:
         before = _counts(store)
@@ -312,17 +321,19 @@ def _read(
         raise InconsistentLineageError(
             what=f"{path} contradicts itself: {found.what}",
             why=found.why,
-            fix="correct the file; nothing was taken in",
+            fix="correct the file; nothing was imported",
         ) from error
 
 
 def export(
     given: ProjectArguments,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="For eo3: whose.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="For eo3: the dataset.")
+    ] = None,
     output: Annotated[Literal["csv", "eo3"], typer.Option("-o", "--output")] = "csv",
     safe_csv: SafeCsv = False,
 ) -> int:
-    """Print all relations and homes as CSV, or what one dataset was made of as in its document."""
+    """Print all relations and homes as CSV, or the sources of one dataset as an EO3 document."""
     from odfbuild.cli.render.lineage import COLUMNS, csv_rows, eo3_document
 
     check_safe_csv(output, safe_csv=safe_csv)
@@ -354,10 +365,10 @@ def _store(project: app.Opened, *, writes: bool = False) -> Iterator[SqliteLinea
     workspace = project.workspace
     if writes and workspace.url is not None:
         raise StateError(
-            what=f"nothing can be noted by hand in {workspace.url}",
-            why="what chains do not say is kept on one machine, and others would not see it",
-            fix="keep relations in a file of the project, and write that for the readers of "
-            "lineage; what chains say is shown everywhere",
+            what=f"nothing can be recorded by hand in {workspace.url}",
+            why="such relations are stored on one machine, and others would not see them",
+            fix="keep such relations in a file of the project; those of chains are shown "
+            "everywhere",
         )
     if writes:
         make_workspace_folder(workspace.root, workspace.root)
@@ -381,8 +392,8 @@ def _behind(
         code=error.code,
         what=f"lineage of {known.name or dataset if known else dataset} is not up to date:"
         f" {error.what}",
-        why="its chain says otherwise than what was noted by hand",
-        fix="odfbuild lineage remove takes back what was noted",
+        why="its chain contradicts what was recorded by hand",
+        fix="odfbuild lineage remove removes what was recorded",
         level=Level.WARNING,
     )
 
@@ -460,7 +471,7 @@ def _keep_dids(store: SqliteLineageResource, *texts: str) -> None:
 def _unknown(name: str) -> UnknownLineageError:
     return UnknownLineageError(
         what=f"nothing is known of {name}",
-        why="it is no dataset of the workspace, and no relation or home names it",
+        why="it is not a dataset of the workspace, and no relation or home names it",
         fix="check the id; odfbuild status lists the datasets of the workspace",
     )
 
@@ -468,8 +479,8 @@ def _unknown(name: str) -> UnknownLineageError:
 def _timeless(name: str) -> UnknownLineageError:
     return UnknownLineageError(
         what=f"no chain names {name}, at any time",
-        why="it is no dataset of the workspace; what was noted of it has no time",
-        fix="leave --as-at out; odfbuild status lists the datasets of the workspace",
+        why="it is not a dataset of the workspace; relations recorded by hand have no time",
+        fix="omit --as-at; odfbuild status lists the datasets of the workspace",
     )
 
 
@@ -481,11 +492,11 @@ def _inconsistent(
     for id_, each in known.items():
         what = what.replace(str(id_), each.name or str(each.did))
     if error.cycle:
-        why = "what a dataset is made of cannot be made of it"
+        why = "a dataset cannot be made of itself, directly or through others"
     else:
         why = "two datasets have one relation, and a dataset has one home"
     return InconsistentLineageError(
         what=what,
         why=why,
-        fix="odfbuild lineage NAME shows what is noted; lineage remove takes it back",
+        fix="odfbuild lineage NAME shows what is recorded; lineage remove takes it back",
     )

@@ -23,9 +23,9 @@ def log(
     given: ProjectArguments,
     name: Name,
     limit: Annotated[
-        int | None, typer.Option("-n", "--limit", min=1, help="The newest N blocks only.")
+        int | None, typer.Option("-n", "--limit", min=1, help="Only the newest N blocks.")
     ] = None,
-    ref: Annotated[str, typer.Option("--ref", help="The chain of this reference.")] = "head",
+    ref: Annotated[str, typer.Option("--ref", help="Show the chain of this reference.")] = "head",
     offline: StoreOffline = False,
 ) -> int:
     """Show the metadata chain of a dataset, newest block first."""

@@ -47,7 +47,8 @@ def show(
     given: ProjectArguments,
     name: Name,
     current: Annotated[
-        bool, typer.Option("--current", help="The rows that nothing took back.")
+        bool,
+        typer.Option("--current", help="Show the current rows: those that were not retracted."),
     ] = False,
     log: Log = False,
     as_at: AsAt = None,
@@ -61,7 +62,7 @@ def show(
     ] = None,
     offline: StoreOffline = False,
 ) -> int:
-    """Show rows of a dataset, as recorded or as they stand.
+    """Show rows of a dataset: the changelog or the current rows.
 
     Without anything asked for these are the last ones of the changelog.
     """
@@ -70,9 +71,9 @@ def show(
     asked = ViewOptions(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     if log and current:
         raise UsageRefusedError(
-            what="--log and --current do not go together",
-            why="the one is what was recorded, the other what it stands for",
-            fix="leave one of them out",
+            what="--log and --current exclude each other",
+            why="the first shows the recorded changelog, the second the rows that result",
+            fix="omit one of them",
         )
     goal = destination(output, to, safe_csv=safe_csv)
     project = open_given(given, offline=offline)

@@ -57,7 +57,7 @@ def sql(
     ] = DEFAULT_ENGINE,
     offline: StoreOffline = False,
 ) -> int:
-    """Query datasets by name; nothing is changed."""
+    """Query datasets by name. Read-only."""
     from odfbuild.app.inspection.question import Question, answered
     from odfbuild.app.inspection.views import ViewOptions
     from odfbuild.cli.formats.rows import TABLE_ROWS, destination
@@ -96,8 +96,8 @@ def _question(text: str | None, file: Path | None) -> tuple[str, str]:
 
     if (text is None) == (file is None):
         raise UsageRefusedError(
-            what="one question is asked" if text is not None else "there is no question",
-            why="it is given as text, or in a file",
+            what="one query is run at a time" if text is not None else "there is no query",
+            why="it is given as text or in a file",
             fix='write odfbuild sql "select ...", or odfbuild sql -f FILE',
         )
     if file is None:
@@ -106,6 +106,6 @@ def _question(text: str | None, file: Path | None) -> tuple[str, str]:
         return read_bounded(file, _MOST_BYTES).decode(), str(file)
     except OSError as error:
         found = f"the file cannot be read: {error.strerror or error}"
-        raise refusal_of(file, found, "it holds the question", "check its name") from None
+        raise refusal_of(file, found, "it holds the query", "check its name") from None
     except UnicodeDecodeError:
         raise refusal_of(file, "the file is not text in UTF-8", "", "convert it") from None

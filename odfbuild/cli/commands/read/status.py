@@ -53,7 +53,7 @@ def status(
     offline: StoreOffline = False,
     output: TableFormat = "table",
 ) -> int:
-    """Say where datasets stand: head, watermark, lag, result. Who holds a lock is said, too."""
+    """Show the state of datasets: head, watermark, lag, last result. Also who holds a lock."""
     project = open_given(given, offline=offline)
     chosen, loaded = _chosen(project, selection or (), exclude or ())
     found = _statuses(project, chosen)
@@ -123,9 +123,9 @@ def _print_table(found: Sequence[_DatasetStatus]) -> None:
         for line in left_unread(each.passed):
             sys.stdout.write(printable(f"  {each.alias} has {line}") + "\n")
     if any(each.passed for each in found):
-        sys.stdout.write("  What to do with files that are not read: odfbuild drift\n")
+        sys.stdout.write("  For unread files see: odfbuild drift\n")
     if any(each.applied is not None and each.applied.result != "ok" for each in found):
-        sys.stdout.write("  What failed, and in which run: odfbuild runs last\n")
+        sys.stdout.write("  For the failure see: odfbuild runs last\n")
 
 
 def _to_seconds(time: Timestamp) -> str:

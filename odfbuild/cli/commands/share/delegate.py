@@ -36,21 +36,21 @@ def delegate(
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", min=1, max=3_660, help="The number of days that it may sign.")
+        int, typer.Option("--days", min=1, max=3_660, help="Number of days that it may sign.")
     ] = 90,
     withdraw: Annotated[
         str | None,
         typer.Option(
             "--withdraw",
             metavar="KEY",
-            help="Take back what was delegated to this key. What it signed counts no more, so the "
-            "head, if it signed that, is signed by the dataset's key.",
+            help="Revoke this key's delegation. Its signatures no longer count, so a head that it "
+            "signed is signed by the dataset's key.",
         ),
     ] = None,
     passphrase_fd: PassphraseFd = None,
     output: TableFormat = "table",
 ) -> int:
-    """Let another key sign heads of a dataset for a while. Without a key, list who may."""
+    """Let another key sign heads of a dataset for some days. Without a key, list who may."""
     from odfbuild import app
 
     project = open_given(given)
@@ -58,8 +58,8 @@ def delegate(
     if to is not None and withdraw is not None:
         raise UsageRefusedError(
             what="--to and --withdraw are given together",
-            why="one gives leave to sign, the other takes it back",
-            fix="run the two one after the other",
+            why="one permits a key to sign, the other revokes that",
+            fix="run one after the other",
         )
     if to is not None:
         _give(project, dataset, to, days, asked_once(passphrase_fd))
@@ -78,7 +78,7 @@ def _give(project: app.Opened, dataset: Dataset, to: str, days: int, secret: Pas
     if key == PublicKey.of(dataset.id):
         raise UsageRefusedError(
             what=f"{to} is the key of the dataset itself",
-            why="it signs by right",
+            why="it may always sign",
             fix="make a working key where heads are to be signed: odfbuild key new",
         )
     signing.delegate(dataset, _owner(project, dataset, secret), key, days, current_time())

@@ -44,18 +44,18 @@ VerifyOption = Annotated[
     typer.Option(
         "--verify",
         help="What is checked before anything is visible. hashes: rules of chains and the hash of "
-        "every file; data: rows and logical hashes, too; replay: and new steps are run again, for "
-        "which their inputs have to be here.",
+        "every file; data: also rows and logical hashes; replay: also rerun new steps, whose "
+        "inputs must be in the workspace.",
     ),
 ]
 RemoteName = Annotated[
     str | None,
-    typer.Option("--as", metavar="NAME", help="What it is called here. Default: as there."),
+    typer.Option("--as", metavar="NAME", help="Its name here. Default: its name there."),
 ]
 
 
 class ClonedAlreadyError(StateError):
-    """A dataset is to be cloned that the workspace has."""
+    """The dataset to clone is in the workspace already."""
 
     code = "cloned-already"
 
@@ -66,8 +66,8 @@ def pull(
         list[str] | None,
         typer.Argument(
             metavar="[REF|SEL]...",
-            help="Datasets elsewhere: repo/name, repo/account/name, a URL or an id; or datasets of "
-            "the workspace that were pulled before. Default: all of these.",
+            help="Remote datasets: repo/name, repo/account/name, a URL or an id; or datasets of "
+            "the workspace that were pulled earlier. Default: all of the latter.",
         ),
     ] = None,
     name: RemoteName = None,
@@ -81,7 +81,7 @@ def pull(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Bring what is new of datasets elsewhere. All of it is checked before any is visible.
+    """Fetch new blocks of remote datasets. All are checked before any is visible.
 
     Files that are lost here come back.
     """
@@ -108,12 +108,10 @@ def clone(
         str,
         typer.Argument(
             metavar="REF",
-            help="A dataset elsewhere: repo/name, repo/account/name, a URL or an id.",
+            help="A remote dataset: repo/name, repo/account/name, a URL or an id.",
         ),
     ],
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="What it is called here.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Its name here.")] = None,
     dry_run: DryRun = False,
     verify: VerifyOption = "hashes",
     jobs: Parallel = 8,
@@ -130,8 +128,8 @@ def clone(
     if request.alias in project.workspace.names():
         raise ClonedAlreadyError(
             what=f"the workspace has a dataset {request.alias}",
-            why="a clone makes a new one",
-            fix=f"odfbuild pull {reference} brings what is new; or give it another name: "
+            why="a clone creates a new dataset",
+            fix=f"odfbuild pull {reference} fetches what is new; or give it another name: "
             f"odfbuild clone {reference} NAME",
         )
     mode = TransferMode(dry_run=dry_run, parallel=jobs)
@@ -212,10 +210,10 @@ def _requests(project: app.Opened, texts: Sequence[str], name: str | None) -> li
             found.append(pull_of(project, text, remote, name))
     if name is not None and (len(texts) != 1 or selectors):
         raise UsageRefusedError(
-            what="--as: one name for several datasets, or for one that has a name",
-            why="a name is that of one dataset that is new here",
-            fix="name one dataset elsewhere: odfbuild pull REPOSITORY/NAME --as NAME; "
-            "odfbuild mv renames",
+            what="--as: there are several datasets, or the dataset has a name already",
+            why="--as names a single dataset that is new here",
+            fix="name one remote dataset: odfbuild pull REPOSITORY/NAME --as NAME; odfbuild mv "
+            "renames existing ones",
         )
     if selectors:
         chosen = chosen_existing(project, selectors)

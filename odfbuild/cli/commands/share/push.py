@@ -40,8 +40,9 @@ def push(
         typer.Option(
             "--to",
             metavar="PLACE",
-            help="A repository, repo/name, repo/account/name, or a URL. Default: where it was "
-            "pushed last, else pulled from, else the only repository that can be written to.",
+            help="A repository, repo/name, repo/account/name, or a URL. Default: where the "
+            "dataset was last pushed to, else pulled from, else the only repository that can "
+            "be written to.",
         ),
     ] = None,
     force: Force = False,
@@ -51,7 +52,7 @@ def push(
     yes: Yes = False,
     no_progress: NoProgress = False,
 ) -> int:
-    """Bring to a repository what it lacks of datasets. The head comes last, and is signed.
+    """Send blocks that a repository lacks. The head is signed, and written last.
 
     Datasets that were pulled from elsewhere are left out unless they are named.
     """
@@ -63,9 +64,9 @@ def push(
         names = _without_pulled(project, names)
     if to is not None and len(names) > 1 and ("/" in to):
         raise UsageRefusedError(
-            what=f"--to {to}: {len(names)} datasets would go to one place",
-            why="a place in a repository is that of one dataset",
-            fix="name the repository alone, or push one dataset",
+            what=f"--to {to}: {len(names)} datasets would be pushed to one location",
+            why="a location in a repository holds one dataset",
+            fix="name only the repository, or push one dataset",
         )
     mode = TransferMode(force=force, dry_run=dry_run, parallel=jobs)
     words = ["push", *map(str, names), *(() if to is None else ("--to", to))]
@@ -86,7 +87,7 @@ def _without_pulled(project: app.Opened, names: Sequence[DatasetAlias]) -> list[
 
     own = [each for each in names if not is_from_elsewhere(project, each)]
     if left := len(names) - len(own):
-        hint(f"{count(left, 'dataset')} left out, pulled from elsewhere: name what is to go on\n")
+        hint(f"{count(left, 'dataset')} left out, as they were pulled: name them to push them\n")
     return own
 
 

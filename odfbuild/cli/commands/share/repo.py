@@ -46,10 +46,10 @@ def list_(given: ProjectArguments, output: TableFormat = "table") -> int:
 
 def add(
     given: ProjectArguments,
-    name: Annotated[str, typer.Argument(help="What it shall be called.")],
+    name: Annotated[str, typer.Argument(help="The name of the repository.")],
     url: Annotated[
         str,
-        typer.Argument(help="Where it is: https://, s3://, s3+https://, odf+https://, file:///..."),
+        typer.Argument(help="Its URL: https://, s3://, s3+https://, odf+https://, file:///..."),
     ],
     trust: Annotated[
         Literal["signed", "remembered", "any"] | None,
@@ -57,7 +57,7 @@ def add(
     ] = None,
     user: Annotated[
         bool,
-        typer.Option("--user", help="In your profiles.yaml, for every project of yours."),
+        typer.Option("--user", help="Write it to your profiles.yaml, for all of your projects."),
     ] = False,
 ) -> int:
     """Add a repository to odfbuild.yaml, or to your own profiles.yaml."""
@@ -69,9 +69,9 @@ def add(
         raise UsageRefusedError(*problem[:3])
     if any(each.lower() == name.lower() for each in project.config.repositories):
         raise UsageRefusedError(
-            what=f"there is a repository '{name}' already",
-            why="a name is that of one place",
-            fix="choose another name, or change its line: odfbuild repo list shows it",
+            what=f"the repository '{name}' exists already",
+            why="a name stands for one location",
+            fix="choose another name, or edit its entry: odfbuild repo list shows where it is",
         )
     entry = {"url": url} if trust is None else {"url": url, "trust": trust}
     if user:
@@ -90,11 +90,13 @@ def check(
     names: RepositoryNames = None,
     write: Annotated[
         bool,
-        typer.Option("--write/--read-only", help="Try to write, too, an object that is removed."),
+        typer.Option(
+            "--write/--read-only", help="Also try to write: an object that is removed again."
+        ),
     ] = True,
     output: TableFormat = "table",
 ) -> int:
-    """Say whether repositories can be read, and whether it is safe to push to them."""
+    """Check whether repositories can be read, and whether it is safe to push to them."""
     from odfbuild.repositories.remotes import find_repository
 
     repositories = open_given(given).config.repositories
@@ -110,7 +112,7 @@ def check(
 
 
 def index(given: ProjectArguments, names: RepositoryNames = None) -> int:
-    """Rebuild the index of repositories, which search and look-ups of ids read."""
+    """Rebuild the index of repositories, which search and look-ups by id read."""
     from odfbuild.repositories.catalogue import indexed
     from odfbuild.repositories.remotes import find_repository, open_repository
 
@@ -158,9 +160,13 @@ def _folder_checked(folder: Path) -> dict[str, str]:
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         if there == folder:
             return {"push": "no", "said": "the folder cannot be written to"}
-        return {"read": "no", "push": "no", "said": f"it is not there, nor can {there} have it"}
+        return {
+            "read": "no",
+            "push": "no",
+            "said": f"it does not exist, and cannot be created in {there}",
+        }
     if there != folder:
-        return {"read": "no", "said": "the folder is not there; a push makes it"}
+        return {"read": "no", "said": "the folder does not exist; a push creates it"}
     return {}
 
 
@@ -172,9 +178,9 @@ def _unfinished(repository: FolderRepository) -> dict[str, str]:
     names = sorted({str(each.path.parent.parent.relative_to(repository.place)) for each in left})
     size = bytes_text(sum(each.bytes for each in left))
     return {
-        "said": f"{count(len(left), 'file')} of pushes that were cut off, {size}, in "
-        f"{', '.join(names[:3])}{' and others' * (len(names) > 3)}; the next push there takes them "
-        "away"
+        "said": f"{count(len(left), 'file')} of interrupted pushes, {size}, in "
+        f"{', '.join(names[:3])}{' and others' * (len(names) > 3)}; the next push there "
+        "deletes them"
     }
 
 

@@ -95,9 +95,7 @@ def watching_transfers(*, live: bool) -> Iterator[TransferProgress]:
 def transfer_line(name: str, place: str, found: Transferred, *, pushed: bool, dry: bool) -> str:
     """Return one line on what a transfer moved, or would move."""
     if found.is_named:
-        return (
-            f"{name}  received from {place} before, by a pull that was cut off; it has its name now"
-        )
+        return f"{name}  received from {place} by an earlier interrupted pull; its name is set now"
     if found.is_done:
         return f"{name}  equal to {place}, nothing to {'push' if pushed else 'pull'}"
     if found.before == found.head and found.restored:

@@ -33,10 +33,10 @@ def search(
     ] = None,
     output: Annotated[
         Literal["table", "json", "ndjson"],
-        typer.Option("-o", "--output", help="ndjson: a dataset a line."),
+        typer.Option("-o", "--output", help="ndjson: one dataset a line."),
     ] = "table",
 ) -> int:
-    """List the datasets of repositories. They are found by what they publish of themselves."""
+    """List the datasets of repositories. They are found by what they publish."""
     from odfbuild.repositories.catalogue import entries
     from odfbuild.repositories.remotes import find_repository, open_repository
 

@@ -46,20 +46,19 @@ def serve(
     workspace: ServedFolder = None,
     multi_tenant: Annotated[
         bool,
-        typer.Option(
-            "--multi-tenant", help="Serve the datasets of accounts, account/name, and no others."
-        ),
+        typer.Option("--multi-tenant", help="Serve only datasets of accounts: account/name."),
     ] = False,
     anonymous_read: Annotated[
         bool,
-        typer.Option("--anonymous-read", help="Let anybody read, but what was pushed as private."),
+        typer.Option("--anonymous-read", help="Let anyone read what was not pushed as private."),
     ] = False,
     accept_signed: Annotated[
         list[str] | None,
         typer.Option(
             "--accept-signed",
             metavar="PATTERN",
-            help="Take pushes to such names without a token, if the dataset's key signed the head.",
+            help="Accept pushes to these names without a token, if the dataset's key signed the "
+            "head.",
         ),
     ] = None,
     tokens: TokensOption = None,
@@ -68,14 +67,15 @@ def serve(
         typer.Option(
             "--public-url",
             metavar="URL",
-            help="The address that clients use, where a proxy is in front.",
+            help="The URL that clients use, if the server is behind a proxy.",
         ),
     ] = None,
     tls_certificate: Annotated[
         Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve over TLS.")
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
+        Path | None,
+        typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate."),
     ] = None,
     flight: Annotated[
         int | None,
@@ -84,11 +84,11 @@ def serve(
             metavar="PORT",
             min=0,
             max=65_535,
-            help="Answer questions in FlightSQL, too, at this port; 0 is any free one.",
+            help="Also serve FlightSQL, at this port; 0 is any free one.",
         ),
     ] = None,
 ) -> int:
-    """Serve the datasets of the workspace to others. They pull, and with a token push."""
+    """Serve the datasets of the workspace. Anyone permitted can pull; pushing needs a token."""
     from odfbuild.serve.settings import (
         FlightAddress,
         MissingExtraError,
@@ -100,7 +100,7 @@ def serve(
     if (tls_certificate is None) != (tls_key is None):
         raise UsageRefusedError(
             what="--tls-certificate and --tls-key go together",
-            why="a certificate is used with the key that it was made for",
+            why="a certificate needs its private key",
             fix="give both, or none",
         )
     folder = served_folder(given, workspace)
@@ -142,8 +142,8 @@ def served_folder(given: ProjectArguments, workspace: Path | None) -> Path:
         if opened.url is not None:
             raise UsageRefusedError(
                 what=f"the workspace {opened.url} is in an object store, and cannot be served",
-                why="the server reads and writes folders of its machine",
-                fix="each dataset there is a repository already: odfbuild pull "
+                why="the server needs a workspace in a local folder",
+                fix="each dataset there can be pulled directly: odfbuild pull "
                 f"{opened.url}datasets/fed01.../; or odfbuild push to a folder, and serve that",
             )
         return opened.root
@@ -151,9 +151,9 @@ def served_folder(given: ProjectArguments, workspace: Path | None) -> Path:
 
     if not workspace.is_dir():
         raise UsageRefusedError(
-            what=f"{workspace} is no folder",
-            why="a workspace is served that is there",
-            fix="make it, or name another one",
+            what=f"{workspace} is not a folder",
+            why="the workspace must exist",
+            fix="create it, or name another one",
         )
     check_links(workspace)
     return workspace.absolute()
@@ -178,13 +178,13 @@ def _announce(
     is_behind = settings.public_url is not None and flight is None  # a proxy of HTTP
     if settings.tls is None and not is_behind and not is_loopback(host):
         _warn_of_plain(host)
-    readers = "anybody may read" if settings.anonymous_read else "readers need a token"
+    readers = "anyone may read" if settings.anonymous_read else "readers need a token"
     sys.stdout.write(
         f"Serving {settings.workspace} at {scheme}://{shown}:{port}/ ({tenants}; {readers})\n"
     )
     if flight is not None:
         kind = "grpc" if settings.tls is None else "grpc+tls"
-        sys.stdout.write(f"Answering FlightSQL at {kind}://{shown}:{flight}/\n")
+        sys.stdout.write(f"Serving FlightSQL at {kind}://{shown}:{flight}/\n")
     sys.stdout.flush()
 
 
@@ -192,7 +192,7 @@ def _warn_of_plain(host: str) -> None:
     found = Diagnostic(
         code="no-tls",
         what=f"{host} is served without TLS",
-        why="tokens and data can be read, and changed, by anybody between client and server",
+        why="tokens and data can be read and changed by anyone between client and server",
         fix="put a proxy with TLS in front and name it with --public-url, or give "
         "--tls-certificate and --tls-key",
         level=Level.WARNING,

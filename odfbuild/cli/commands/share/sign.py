@@ -27,7 +27,7 @@ _DAY = 86_400 * 10**9
 
 
 class UnknownKeyError(StateError):
-    """A key is named that the workspace does not have."""
+    """The workspace does not have a key."""
 
     code = "unknown-key"
 
@@ -40,8 +40,9 @@ def sign(
         typer.Option(
             "--as",
             metavar="KEY",
-            help="Sign as a witness, with this did:key of the workspace: that the head was seen, "
-            "not that it is right. By default the dataset's key signs, or one it delegates to.",
+            help="Sign as a witness with this did:key of the workspace: it states that the head "
+            "was seen, not that it is right. Default: the dataset's key, or one it delegates "
+            "to.",
         ),
     ] = None,
     days: Annotated[
@@ -50,14 +51,14 @@ def sign(
             "--days",
             min=1,
             max=3_660,
-            help="The number of days that the statement holds; after that, readers who ask for "
-            "signatures refuse the head until it is signed again. Default: it does not expire.",
+            help="Number of days that the signature is valid; later, readers who require "
+            "signatures refuse the head until it is signed again. Default: no expiry.",
         ),
     ] = None,
     passphrase_fd: PassphraseFd = None,
     output: TableFormat = "table",
 ) -> int:
-    """Sign the heads of datasets. Push does so by itself where the key is at hand."""
+    """Sign the heads of datasets. Push does this by itself if the workspace has the key."""
     from odfbuild.cli.arguments.selection import chosen_existing
     from odfbuild.repositories.signatures.acceptance import current_time
 
@@ -114,7 +115,7 @@ def kept_key(project: app.Opened, text: str) -> DatasetId:
     if not project.workspace.keys.has(id):
         raise UnknownKeyError(
             what=f"the workspace has no key {text}",
-            why="only the owner of the private half of a key can sign with it",
+            why="signing needs the private part of the key",
             fix="odfbuild key list shows the keys; odfbuild key new makes one",
         )
     return id
@@ -131,7 +132,7 @@ def parse_key(text: str) -> DatasetId:
     except ProtocolError as error:
         raise UsageRefusedError(
             what=error.what,
-            why="a key is named by its public half",
+            why="a key is named by its public part",
             fix="write it as odfbuild key list shows it: did:key:z6Mk...",
         ) from None
 

@@ -29,7 +29,9 @@ _COLUMNS = ("id", "label", "scopes", "datasets", "account", "expires")
 
 def new(
     given: ProjectArguments,
-    label: Annotated[str, typer.Argument(metavar="LABEL", help="What it is for, for the log.")],
+    label: Annotated[
+        str, typer.Argument(metavar="LABEL", help="Its purpose, as shown in the log.")
+    ],
     scope: Annotated[
         list[TokenScope] | None,
         typer.Option("--scope", help="What it allows; may be repeated. Default: read."),
@@ -46,16 +48,16 @@ def new(
         str | None,
         typer.Option(
             "--account",
-            help="The account that it writes for, on a server of several tenants.",
+            help="The account that it writes for, on a multi-tenant server.",
         ),
     ] = None,
     expires: Annotated[
-        str, typer.Option("--expires", metavar="TIME", help="How long it is valid, or never.")
+        str, typer.Option("--expires", metavar="TIME", help="Time until it expires, or never.")
     ] = "90d",
     workspace: ServedFolder = None,
     tokens: TokensOption = None,
 ) -> int:
-    """Make a token and print it, once: only its hash is kept."""
+    """Make a token and print it once: only its hash is stored."""
     from odfbuild.serve.tokens import TokenFile
 
     folder = served_folder(given, workspace)
@@ -68,7 +70,7 @@ def new(
         created=now,
         expires=_end(expires, now),
     )
-    sys.stderr.write(f"{_words(kept)}\nIt is not kept and not shown again:\n")
+    sys.stderr.write(f"{_words(kept)}\nIt is not stored and not shown again:\n")
     sys.stderr.flush()
     sys.stdout.write(f"{token}\n")
     return exits.DONE
@@ -99,11 +101,11 @@ def revoke(
     workspace: ServedFolder = None,
     tokens: TokensOption = None,
 ) -> int:
-    """Take a token back; a running server knows it at once."""
+    """Revoke a token. A running server refuses it at once."""
     from odfbuild.serve.tokens import TokenFile
 
     kept = TokenFile(tokens_of(served_folder(given, workspace), tokens)).revoke(token)
-    sys.stdout.write(f"{kept.id}  {kept.label}  is taken back\n")
+    sys.stdout.write(f"{kept.id}  {kept.label}  is revoked\n")
     return exits.DONE
 
 
@@ -116,8 +118,8 @@ def _end(text: str, now: datetime) -> datetime | None:
     if length is None or length <= 0:
         raise UsageRefusedError(
             what=f"--expires {text}: not a length of time",
-            why="a token expires, so that a lost one does not stay valid",
-            fix="write a number with its unit, such as 12h, 90d or 1w; or never",
+            why="tokens expire, so that a lost one does not stay valid",
+            fix="write a number with a unit, such as 12h, 90d or 1w; or never",
         )
     return now + timedelta(milliseconds=length)
 
@@ -136,7 +138,7 @@ def _row(kept: KeptToken, now: datetime) -> tuple[str, ...]:
         " ".join(sorted(each.value for each in kept.scopes)),
         " ".join(kept.patterns),
         kept.account or "-",
-        until if kept.is_valid(now) else f"{until} (over)",
+        until if kept.is_valid(now) else f"{until} (expired)",
     )
 
 

@@ -31,10 +31,10 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Take away what the changed side alone has; it is shown and has to be confirmed.",
+        help="Drop blocks that only the target has; they are shown and must be confirmed.",
     ),
 ]
-Parallel = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Files at a time.")]
+Parallel = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Number of files at a time.")]
 
 Move = Callable[["TransferMode", "TransferProgress | None"], "Transferred"]
 

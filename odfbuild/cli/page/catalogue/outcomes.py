@@ -15,7 +15,7 @@ _OUTCOMES = (PASSED, WARNED, FAILED, SKIPPED)
 
 
 class NotTestResultsError(ProjectError):
-    """A file is not what `odfbuild test` reports as JSON."""
+    """A file is not a JSON report of `odfbuild test`."""
 
     code = "not-test-results"
 

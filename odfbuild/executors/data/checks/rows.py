@@ -86,7 +86,7 @@ def _system_problems(schema: pa.Schema, vocab: DatasetVocabulary) -> Iterator[st
         if name not in known:
             yield f"it has no system column {name!r}"
         elif not accepts(known[name]):
-            yield f"the system column {name!r} is {known[name]}, which has to be {expected}"
+            yield f"the system column {name!r} is {known[name]}, but must be {expected}"
 
 
 def _is_offset(kind: pa.DataType) -> bool:
@@ -250,7 +250,7 @@ class RowRules:
         )
         if not found.equals(expected):
             row = pc.index(pc.equal(found, expected), False).as_py()
-            self._say("offset", row, f"says that it has offset {found[row].as_py()}")
+            self._say("offset", row, f"has offset {found[row].as_py()}")
 
     def _operations(self, ops: pa.Array) -> int:
         """Check operations, and return the last one."""
@@ -264,7 +264,7 @@ class RowRules:
             bad = pc.or_(pc.less(ops, 0), pc.greater(ops, CORRECT_TO))
             row = pc.index(bad, True).as_py()
             self._say(
-                "op", row, f"has the operation {ops[row]}, which is none of 0 to {CORRECT_TO}"
+                "op", row, f"has the operation {ops[row]}, which is not one of 0 to {CORRECT_TO}"
             )
         takes = pc.is_in(ops, value_set=pa.array([1, CORRECT_FROM], pa.int64()))
         self.takes_back |= bool(pc.any(takes).as_py())

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class LostDataError(StateError):
-    """A data file that blocks name is not there."""
+    """A data file that blocks name is missing."""
 
     code = "lost-data"
 
     def __init__(self, missing: Path, owner: str) -> None:
         super().__init__(
             what=f"a data file of {owner} is missing: {missing.name}",
-            why="its chain names the file, and so do rows that were made of it",
-            fix="odfbuild verify lists all that is missing; of a derivative dataset it can be made "
-            "again: odfbuild rebuild NAME --restore; else pull or import the dataset again, or "
-            "restore it from a copy",
+            why="its chain names the file, and other datasets may have been made of it",
+            fix="odfbuild verify lists all missing files; for a derivative dataset: odfbuild "
+            "rebuild NAME --restore; else pull or import the dataset again, or restore it "
+            "from a copy",
         )
         self.missing = missing
 
@@ -49,21 +49,21 @@ ITSELF: Final = "the dataset itself"
 
 
 class DamagedDataError(StateError):
-    """A data file has other bytes than those that its chain records."""
+    """A data file has other bytes than its chain records."""
 
     code = "damaged-data"
 
     def __init__(self, damaged: Path, owner: str, actual: Multihash, kind: DatasetKind) -> None:
         again = (
-            "make it again: odfbuild rebuild NAME --restore; or restore it from a copy"
+            "rebuild it: odfbuild rebuild NAME --restore; or restore it from a copy"
             if kind is DatasetKind.DERIVATIVE
             else "restore it from a copy, or delete it and pull or import the dataset again"
         )
         super().__init__(
             what=f"a data file of {owner} is damaged: {damaged}",
-            why=f"its chain records it by the hash in its name, and its bytes hash to {actual}; "
-            "its rows would be other rows",
-            fix=f"{again}; odfbuild verify lists all that is damaged",
+            why=f"its chain records the hash in its name, but its bytes hash to {actual}; it may "
+            "have other rows",
+            fix=f"{again}; odfbuild verify lists all damaged files",
         )
         self.damaged = damaged
 

@@ -28,8 +28,8 @@ def check_names(names: Sequence[str], vocab: DatasetVocabulary, *, raw: bool) ->
     twice = repeated_name(names)
     if twice is not None:
         raise InvalidQueryError(
-            what=f"the query gives two columns named {twice!r}",
-            why="the columns of a dataset have different names",
+            what=f"the query has two result columns named {twice!r}",
+            why="column names of a dataset must be unique",
             fix="rename one of them with AS",
         )
     reserved = {vocab.offset_column, vocab.system_time_column}
@@ -37,9 +37,9 @@ def check_names(names: Sequence[str], vocab: DatasetVocabulary, *, raw: bool) ->
     for name in names:
         if name in reserved:
             raise InvalidQueryError(
-                what=f"the query gives a column named {name!r}",
-                why="that is a system column: it is written when the step is committed",
-                fix="leave it out, or rename it with AS",
+                what=f"the query has a result column named {name!r}",
+                why="that is a system column, which odfbuild writes",
+                fix="omit it, or rename it with AS",
             )
 
 
@@ -48,16 +48,16 @@ def check_event_time(batch: pa.RecordBatch, vocab: DatasetVocabulary) -> None:
     time = vocab.event_time_column
     if batch.column(time).null_count:
         raise InvalidQueryError(
-            what=f"the query gives rows without {time!r}",
+            what=f"the query returns rows without {time!r}",
             why="every record of a derivative dataset has an event time",
             fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
         )
     if not _is_of_calendar(batch.column(time)):
         raise InvalidQueryError(
-            what=f"the query gives rows whose {time!r} is not within the years 1 to 9999",
-            why="times are compared with watermarks and shown, which name no other years",
-            fix="look at the unit of its numbers: seconds that are taken for milliseconds, or "
-            "milliseconds for seconds, give such times",
+            what=f"the query returns rows whose {time!r} is not within the years 1 to 9999",
+            why="watermarks, with which times are compared, have no other years",
+            fix="check the unit of its numbers: seconds read as milliseconds, or the reverse, "
+            "give such times",
         )
 
 
@@ -78,8 +78,8 @@ def given_operations(column: pa.Array, op: str) -> pa.Array:
     known = pc.is_in(column, value_set=pa.array([0, 1, 2, 3], column.type))
     if not pc.all(known, min_count=0).as_py():
         raise InvalidQueryError(
-            what=f"the query gives an {op!r} that is none of 0, 1, 2 and 3",
+            what=f"the query returns an {op!r} that is not 0, 1, 2 or 3",
             why="these stand for append, retract, correct-from and correct-to",
-            fix="pass the op of the input through as it is",
+            fix="pass the op of the input through unchanged",
         )
     return column.cast(pa.int32())

@@ -37,8 +37,9 @@ def stored(name: str, kind: Any) -> pa.DataType:
     if pa.types.is_null(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
         raise InvalidQueryError(
             what=f"column {name!r} has the type {kind}, which cannot be stored",
-            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
-            fix=f'give it a type: cast(... as varchar) as "{name}"',
+            why="a slice can store numbers, texts, bytes, dates, times, timestamps and nested "
+            "types of them",
+            fix=f'cast it: cast(... as varchar) as "{name}"',
         )
     if (
         pa.types.is_decimal256(kind)
@@ -47,8 +48,8 @@ def stored(name: str, kind: Any) -> pa.DataType:
         or pa.types.is_run_end_encoded(kind)
     ):
         raise InvalidQueryError(
-            what=f"column {name!r} has the type {kind}, which is not taken from this engine",
-            why="its queries may give numbers, text, bytes, times, lists and structs",
-            fix="take the values out of it: map_keys(...), map_values(...)",
+            what=f"column {name!r} has the type {kind}, which is not supported for this engine",
+            why="its queries may return numbers, texts, bytes, times, lists and structs",
+            fix="extract its values: map_keys(...), map_values(...)",
         )
     return kind

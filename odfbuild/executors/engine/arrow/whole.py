@@ -35,10 +35,9 @@ def full_changes(work: TransformWork, result: Callable[[Inputs], pa.Table], *, m
     if found is None:
         raise EngineFailedError(
             what="the rows of the inputs do not fit into memory",
-            why=f"a query that looks at several rows is worked out over all of them, in "
-            f"{most >> 20} MB",
-            fix="read fewer rows or columns, in a dataset of its own, or write the query for "
-            "`engine: spark`, which works by the keys that a step touches",
+            why=f"a query over several rows is computed over all of them, in {most >> 20} MB",
+            fix="read fewer rows or columns, in a separate dataset, or write the query for "
+            "`engine: spark`, which only reads the keys of new rows",
         )
     noted = FineTimes()
     with noting(noted):

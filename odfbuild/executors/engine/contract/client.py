@@ -37,25 +37,25 @@ _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
 
 class NoGrpcError(StateError):
-    """The library that engines elsewhere are asked with is not installed."""
+    """The library for remote engines is not installed."""
 
     code = "no-grpc"
 
 
 class EngineUnreachableError(EngineFailedError):
-    """An engine elsewhere cannot be reached."""
+    """A remote engine cannot be reached."""
 
     code = "engine-unreachable"
 
 
 class EngineTimeoutError(EngineFailedError):
-    """An engine elsewhere does not answer in time."""
+    """A remote engine did not answer in time."""
 
     code = "engine-timeout"
 
 
 class EngineAnswerError(EngineFailedError):
-    """An engine elsewhere answers something else than the contract says."""
+    """The answer of a remote engine does not follow the contract."""
 
     code = "engine-answer"
 
@@ -100,8 +100,8 @@ class EngineClient(ABC):
         """Return the error for an answer that is none."""
         return EngineAnswerError(
             what=f"the engine {self.at} {what}",
-            why="nothing of an answer is taken that breaks the engine contract",
-            fix="look at the log of the engine, and whether it is one for this version of ODF",
+            why="answers that break the engine contract are refused",
+            fix="check the log of the engine, and that it supports this version of ODF",
         )
 
     @property
@@ -113,9 +113,9 @@ class EngineClient(ABC):
         """Return the error for an engine that did not answer in time."""
         return EngineTimeoutError(
             what=f"the engine {self.at} gave no answer within {self._engine.limit:g} s",
-            why="an engine that is never done would keep the run from ending",
-            fix="look at the log of the engine; or give it longer, such as limit: 6h in "
-            "`engines` of odfbuild.yaml",
+            why="without a limit a run might never end",
+            fix="check the log of the engine; or raise the limit, such as limit: 6h in `engines` "
+            "of odfbuild.yaml",
         )
 
     def success(self, answer: Record) -> Record:
@@ -125,16 +125,16 @@ class EngineClient(ABC):
         if isinstance(answer, INVALID_QUERIES):
             raise InvalidQueryError(
                 what=f"the engine {self._engine.name} refuses the query: {said(answer.message)}",
-                why="the text is in its dialect, which nothing else reads",
-                fix="correct the query, as the engine says",
+                why="only the engine can parse its dialect",
+                fix="correct the query by the message of the engine",
             )
         if isinstance(answer, INTERNAL_ERRORS):
             raise EngineFailedError(
                 what=f"the engine {self.at} failed: {said(answer.message)}",
-                why="it says that the query is not at fault",
-                fix="look at the log of the engine, then run the same command again",
+                why="it reports a cause outside of the query",
+                fix="check the log of the engine, then run the command again",
             )
-        raise self.wrong("sent an answer of a kind that is not known")
+        raise self.wrong("sent an answer of an unknown kind")
 
 
 class ContractClient(EngineClient):
@@ -197,7 +197,7 @@ class ContractClient(EngineClient):
             try:
                 answer = unpacked(root, data).value
             except ProtocolError as error:
-                raise self.wrong(f"sent what is no message: {error.what}") from None
+                raise self.wrong(f"sent an invalid message: {error.what}") from None
             if not isinstance(answer, _PROGRESS):
                 found: Record = answer
                 return found
@@ -211,7 +211,7 @@ class ContractClient(EngineClient):
         if status is codes.UNAVAILABLE:
             return EngineUnreachableError(
                 what=f"the engine {self.at} cannot be reached: {details}",
-                why="queries that name it are run there, and nowhere else",
+                why="queries that name it can only run there",
                 fix="start it, or correct its address in `engines` of odfbuild.yaml",
             )
         if status is codes.DEADLINE_EXCEEDED:
@@ -225,8 +225,8 @@ def _library() -> Any:
         import grpc
     except ModuleNotFoundError as error:
         raise NoGrpcError(
-            what=f"{error.name} is not installed, which is needed to ask engines elsewhere",
-            why="most users do without it, so it comes with an extra",
+            what=f"{error.name} is not installed, which remote engines need",
+            why="it is an optional dependency",
             fix="pip install 'odfbuild[engine]'",
         ) from None
     return grpc
@@ -251,6 +251,6 @@ def interrupted() -> EngineFailedError:
     """Return the error for a request that was given up."""
     return EngineFailedError(
         what="the step was interrupted",
-        why="the run was asked to end",
-        fix="run the same command again",
+        why="the run was stopped",
+        fix="run the command again",
     )

@@ -26,7 +26,7 @@ _Message = TypeVar("_Message", bound=Record)
 
 
 class BadMessageError(ProtocolError):
-    """Bytes are no message of the engine contract."""
+    """Bytes are not a message of the engine contract."""
 
     code = "bad-message"
 
@@ -64,7 +64,7 @@ def content(data: bytes) -> bytes:
 
 def _bad(why: str) -> BadMessageError:
     return BadMessageError(
-        what=f"the bytes are no message of the engine contract: {why}",
+        what=f"the bytes are not a message of the engine contract: {why}",
         why="each message is `bytes flatbuffer = 1` of Protocol Buffers",
         fix="send what the specification describes (ODF 0.34.1, Engine Contract)",
     )

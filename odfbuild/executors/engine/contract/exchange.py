@@ -84,7 +84,7 @@ def read_rows(path: Path, wrong: Wrong) -> pa.Table:
         ):
             return _rows(file, wrong)
     except FileNotFoundError:
-        raise wrong("wrote no file of its result") from None
+        raise wrong("did not write the file of its result") from None
     except (OSError, pa.ArrowException) as error:
         text = excerpt(" ".join(str(error).split()), 300)
         raise wrong(f"wrote a file that is not Parquet, or cannot be read: {text}") from None
@@ -127,14 +127,14 @@ def read_log(
     for name in (offset, op):
         kind = rows.schema.field(name).type
         if not pa.types.is_integer(kind) or rows.column(name).null_count:
-            raise wrong(f"wrote a column {name!r} of {kind} that is no column of whole numbers")
+            raise wrong(f"wrote a column {name!r} of {kind} that is not a column of whole numbers")
     kind = rows.schema.field(time).type
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        raise wrong(f"wrote an event time {time!r} of {kind}, which is no date or timestamp")
+        raise wrong(f"wrote an event time {time!r} of {kind}, which is not a date or timestamp")
     _check_offsets(rows, offset, interval, wrong)
     known = pc.is_in(rows.column(op), value_set=pa.array(_OPERATIONS, rows.schema.field(op).type))
     if not pc.all(known, min_count=0).as_py():
-        raise wrong(f"wrote an operation {op!r} that is none of 0, 1, 2 and 3")
+        raise wrong(f"wrote an operation {op!r} that is not 0, 1, 2 or 3")
     data = [each for each in rows.column_names if each not in {*_system(vocab)}]
     if rows.num_rows and pc.max(rows.column(op)).as_py() > 0:
         log = rows.set_column(rows.column_names.index(op), op, rows.column(op).cast(pa.int32()))

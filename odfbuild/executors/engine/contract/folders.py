@@ -18,7 +18,7 @@ MOST_FILES: Final = 100_000
 
 
 class RefusedPathError(ProtocolError):
-    """A request names a file that it may not read or write."""
+    """A request names a file that is not permitted."""
 
     code = "refused-path"
 
@@ -71,7 +71,7 @@ class Folders:
         except OSError as error:
             raise _refused(path, f"it cannot be written: {error.strerror}") from None
         if not stat.S_ISREG(mode):
-            raise _refused(path, "something that is not a regular file is there")
+            raise _refused(path, "it exists and is not a regular file")
         return real
 
 
@@ -176,6 +176,6 @@ def _step_with_files(
 def _refused(path: str, why: str) -> RefusedPathError:
     return RefusedPathError(
         what=f"the path {path!r} is refused: {why}",
-        why="an engine reads and writes files of the folders that it was started with",
+        why="an engine only reads and writes files in the folders that it was started with",
         fix="name files of these: --read and --write of `odfbuild engine serve`",
     )

@@ -23,7 +23,7 @@ _FAREWELL = 10.0  # seconds that a worker has to end by itself, with its JVM
 
 
 class WorkerEndedError(EngineFailedError):
-    """A worker ended without an answer."""
+    """A worker process ended without an answer."""
 
     code = "worker-ended"
 
@@ -132,6 +132,6 @@ class Workers:
 def _ended(how: str) -> WorkerEndedError:
     return WorkerEndedError(
         what=f"the process that ran the query ended without an answer ({how})",
-        why="it was killed, perhaps for want of memory, or failed itself",
-        fix="see what the server prints; read fewer rows, or give it more memory",
+        why="it was killed, possibly for lack of memory, or crashed",
+        fix="check the output of the server; read fewer rows, or give it more memory",
     )

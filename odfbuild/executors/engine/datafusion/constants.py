@@ -144,7 +144,7 @@ def _wrong(error: InvalidQueryError) -> InvalidQueryError:
     return InvalidQueryError(
         what=error.what,
         why="constants in the query are wrong, so a step would fail over its first row",
-        fix="correct the arguments that are the same for all rows",
+        fix="correct the constant arguments",
     )
 
 

@@ -72,8 +72,8 @@ class DataFusionEngine:
         twice = repeated_name(rows.column_names)
         if twice is not None:
             raise InvalidQueryError(
-                what=f"the preprocess query gives two columns named {twice!r}",
-                why="the columns of a dataset have different names",
+                what=f"the preprocess query has two result columns named {twice!r}",
+                why="column names of a dataset must be unique",
                 fix="rename one of them with AS",
             )
         if not facts.is_linear and not facts.ordered:
@@ -91,9 +91,9 @@ class DataFusionEngine:
                 return transform.linear(work)
             if work.query.facts.names_op:
                 raise InvalidQueryError(
-                    what="a query of the event log does not correct what another one wrote",
-                    why="what it gives is a changelog, which this engine does not make again",
-                    fix="odfbuild rebuild NAME rebuilds the dataset by the new query",
+                    what="a query of the event log cannot correct what another one wrote",
+                    why="its result is a changelog, which this engine cannot recompute",
+                    fix="odfbuild rebuild NAME rebuilds the dataset with the new query",
                 )
             return transform.recomputed_changes(work)
 
@@ -158,8 +158,8 @@ class DataFusionEngine:
         if self._cancelled.is_set():
             raise EngineFailedError(
                 what="the step was interrupted",
-                why="the run was asked to end",
-                fix="run the same command again",
+                why="the run was stopped",
+                fix="run the command again",
             )
 
 

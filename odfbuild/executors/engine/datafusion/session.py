@@ -266,8 +266,8 @@ def _plain_context() -> "datafusion.SessionContext":
 
 def _mixed(written: str, computed: str) -> InvalidQueryError:
     return InvalidQueryError(
-        what=f"the query gives values of several types: {written} become {computed}",
-        why="a column has one type, which is known before there are rows",
+        what=f"the query returns values of several types: {written} become {computed}",
+        why="a column has one type, which must be known before there are rows",
         fix="give the branches of CASE and UNION one type: cast(... as double)",
     )
 
@@ -317,8 +317,7 @@ def _named(error: BaseException, doing: str, advice: str | None) -> OdfBuildErro
         return too_large(doing)
     return InvalidQueryError(
         what=f"could not {doing}: {_plain(text)}",
-        why="DataFusion refuses the query, or what it does with these rows; names are "
-        "compared with their letter case",
+        why="DataFusion refuses the query, or fails with these rows; names are case-sensitive",
         fix="correct the query",
     )
 
@@ -327,10 +326,10 @@ def too_large(doing: str) -> EngineFailedError:
     """Return the error for rows that are more than memory may hold."""
     return EngineFailedError(
         what=f"could not {doing}: it needs more than {MEMORY >> 20} MB of memory",
-        why="a query over all rows is worked out in memory, so that it gives the same rows "
-        "wherever it runs",
-        fix="read fewer rows or columns, in a dataset of its own, or write the query for "
-        "`engine: spark`",
+        why="a query over all rows is computed in memory, so that its result is the same on every "
+        "machine",
+        fix="read fewer rows or columns, in a separate dataset, or write the query for `engine: "
+        "spark`",
     )
 
 
@@ -345,9 +344,9 @@ def _failed(
         return kind(
             what=what,
             why="the disk of the workspace is full, where rows are sorted that memory cannot hold",
-            fix="make room there; then run again",
+            fix="free some space there, then run again",
         )
-    again = "run the same command again; if it fails again, write the query in another way"
+    again = "run the command again; if it fails again, rewrite the query"
     return kind(what=what, why="DataFusion failed", fix=advice or again)
 
 

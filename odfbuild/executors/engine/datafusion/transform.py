@@ -246,7 +246,7 @@ def _check(found: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> None:
         raise InvalidQueryError(
             what=f"{op!r} is {found.field(op).type} in the query's result",
             why="operations are the numbers 0 to 3",
-            fix="pass the op of the input through as it is",
+            fix="pass the op of the input through unchanged",
         )
     times = [each.name for each in found if _is_time(each.type)]
     if time not in times:
@@ -254,11 +254,11 @@ def _check(found: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> None:
         raise InvalidQueryError(
             what=f"{time!r} is {kind} in the query's result"
             if kind
-            else f"the query gives no column {time!r}",
+            else f"the query has no result column {time!r}",
             why="every record of a dataset has an event time",
             fix=f"select {' or '.join(times)} as {time}, or name that column in SetVocab"
             if times
-            else f"select the {time} of the input as well",
+            else f"select the {time} of the input, too",
         )
 
 

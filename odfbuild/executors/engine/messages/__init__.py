@@ -280,7 +280,7 @@ def _check_migration(previous: TransformSql, following: TransformSql) -> None:
     if refusal is not None:
         raise InvalidQueryError(
             what=refusal,
-            why="rows of the query before stay as they are, unless the new one restates them",
+            why="rows of the earlier query stay as they are, unless the new one restates them",
             fix=f"give the new query a version that ends in {RESTATE}, or compute all again",
         )
 
@@ -291,7 +291,7 @@ def _of_this_place(transform: TransformSql) -> TransformSql:
         name = "of that kind" if is_opaque(transform) else transform.engine
         raise InvalidQueryError(
             what=f"there is no engine {name} here",
-            why="an engine answers for its own dialect only",
+            why="an engine only supports its own dialect",
             fix="send it to that engine, or write the query for spark",
         )
     return transform

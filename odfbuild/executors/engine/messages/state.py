@@ -31,7 +31,7 @@ _COPIED: Final = 1 << 20
 
 
 class BadCheckpointError(EngineError):
-    """A file that is given as a checkpoint is none, or not one of this format."""
+    """A file that is given as a checkpoint is not one, or has another format."""
 
     code = "bad-checkpoint"
 
@@ -106,9 +106,9 @@ def read_state(path: Path, into: Path) -> StepState:
         *(RecursionError, OdfBuildError, ManifestErrors),
     ) as error:
         raise BadCheckpointError(
-            what=f"{path} is no checkpoint that can be read: {_said(error)}",
-            why="the engine goes on from what it wrote after the step before",
-            fix="give the file that the step before wrote, or none to start over",
+            what=f"{path} is not a readable checkpoint: {_said(error)}",
+            why="the engine continues from what it wrote after the last step",
+            fix="give the file that the last step wrote, or none to start over",
         ) from None
 
 
@@ -182,6 +182,6 @@ def _said(error: Exception) -> str:
         case OSError(strerror=str() as said):
             return said
         case KeyError():
-            return f"{error.args[0]} is not there" if error.args else "something is not there"
+            return f"{error.args[0]} is missing" if error.args else "a file is missing"
         case _:
             return str(error)

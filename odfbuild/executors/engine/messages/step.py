@@ -88,8 +88,8 @@ def _asks(transform: TransformSql) -> bool:
 
 def _rows_needed() -> InvalidQueryError:
     return InvalidQueryError(
-        what="the query looks at records of earlier steps, and the checkpoint does not have them",
-        why="it was written after a step of a query that looks at one row at a time",
+        what="the query reads records of earlier steps, but the checkpoint does not have them",
+        why="it was written after a step of a query over single rows",
         fix="compute the dataset again, from its first record and without a checkpoint",
     )
 

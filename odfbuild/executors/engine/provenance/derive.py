@@ -97,7 +97,7 @@ def derivation(
     try:
         logs = read_logs(work, data, most=bounds.bytes)
     except TooMuchError:
-        raise InexactError("the rows that might matter do not fit into memory") from None
+        raise InexactError("the candidate rows do not fit into memory") from None
     counting = selections(replaying, work, logs.keyed, data)
     return _Trial(counting, work, logs, bounds).derivation(comes=op in COMES)
 
@@ -105,7 +105,7 @@ def derivation(
 def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) -> Derivation:
     found = pa.Table.from_batches(rows.slice(number, 1).batches(), rows.schema)
     if found.num_rows != 1 or not equal_rows(found, data):
-        raise InexactError("the step gives other rows when it is run again")
+        raise InexactError("the step gives other rows when it is rerun")
     position = found.column(rows.schema.names[-1])[0].as_py()
     source, offset = divmod(position, 1 << POSITION_SHIFT)
     why = {work.inputs[source].alias: (offset,)}

@@ -31,20 +31,20 @@ _NAMELESS = ("INTERNAL_ERROR", "FAILED_EXECUTE_UDF")  # their causes say more
 _LEGACY = "_LEGACY_ERROR"
 _HIDDEN = re.compile(r"(?:`[^`]+`\.)*`?__odf_\w+`?,? ?")
 _FIXES = {
-    "UNRESOLVED_COLUMN": "correct the name; letter case counts",
+    "UNRESOLVED_COLUMN": "correct the name; names are case-sensitive",
     "CAST_INVALID_INPUT": "use try_cast to get NULL for what cannot be converted",
     "CANNOT_PARSE_TIMESTAMP": "give the right format, or use try_to_timestamp to get NULL",
     "REMAINDER_BY_ZERO": "use try_mod, or nullif around the divisor",
-    "USER_RAISED_EXCEPTION": "the query raises this by itself: correct the data, or the query",
-    "DATETIME_FIELD_OUT_OF_BOUNDS": "correct the data, or give NULL by a CASE for what is no date",
+    "USER_RAISED_EXCEPTION": "the query itself raises this: correct the data or the query",
+    "DATETIME_FIELD_OUT_OF_BOUNDS": "correct the data, or return NULL for invalid dates (CASE)",
     "DIVIDE_BY_ZERO": "use try_divide, or nullif around the divisor",
     "ARITHMETIC_OVERFLOW": "cast to a wider type first, or use a try_ function",
     "INVALID_ARRAY_INDEX": "use try_element_at or get, which give NULL outside the array",
-    "UNRESOLVED_ROUTINE": "only the functions that are part of Spark can be used",
+    "UNRESOLVED_ROUTINE": "only functions of Spark can be used",
     "NUMERIC_VALUE_OUT_OF_RANGE": "use a wider decimal, or try_cast",
 }
 _UNDATED = "'no date: "  # how the cast of a text without a date is marked (PlanCensus.java)
-_UNDATED_FIX = "put a date in front of the text; or use try_cast to get NULL for one without"
+_UNDATED_FIX = "put a date before the time; or use try_cast to get NULL for texts without a date"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedErr
     if isinstance(error, ConnectionError | EOFError | Py4JNetworkError):
         return JavaGoneError(
             what=f"Spark failed to {doing}",
-            why="the connection to its Java process broke off",
+            why="the connection to its Java process was lost",
             fix=_see(log),
         )
     if says_memory(text):
@@ -280,10 +280,10 @@ def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedErr
 def _without_memory(doing: str, said: str) -> JavaMemoryError:
     return JavaMemoryError(
         what=f"Spark failed to {doing}: Java ran out of memory",
-        why=f"it said: {excerpt(said, 200)}",
+        why=f"it printed: {excerpt(said, 200)}",
         fix=MEMORY_FIX,
     )
 
 
 def _see(log: Path | None) -> str:
-    return f"see {log}" if log is not None else "run again; if it stays, report it"
+    return f"see {log}" if log is not None else "run again; if it persists, report it"

@@ -49,7 +49,7 @@ def check_storable(frame: "DataFrame") -> None:
             name = field.name
             raise InvalidQueryError(
                 what=f"the column {name} of the query is a {kind.upper()}",
-                why="only Spark has this type; datasets keep geometries as well-known binary",
+                why="only Spark has this type; datasets store geometries as well-known binary",
                 fix=f"select st_asbinary({name}) AS {name}, and st_srid({name}) where it matters"
                 if _geometric(field.dataType, nested=False)
                 else "apply st_asbinary to the geometries within it",

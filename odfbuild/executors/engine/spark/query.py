@@ -113,7 +113,7 @@ def _printed(field: Any) -> str:
     if _has_own(kind):
         raise InvalidQueryError(
             what=f"column {field.name!r} has the type {kind.simpleString()}",
-            why="intervals, variants and nulls of no type have no form outside Spark",
+            why="intervals, variants and untyped nulls exist only in Spark",
             fix=f"give it a type: CAST(... AS STRING) AS {quoted(field.name)}",
         )
     return column  # type: ignore[no-any-return]
@@ -145,8 +145,8 @@ def _hinted(error: SparkQueryError, request: QueryRequest) -> SparkQueryError:
         if named is not None and not view.log:
             return SparkQueryError(
                 error.what,
-                f"{named!r} belongs to the changelog; the rows that it stands for have none",
-                "leave it out, or ask for the changelog (--log)",
+                f"{named!r} is a column of the changelog; current rows do not have it",
+                "omit it, or query the changelog (--log)",
                 error.condition,
                 message=error.message,
                 at=error.at,

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class RefusedSettingError(JvmFailedError):
-    """Spark does not run with a setting that was given to it."""
+    """Spark does not accept a setting."""
 
     code = "spark-setting"
 
@@ -68,7 +68,7 @@ class InterruptedStepError(StoppedError, EngineFailedError):
 class Start:
     """How the JVM is started; None leaves the choice to this package.
 
-    `resident`: one that is there already serves as well, if it fits.
+    `resident`: one that exists already serves as well, if it fits.
     """
 
     cores: int | None = None
@@ -375,8 +375,9 @@ def check_settings(session: "SparkSession", wanted: Mapping[str, str]) -> None:
         if found != value:
             raise RefusedSettingError(
                 what=f"Spark runs with {name} = {found}",
-                why=f"queries are run with {value} only: it decides what they mean or can reach",
-                fix="take that setting out of the configuration of this Spark",
+                why=f"queries only run with {value}: the setting decides what they mean or can "
+                "access",
+                fix="remove that setting from the configuration of this Spark",
             )
 
 
@@ -405,7 +406,7 @@ def _join(cache: Path, how: Start, size: StepSize, note: Callable[[str], None]) 
     host = _running[0]
     if not host.suits(how):
         raise JvmFailedError(
-            what="Spark runs in this process already, and was started in another way",
+            what="Spark runs in this process already, with other settings",
             why="a process has one JVM, whose master, memory and options are fixed at its start",
             fix="close the other engine first",
         )
@@ -505,6 +506,6 @@ def with_settings(session: "SparkSession", settings: Mapping[str, str]) -> Itera
 def interrupted() -> InterruptedStepError:
     return InterruptedStepError(
         what="the step was interrupted",
-        why="the run was told to stop",
+        why="the run was stopped",
         fix="apply again: nothing of this step was written",
     )

@@ -452,4 +452,4 @@ def _keep(error: ContainerError, cache: Path, secret: Request) -> None:
         path = cache / "stderr.txt"
         with suppress(OSError):
             path.write_text(said, "utf-8")
-            error.fix += f"; what it said is kept in {path}"
+            error.fix += f"; its output is in {path}"

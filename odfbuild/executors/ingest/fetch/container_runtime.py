@@ -27,7 +27,7 @@ _CLEANUP: Final = 30.0
 
 
 class ContainerError(EngineError):
-    """A container did not give its data; `said` is what it wrote on standard error, shortened."""
+    """A container failed to produce its data; `said` is its standard error, shortened."""
 
     code = "container"
 
@@ -132,7 +132,7 @@ class Runtime:
             raise ContainerError(
                 what=f"`{' '.join(command[:2])}` took more than {limit:g} seconds",
                 why=last_words(bytes(said)),
-                fix="see whether the service behind it runs, then run the same command again",
+                fix="see whether the service behind it runs, then run the command again",
             ) from None
         except (OSError, ValueError) as error:
             raise _not_run(self.program, error) from None

@@ -210,7 +210,7 @@ def opened_part(request: Request, folder: Path) -> Iterator[PartialDownload]:
         raise FetchError(
             what=f"{request.name} cannot be stored",
             why=error.strerror or str(error),
-            fix="make room on the disk of the workspace, then run the same command again",
+            fix="make room on the disk of the workspace, then run the command again",
         ) from error
 
 

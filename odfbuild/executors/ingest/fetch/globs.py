@@ -23,7 +23,7 @@ SECONDS = 60
 
 
 class GlobLimitError(FetchError):
-    """A pattern of files has to look at too much."""
+    """A file pattern would have to visit too many entries."""
 
     code = "glob-limit"
 

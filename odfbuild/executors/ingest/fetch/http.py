@@ -261,7 +261,7 @@ def _check_continued(response: "httpx.Response", request: Request, part: Partial
     follows = response.status_code == 206 and found is not None and int(found[1]) == part.size
     if not follows or (by_etag and etag != part.version):
         part.restart(None)
-        raise TransientError(unreachable(request, "it does not go on where it broke off"))
+        raise TransientError(unreachable(request, "it does not continue where it stopped"))
 
 
 def _check_status(response: "httpx.Response", request: Request) -> None:
@@ -287,7 +287,7 @@ def _refusal(response: "httpx.Response", request: Request) -> Exception:
     said = _excerpt(response, request)
     error = UnreachableError(
         what=f"{request.name} cannot be fetched: status {_status(response, request)}",
-        why=f"the server says: {said}" if said else "the server gives no reason",
+        why=f"the server answered: {said}" if said else "the server gives no reason",
         fix="check the header values and variables of the source"
         if status in {401, 403, 407}
         else "try again later; check `fetch.url` if it stays",

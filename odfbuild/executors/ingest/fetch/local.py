@@ -69,7 +69,7 @@ Reach: TypeAlias = Callable[[str], None]
 
 
 class EventTimeError(FetchError):
-    """The name of a file does not hold the time that it should hold."""
+    """The name of a file does not contain the expected time."""
 
     code = "event-time"
 
@@ -196,7 +196,7 @@ class Listings:
 
 
 class UnsupportedSourceError(FetchError):
-    """The source is of a kind, or uses an option, that this version does not fetch."""
+    """The source is of a kind, or has an option, that this version does not support."""
 
     code = "unsupported-source"
 
@@ -481,7 +481,7 @@ def _refuse_upwards(pattern: str) -> None:
     if glob.has_magic(pattern) and ".." in pattern.removeprefix(fixed_part(pattern)).split("/"):
         raise PathNotPermittedError(
             what=f"the pattern {pattern} goes up after a wildcard",
-            why="where it leads depends on what there is, so nobody can say what it may read",
+            why="its target depends on existing files, so it cannot be checked what it reads",
             fix="name the folder above before the first wildcard",
         )
 

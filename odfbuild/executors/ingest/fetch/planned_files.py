@@ -54,15 +54,15 @@ def _names(paths: Sequence[str] | None) -> list[str]:
 
 def _difference(new: Sequence[str], gone: Sequence[str]) -> Diagnostic | None:
     parts = [f"came since and are read as well: {_some(new)}"] * bool(new)
-    parts += [f"are gone, and not read: {_some(gone)}"] * bool(gone)
+    parts += [f"no longer exist, and are not read: {_some(gone)}"] * bool(gone)
     if not parts:
         return None
     return Diagnostic(
         code=OTHER_FILES,
         what=f"the source has other files than when the plan was made; {'; '.join(parts)}",
         why="an apply reads what a source holds when it runs, all of it and in order",
-        fix="nothing, if that is meant; else put the files right and plan again, and odfbuild undo "
-        "takes back what was read",
+        fix="nothing, if this is intended; else correct the files and plan again; odfbuild undo "
+        "drops what was read",
         level=Level.WARNING,
     )
 

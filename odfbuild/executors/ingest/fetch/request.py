@@ -12,7 +12,7 @@ from odfbuild.values import dataclass
 
 
 class FetchError(EngineError):
-    """A source did not give its data."""
+    """The data of a source could not be fetched."""
 
     code = "fetch"
 
@@ -108,5 +108,5 @@ def unreachable(request: Request, why: str) -> UnreachableError:
     return UnreachableError(
         what=f"{request.name} cannot be fetched",
         why=why,
-        fix="check the URL and the network, then run the same command again",
+        fix="check the URL and the network, then run the command again",
     )

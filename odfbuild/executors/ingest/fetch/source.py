@@ -371,7 +371,7 @@ def _readable(path: Path) -> None:
     raise NotFoundError(
         what=f"the file {path} vanished" if gone else f"the file {path} may not be read",
         why="it was there when the folder was listed" if gone else "permission denied",
-        fix="run the same command again" if gone else "allow the reading of the file",
+        fix="run the command again" if gone else "allow the reading of the file",
     )
 
 

@@ -10,7 +10,7 @@ _EXBIBYTE: Final = 1 << 40
 
 
 class BadLimitError(EngineError):
-    """A limit in the environment is no number, or not a possible one."""
+    """A limit in the environment is not a number, or out of range."""
 
     code = "limit"
 

@@ -72,7 +72,7 @@ def printed(process: subprocess.Popen[bytes], said: bytearray, until: float) -> 
 def waited(process: subprocess.Popen[bytes], until: float) -> int:
     """Return the exit code of a process that has closed its output.
 
-    Raises TimeoutError, and StoppedError where the process was killed because the run was given up.
+    Raises TimeoutError, and StoppedError where the process was killed because the run was stopped.
     """
     while True:
         code = poll(process)
@@ -105,4 +105,4 @@ def last_words(said: bytes) -> str:
     text = "".join(c if c.isprintable() else " " for c in text)
     if len(text) > _SHOWN:
         text = "..." + text[-_SHOWN:]
-    return f"it said: {text}" if text else "it said nothing on standard error"
+    return f"it printed: {text}" if text else "it printed nothing on standard error"

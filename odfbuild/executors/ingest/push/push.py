@@ -36,7 +36,7 @@ _QUICK: Final = 1 << 20  # bytes that are read in less time than an engine needs
 
 
 class BadPushError(EngineError):
-    """What is pushed is empty, or its id cannot be one."""
+    """The data of a push is empty, or its id is invalid."""
 
     code = "push"
 
@@ -104,7 +104,7 @@ def _attempt(
         raise BadPushError(
             what=f"{called} has no block yet",
             why="its creation was interrupted",
-            fix="odfbuild apply goes on with it",
+            fix="odfbuild apply continues with it",
         )
     source = push_source(state, given.source, called)
     name = source.source_name

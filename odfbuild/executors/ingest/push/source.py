@@ -10,7 +10,7 @@ DEFAULT_SOURCE = "default"
 
 
 class PushSourceError(EngineError):
-    """A dataset has no push source, or it is not said which one of several is meant."""
+    """A dataset has no push source, or several and none was named."""
 
     code = "push-source"
 

@@ -19,7 +19,7 @@ _STREAM: Final = "__arrow_c_stream__"
 
 
 class BadRowsGivenError(EngineError):
-    """Rows that were given to the Python API cannot be taken in."""
+    """Rows that were passed to the Python API cannot be ingested."""
 
     code = "bad-rows"
 
@@ -112,7 +112,7 @@ def _check_twice(names: Iterable[str]) -> None:
     twice = next((each for each in names if names.count(each) > 1), None)
     if twice is not None:
         raise _unfit(
-            f"data with several columns {twice}", "columns are told apart by name", "rename one"
+            f"data with several columns {twice}", "columns are identified by name", "rename one"
         )
 
 

@@ -39,7 +39,7 @@ from odfbuild.odf.schema.arrow import (
 )
 from odfbuild.odf.schema.types import MOST_DIGITS, repeated, too_wide, type_name
 
-_TEXTS: Final = "a text is UTF-8, in Parquet files as in Arrow: others could not read the row"
+_TEXTS: Final = "texts in Parquet and Arrow are UTF-8: other programs could not read the row"
 
 
 class ColumnCast:

@@ -27,13 +27,13 @@ _OF_KIND: Final = (
 
 
 class InvalidSourceError(EngineError):
-    """The data of a source is not what its read step says."""
+    """The data of a source does not match its read step."""
 
     code = "invalid-source"
 
 
 class UnsupportedReadError(EngineError):
-    """A read step asks for something that this version does not do."""
+    """A read step has an option that this version does not support."""
 
     code = "unsupported-read"
 

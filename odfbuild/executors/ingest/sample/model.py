@@ -11,7 +11,7 @@ Plain: TypeAlias = Any
 
 
 class UnsampledError(ProjectError):
-    """A file is not data that could be read, or too little of it is there to tell."""
+    """A sample is not readable data, or is too small to infer columns."""
 
     code = "no-sample"
 

@@ -62,7 +62,7 @@ def _check_alike(first: str, one: Sample, name: str, other: Sample) -> None:
             raise UnsampledError(
                 what=f"{first} and {name} are not read alike",
                 why=f"`{key}` is {_word(here)} of the one and {_word(there)} of the other",
-                fix="name files of one form: each form is a source of its own",
+                fix="name files of one form: each form needs its own source",
             )
 
 

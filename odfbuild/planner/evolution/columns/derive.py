@@ -147,9 +147,7 @@ def derive(
     if makes.transform is None:
         return DerivedColumns(columns=None, unknown="the definition has no source and no transform")
     if is_opaque(makes.transform.transform):
-        return DerivedColumns(
-            columns=None, unknown="the transform is of a kind that is not known here"
-        )
+        return DerivedColumns(columns=None, unknown="the transform is of an unknown kind")
     return _of_query(makes, inputs, columns)
 
 

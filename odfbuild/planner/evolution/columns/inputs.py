@@ -68,11 +68,11 @@ def _declared(state: ChainState) -> tuple[DataSchema | None, str]:
         return None, "it has no source, or several"
     made = derive(makes_of(state), {})
     if made.columns is None:
-        return None, made.unknown or "its definition does not say which columns it has"
+        return None, made.unknown or "its definition does not declare its columns"
     types = {each.name: each.type for each in made.columns}
     unknown = next((name for name, kind in types.items() if kind is None), None)
     if unknown is not None:
-        return None, f"only the engine can tell the type of its column {unknown}"
+        return None, f"only the engine can determine the type of its column {unknown}"
     return _full({name: kind for name, kind in types.items() if kind is not None}, state), ""
 
 

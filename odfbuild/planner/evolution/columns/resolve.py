@@ -190,7 +190,7 @@ class Resolver:
         return _Rebase(before, was, now).resolved()
 
 
-_CIRCLE = Resolved(None, "the datasets read each other in a circle")
+_CIRCLE = Resolved(None, "the datasets read each other in a cycle")
 
 
 def _settle(

@@ -34,11 +34,11 @@ from odfbuild.planner.plan.policy import Severity
 KIND_CHANGED = Rule(
     code="ODF101",
     name="kind-changed",
-    title="a root dataset became a derivative one, or the other way round",
+    title="a root dataset became a derivative, or the reverse",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="The kind is part of the first block of a chain and stays for good. Readers "
-    "rely on it, too: a root is a source of facts, a derivative can be recomputed.",
+    explanation="The kind is part of the first block of a chain and cannot change. Readers rely "
+    "on it, too: a root is a source of facts, a derivative can be recomputed.",
     before="kind: Root",
     after="kind: Derivative",
     ways=("declare the new form under another name",),
@@ -49,9 +49,9 @@ VOCABULARY_CHANGED = Rule(
     title="the system columns have other names",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Queries name the event time and the operation by the columns that the "
-    "vocabulary gives. Before the first data it changes without a word; with data only a new "
-    "chain takes other names.",
+    explanation="Queries name the event time and the operation by the columns of the vocabulary. "
+    "It can change before the first data; later, only a new chain can have other "
+    "names.",
     before="- kind: SetVocab\n  eventTimeColumn: date",
     after="- kind: SetVocab\n  eventTimeColumn: day",
     ways=("put the SetVocab event back", "declare the new form under another name"),
@@ -59,12 +59,11 @@ VOCABULARY_CHANGED = Rule(
 MERGE_STRATEGY_CHANGED = Rule(
     code="ODF103",
     name="merge-strategy-changed",
-    title="new rows are merged into the history in another way",
+    title="new rows are merged with another strategy",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Append keeps every row, Ledger one of each key, Snapshot corrects what "
-    "changed. Readers of the rows so far were told one of these, and the rows to come follow "
-    "another.",
+    explanation="Append keeps every row, Ledger one of each key, Snapshot corrects what changed. "
+    "Readers know the rows so far by one of these, and new rows follow another.",
     before="merge: {kind: Append}",
     after="merge: {kind: Ledger, primaryKey: [id]}",
     ways=("keep the strategy", "publish the new form as {dataset}.v2"),
@@ -72,12 +71,11 @@ MERGE_STRATEGY_CHANGED = Rule(
 PRIMARY_KEY_CHANGED = Rule(
     code="ODF104",
     name="primary-key-changed",
-    title="rows are told apart by other columns",
+    title="rows are identified by other columns",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="The key says which rows are one thing over time. Under another key, rows that "
-    "were one become several, or the other way round, against a history written under the "
-    "old key.",
+    explanation="The key says which rows are versions of one thing. With another key, rows that "
+    "were one become several, or the reverse, in a history written with the old key.",
     before="merge: {kind: Snapshot, primaryKey: [city]}",
     after="merge: {kind: Snapshot, primaryKey: [city, year]}",
     ways=("keep the key", "publish the new form as {dataset}.v2"),
@@ -85,15 +83,15 @@ PRIMARY_KEY_CHANGED = Rule(
 COMPARE_COLUMNS_CHANGED = Rule(
     code="ODF105",
     name="compare-columns-changed",
-    title="a snapshot looks at other columns to see what changed",
+    title="a snapshot compares other columns to find changes",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
     explanation="Columns that are not compared change without a correction. The next snapshot "
-    "writes corrections for differences that were left alone before, or leaves alone what "
-    "it corrected.",
+    "writes corrections for differences that were ignored before, or ignores those "
+    "that it corrected.",
     before="merge: {kind: Snapshot, primaryKey: [id], compareColumns: [price]}",
     after="merge: {kind: Snapshot, primaryKey: [id], compareColumns: [price, stock]}",
-    ways=("tell the readers of {dataset}",),
+    ways=("inform the readers of {dataset}",),
 )
 SOURCE_DISABLED = Rule(
     code="ODF106",
@@ -101,8 +99,8 @@ SOURCE_DISABLED = Rule(
     title="a source that fed the dataset is no longer declared",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="No new rows come from it. All readers keep what there is, and wait for "
-    "rows that never come.",
+    explanation="No new rows come from it. Readers keep the present rows, and wait for rows that "
+    "never come.",
     before="- kind: SetPollingSource\n  fetch: {kind: Url, url: https://example.org/a.csv}",
     after="(no SetPollingSource)",
     ways=("keep the source", "remove the dataset and what reads it"),
@@ -110,14 +108,15 @@ SOURCE_DISABLED = Rule(
 SOURCE_CHANGED = Rule(
     code="ODF107",
     name="source-changed",
-    title="the rows are fetched from elsewhere",
+    title="the rows are fetched from another place",
     change=ChangeClass.DATA_ONLY,
     severity=Severity.OFF,
-    explanation="Another address, pattern or kind of source. What was read stays; how far the "
-    "old source was read says nothing of the new one, so rows may come again.",
+    explanation="Another address, pattern or kind of source. Rows that were read stay; the "
+    "recorded position in the old source does not apply to the new one, so rows may "
+    "be read again.",
     before="fetch: {kind: Url, url: https://example.org/a.csv}",
     after="fetch: {kind: Url, url: https://example.org/b.csv}",
-    ways=("tell the readers of {dataset}",),
+    ways=("inform the readers of {dataset}",),
 )
 READ_CHANGED = Rule(
     code="ODF108",
@@ -125,31 +124,32 @@ READ_CHANGED = Rule(
     title="the same bytes are read as other values",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="Another format or other options, such as the separator, the word for null or "
-    "the form of dates. Rows to come may hold other values than such rows held so far.",
+    explanation="Another format or other options, such as the separator, the value for null or "
+    "the format of dates. New rows may hold other values than the same input gave so "
+    "far.",
     before="read: {kind: Csv, header: true, nullValue: ''}",
     after="read: {kind: Csv, header: true, nullValue: 'n/a'}",
-    ways=("tell the readers of {dataset}",),
+    ways=("inform the readers of {dataset}",),
 )
 PREPARATION_CHANGED = Rule(
     code="ODF109",
     name="preparation-changed",
-    title="the bytes are prepared in another way before they are read",
+    title="the bytes are prepared differently before they are read",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="What unpacks or filters a file decides which rows there are to read.",
+    explanation="Decompression and filters decide which rows are read.",
     before="prepare: [{kind: Decompress, format: Gzip}]",
     after="prepare: [{kind: Decompress, format: Zip, subPath: a.csv}]",
-    ways=("tell the readers of {dataset}",),
+    ways=("inform the readers of {dataset}",),
 )
 PREPROCESS_CHANGED = Rule(
     code="ODF110",
     name="preprocess-changed",
-    title="another query shapes the rows before they are merged",
+    title="another query processes the rows before they are merged",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="Rows that were merged stay as they are; rows to come are made by the new "
-    "query. If the columns change, ODF2xx say so as well.",
+    explanation="Rows that were merged stay as they are; new rows are made by the new query. If "
+    "the columns change, rules ODF2xx apply, too.",
     before="preprocess: {kind: Sql, engine: spark, query: select id, price from input}",
     after="preprocess: {kind: Sql, engine: spark, query: select id, price / 100 as price "
     "from input}",
@@ -158,13 +158,13 @@ PREPROCESS_CHANGED = Rule(
 LICENCE_CHANGED = Rule(
     code="ODF111",
     name="licence-changed",
-    title="the data is under another licence",
+    title="the data has another licence",
     change=ChangeClass.METADATA,
     severity=Severity.WARN,
-    explanation="No value changes, but what readers may do with them does.",
+    explanation="No value changes, but readers may have other rights to use them.",
     before="- kind: SetLicense\n  shortName: CC-BY",
     after="- kind: SetLicense\n  shortName: Proprietary",
-    ways=("tell the readers of {dataset}",),
+    ways=("inform the readers of {dataset}",),
 )
 LICENCE_REMOVED = Rule(
     code="ODF112",
@@ -172,8 +172,9 @@ LICENCE_REMOVED = Rule(
     title="the definition no longer names a licence",
     change=ChangeClass.METADATA,
     severity=Severity.WARN,
-    explanation="A chain cannot take a licence back: the one in force goes on. So this is told "
-    "where two revisions are compared; a plan for a workspace has nothing to append.",
+    explanation="A licence cannot be removed from a chain: the one in force stays. So this is "
+    "reported only when two revisions are compared; a plan for a workspace has "
+    "nothing to append.",
     before="- kind: SetLicense\n  shortName: CC-BY",
     after="(no SetLicense)",
     ways=("put the SetLicense event back",),
@@ -184,7 +185,7 @@ INFO_CHANGED = Rule(
     title="the description or the keywords changed",
     change=ChangeClass.METADATA,
     severity=Severity.OFF,
-    explanation="Nothing that a query could see changes.",
+    explanation="Nothing changes that a query can read.",
     before="- kind: SetInfo\n  description: Rates",
     after="- kind: SetInfo\n  description: Exchange rates",
     ways=("nothing has to be done",),
@@ -195,7 +196,7 @@ ATTACHMENTS_CHANGED = Rule(
     title="the attached documents changed",
     change=ChangeClass.METADATA,
     severity=Severity.OFF,
-    explanation="Nothing that a query could see changes.",
+    explanation="Nothing changes that a query can read.",
     before="- kind: SetAttachments\n  attachments: {kind: Embedded, items: [...]}",
     after="(no SetAttachments)",
     ways=("nothing has to be done",),
@@ -206,9 +207,10 @@ DATASET_RETIRED = Rule(
     title="a dataset is no longer declared",
     change=ChangeClass.RETIRE,
     severity=Severity.ERROR,
-    explanation="Between two revisions the definition went away. In a workspace nothing is "
-    "deleted, and a chain may also have been copied there: then it is only noted, and warned "
-    "of while a declared dataset still reads it. `gates: {ODF115: error}` refuses that.",
+    explanation="The definition was removed between two revisions. In a workspace nothing is "
+    "deleted, and the chain may also have been copied there: this is then only a "
+    "note, and a warning while a declared dataset still reads it. `gates: {ODF115: "
+    "error}` refuses that.",
     before="datasets/rates.yaml",
     after="(no such file)",
     ways=("declare it again", "remove what reads it, too"),
@@ -216,11 +218,11 @@ DATASET_RETIRED = Rule(
 DATASET_RENAMED = Rule(
     code="ODF116",
     name="dataset-renamed",
-    title="a dataset went and one like it came under another name",
+    title="a dataset was removed and a similar one added under another name",
     change=ChangeClass.RETIRE,
     severity=Severity.ERROR,
-    explanation="Without a `moved:` entry the new name starts a new chain, all is computed "
-    "again, and the history stays behind under the old name. With it, the chain goes on.",
+    explanation="Without a `moved:` entry the new name starts a new chain, all data is computed "
+    "again, and the history stays under the old name. With it, the chain continues.",
     before="name: org.example.rates",
     after="name: org.example.exchange-rates",
     ways=(
@@ -234,7 +236,7 @@ INPUT_ADDED = Rule(
     title="a derivative dataset reads one more dataset",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="Rows to come are made from more than the rows so far. The watermark follows "
+    explanation="New rows are made from more inputs than the rows so far. The watermark follows "
     "the slowest input, so the new one can hold it back.",
     before="inputs: [{datasetRef: trades}]",
     after="inputs: [{datasetRef: trades}, {datasetRef: rates}]",
@@ -246,8 +248,8 @@ INPUT_REMOVED = Rule(
     title="a derivative dataset no longer reads a dataset",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Rows made from it stay, and nothing corrects them any more when that dataset "
-    "corrects its own; `on_query_change: restate` takes them back.",
+    explanation="Rows made from it stay, and are no longer corrected when that dataset corrects "
+    "its own; `on_query_change: restate` retracts them.",
     before="inputs: [{datasetRef: trades}, {datasetRef: rates}]",
     after="inputs: [{datasetRef: trades}]",
     ways=("keep the input {other}", "publish the new form as {dataset}.v2"),
@@ -255,11 +257,11 @@ INPUT_REMOVED = Rule(
 INPUTS_REORDERED = Rule(
     code="ODF119",
     name="inputs-reordered",
-    title="the inputs are named in another order",
+    title="the inputs are in another order",
     change=ChangeClass.DATA_ONLY,
     severity=Severity.OFF,
-    explanation="The order of inputs decides the order of rows that come in one step, hence "
-    "their offsets; their values stay the same.",
+    explanation="The order of inputs determines the order of the rows of a step, hence their "
+    "offsets; their values stay the same.",
     before="inputs: [{datasetRef: trades}, {datasetRef: rates}]",
     after="inputs: [{datasetRef: rates}, {datasetRef: trades}]",
     ways=("nothing has to be done",),
@@ -267,7 +269,7 @@ INPUTS_REORDERED = Rule(
 INPUT_ALIAS_CHANGED = Rule(
     code="ODF120",
     name="input-alias-changed",
-    title="the query calls an input by another name",
+    title="the query uses another name for an input",
     change=ChangeClass.METADATA,
     severity=Severity.OFF,
     explanation="The name and its uses in the query changed together, so the result is the same.",
@@ -281,7 +283,7 @@ SOURCE_ADDED = Rule(
     title="the dataset gets one more source",
     change=ChangeClass.DATA_ONLY,
     severity=Severity.OFF,
-    explanation="Rows may now come from there, too.",
+    explanation="Rows may now come from it, too.",
     before="(no AddPushSource)",
     after="- kind: AddPushSource\n  sourceName: manual",
     ways=("nothing has to be done",),
@@ -382,13 +384,11 @@ def _readers(
     return found
 
 
-_TAKEN_BACK = (
-    "Rows made from it are taken back by the next step, as on_query_change: restate asks for."
-)
+_TAKEN_BACK = "Rows made from it are retracted by the next step, by on_query_change: restate."
 
 
 def definition_hits(subject: Subject, state: ChainState) -> Iterator[Hit]:
-    """Yield what the events to append say of a dataset that is there already."""
+    """Yield what the events to append say of a dataset that exists already."""
     yield from _kind(subject, state)
     yield from _vocab(subject, state)
     for change in subject.changes:
@@ -482,11 +482,11 @@ def _fetched(
         kinds = [type(e.fetch).__name__.removeprefix("FetchStep") for e in (old, new)]
         message = "it is fetched from elsewhere"
         if kinds[0] != kinds[1]:
-            message = f"it is fetched in another way: {kinds[0]} -> {kinds[1]}"
+            message = f"it is fetched differently: {kinds[0]} -> {kinds[1]}"
         yield hit(SOURCE_CHANGED, subject.alias, message, span=subject.span(*at, "fetch"))
     if (old.prepare or ()) != (new.prepare or ()):
         place = at if new.prepare is None else (*at, "prepare")
-        message = "what is fetched is prepared in another way"
+        message = "fetched files are prepared differently"
         yield hit(PREPARATION_CHANGED, subject.alias, message, span=subject.span(*place))
 
 

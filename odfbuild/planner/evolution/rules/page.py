@@ -16,21 +16,21 @@ _GROUPS = {
 }
 _INTRO = """# Rules
 
-Every change that a plan would make is held against these rules. `odfbuild help ODF201` prints one.
+Every change of a plan is checked against these rules. `odfbuild help ODF201` prints one.
 
-The class of a change is the farthest that any rule gives it: `metadata`, `data-only`, `additive`,
-`restating` (same columns, other values from now on), `breaking`, `retire`. What is unknown counts
-as breaking. While a dataset has no rows yet, its columns, keys and merge may change freely. How a
-finding is judged is said in odfbuild.yaml:
+The class of a change is the last one, in this order, that any rule gives it: `metadata`,
+`data-only`, `additive`, `restating` (same columns, other values from now on), `breaking`, `retire`.
+Unknown counts as breaking. While a dataset has no rows yet, its columns, keys and merge may change
+freely. How a finding is judged is set in odfbuild.yaml:
 
 ```yaml
 gates: {breaking: error, ODF204: warn, max_restated_rows: 10000000}   # error | warn | off
 accept: [{code: ODF201, dataset: org.example.a, column: fee, until: 2026-12-31, reason: unused}]
 ```
 
-A rule's own entry goes before `breaking`, which goes before the default below. An acceptance is
+A rule's own entry overrides `breaking`, which overrides the default below. An acceptance is
 about one rule, one dataset and one column (none where the rule is about the whole dataset), until
-the end of a day. `--gate strict` refuses warnings, too, and asks every acceptance for a reason;
+the end of a day. `--gate strict` also refuses warnings, and requires a reason for every acceptance;
 `--gate off` refuses nothing; `--allow CODE:SEL` accepts for one run.
 """
 
@@ -85,7 +85,7 @@ def _section(rule: Rule) -> str:
 
 def _default(rule: Rule) -> str:
     if rule.change in (ChangeClass.BREAKING, ChangeClass.RETIRE):
-        return "as `gates.breaking` says"
+        return "by `gates.breaking`"
     return {Severity.ERROR: "error", Severity.WARN: "warning", Severity.OFF: "only reported"}[
         rule.severity
     ]

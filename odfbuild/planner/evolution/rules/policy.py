@@ -16,14 +16,14 @@ from odfbuild.planner.plan.policy import OnQueryChange, Severity
 ACCEPTANCE_EXPIRED = Rule(
     code="ODF401",
     name="acceptance-expired",
-    title="an acceptance ran out while what it is about is still there",
+    title="an acceptance expired while its finding still exists",
     change=ChangeClass.NONE,
     severity=Severity.WARN,
-    explanation="What was accepted until a day is refused again after it. This tells where the "
-    "entry stands; what counts is the finding itself.",
+    explanation="A finding is refused again once its acceptance has expired. This note shows the "
+    "entry; only the finding itself is judged.",
     before="accept: [{code: ODF201, dataset: a, until: 2026-12-31}]   # on 2026-12-31",
     after="accept: [{code: ODF201, dataset: a, until: 2026-12-31}]   # on 2027-01-01",
-    ways=("give it a later day, or remove the entry and what it is about",),
+    ways=("set a later date, or remove the entry and the cause of the finding",),
 )
 ACCEPTANCE_UNUSED = Rule(
     code="ODF402",
@@ -31,8 +31,8 @@ ACCEPTANCE_UNUSED = Rule(
     title="an acceptance matches nothing",
     change=ChangeClass.NONE,
     severity=Severity.WARN,
-    explanation="The change was applied, taken back or never there, or the entry names "
-    "something else. Left standing it would accept the next such change unseen.",
+    explanation="The change was applied, undone or never there, or the entry names something "
+    "else. An entry that stays would accept the next such change unseen.",
     before="accept: [{code: ODF201, dataset: a, column: fee, until: 2026-12-31}]",
     after="accept: []",
     ways=("remove the entry, or correct its code, dataset and column",),
@@ -53,11 +53,11 @@ TOO_MANY_ROWS_RESTATED = Rule(
 PROTECTED_TARGET = Rule(
     code="ODF404",
     name="protected-target",
-    title="what a protected target has to refuse was waved through on the command line",
+    title="the command line accepts a finding, but the target is protected",
     change=ChangeClass.NONE,
     severity=Severity.ERROR,
-    explanation="For a target with `protect: true` only odfbuild.yaml accepts a finding, as "
-    "that is reviewed: --allow and --gate off are not honoured there.",
+    explanation="For a target with `protect: true` only odfbuild.yaml, which is reviewed, accepts "
+    "findings: --allow and --gate off have no effect.",
     before="odfbuild plan --target dev --allow ODF201:a",
     after="odfbuild plan --target prod --allow ODF201:a",
     ways=("odfbuild accept the finding, and have it reviewed",),
@@ -68,7 +68,7 @@ UNKNOWN_RULE = Rule(
     title="a gate, an acceptance or --allow names a rule that does not exist",
     change=ChangeClass.NONE,
     severity=Severity.WARN,
-    explanation="It has no effect, which is hardly what was meant.",
+    explanation="It has no effect, which is probably a mistake.",
     before="gates: {ODF201: warn}",
     after="gates: {ODF2O1: warn}",
     ways=("correct the code; odfbuild help lists all rules",),
@@ -103,7 +103,7 @@ def restating_hits(
     largest = max(rows, key=lambda alias: rows[alias])
     where = next(each for each in declared if each.alias == largest)
     others = f", with {len(rows) - 1} more" if len(rows) > 1 else ""
-    message = f"{total:,} rows are restated{others}: {limit:,} are allowed"
+    message = f"{total:,} rows are restated{others}; the limit is {limit:,}"
     over = hit(TOO_MANY_ROWS_RESTATED, largest, message, span=where.span())
     known = found[largest]
     return {**found, largest: replace(known, hits=(*known.hits, over))}

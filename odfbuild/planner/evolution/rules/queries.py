@@ -27,11 +27,11 @@ _PUBLISH = "publish the new form as {dataset}.v2"
 QUERY_CHANGED = Rule(
     code="ODF301",
     name="query-changed",
-    title="the columns stay, their values are computed in another way",
+    title="the columns stay, but their values are computed differently",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
     explanation="Rows so far stay as they are unless the defaults in odfbuild.yaml say "
-    "`on_query_change: restate`; rows to come are made by the new query.",
+    "`on_query_change: restate`; new rows are made by the new query.",
     before="query: select id, price * 2 as price from trades",
     after="query: select id, price * 3 as price from trades",
     ways=("set on_query_change for {dataset}", _PUBLISH),
@@ -39,11 +39,11 @@ QUERY_CHANGED = Rule(
 QUERY_EXTENDED = Rule(
     code="ODF302",
     name="query-extended",
-    title="the query gives more columns and leaves all others as they were",
+    title="the query adds columns and leaves all others unchanged",
     change=ChangeClass.ADDITIVE,
     severity=Severity.OFF,
-    explanation="The select list grew; what it had and which rows there are did not change. "
-    "Rows so far have null in the new columns.",
+    explanation="The select list grew; its other columns and the rows did not change. Rows so far "
+    "have null in the new columns.",
     before="query: select id from trades",
     after="query: select id, price from trades",
     ways=("nothing has to be done",),
@@ -66,7 +66,7 @@ ENGINE_VERSION_CHANGED = Rule(
     title="the changed query is recorded for another version of the engine",
     change=ChangeClass.DATA_ONLY,
     severity=Severity.OFF,
-    explanation="Steps to come run on that version, and so does their verification.",
+    explanation="Later steps run on that version, and so does their verification.",
     before="transform: {kind: Sql, engine: spark, version: 4.2.0+odfbuild.1, query: ...}",
     after="transform: {kind: Sql, engine: spark, version: 4.3.0+odfbuild.1, query: ...}",
     ways=("nothing has to be done",),
@@ -74,11 +74,12 @@ ENGINE_VERSION_CHANGED = Rule(
 QUERY_CLASS_WORSENED = Rule(
     code="ODF310",
     name="query-class-worsened",
-    title="each step of the query has to look at more than new rows",
+    title="each step of the query has to read more than new rows",
     change=ChangeClass.DATA_ONLY,
     severity=Severity.WARN,
-    explanation="From least to most: linear, state, join, keyed, whole. A linear query costs "
-    "what the new rows cost; a whole one costs the whole history at every step.",
+    explanation="From least to most: linear, state, join, keyed, whole. The cost of a linear "
+    "query is that of the new rows; a step of a whole query costs as much as the full "
+    "history.",
     before="query: select id, price from trades",
     after="query: select id, price from trades order by price limit 10",
     ways=("leave that part to the readers of {dataset}", _PUBLISH),
@@ -86,11 +87,11 @@ QUERY_CLASS_WORSENED = Rule(
 ROWS_RESHAPED = Rule(
     code="ODF311",
     name="rows-reshaped",
-    title="filters, joins or groups changed: the columns stay, the rows do not",
+    title="filters, joins or groups changed: the columns stay, but not the rows",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="The select list is the same, but other rows come out of it, or each stands "
-    "for something else. Rows so far stay unless `on_query_change: restate` is set.",
+    explanation="The select list is the same, but the result has other rows, or rows of another "
+    "meaning. Rows so far stay unless `on_query_change: restate` is set.",
     before="query: select id, price from trades where price > 0",
     after="query: select id, price from trades where price > 10",
     ways=("set on_query_change for {dataset}", _PUBLISH),
@@ -98,11 +99,10 @@ ROWS_RESHAPED = Rule(
 QUERY_UNREADABLE = Rule(
     code="ODF312",
     name="query-unreadable",
-    title="the query cannot be read, so what it means is unknown",
+    title="the query cannot be read, so its effect is unknown",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Unknown counts as breaking. Nothing can be said of the columns and rows that "
-    "come out.",
+    explanation="Unknown counts as breaking. Columns and rows of the result cannot be determined.",
     before="query: select id from trades",
     after="query: select id form trades",
     ways=("correct the query; put names that are SQL words in backticks",),
@@ -110,11 +110,11 @@ QUERY_UNREADABLE = Rule(
 TEMPORAL_TABLES_CHANGED = Rule(
     code="ODF313",
     name="temporal-tables-changed",
-    title="an input is kept as a table of latest values in another way",
+    title="the key of a temporal table changed",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="Which version of a row the query meets depends on the key by which versions "
-    "replace each other.",
+    explanation="The key determines which versions of a row replace each other, and so which "
+    "version the query reads.",
     before="temporalTables: [{name: rates, primaryKey: [pair]}]",
     after="temporalTables: [{name: rates, primaryKey: [pair, market]}]",
     ways=(_PUBLISH,),
@@ -125,7 +125,7 @@ QUERY_REFORMATTED = Rule(
     title="only spaces, comments or the case of keywords changed",
     change=ChangeClass.METADATA,
     severity=Severity.OFF,
-    explanation="The words of the query are the same, so its result is.",
+    explanation="The tokens of the query are the same, and so is its result.",
     before="query: select id from trades",
     after="query: |\n  SELECT id  -- the key\n  FROM trades",
     ways=("nothing has to be done",),
@@ -203,7 +203,7 @@ def _text(subject: Subject, columns: Sequence[ColumnChange] | None) -> Iterator[
     elif rewrite.form:
         if not subject.renames_inputs:
             yield hit(
-                QUERY_REFORMATTED, subject.alias, "only the form of its query changes", span=span
+                QUERY_REFORMATTED, subject.alias, "only the layout of its query changes", span=span
             )
     elif rewrite.same:
         grown = [each.path for each in columns or () if each.kind == "added"]
@@ -212,15 +212,15 @@ def _text(subject: Subject, columns: Sequence[ColumnChange] | None) -> Iterator[
             yield hit(QUERY_EXTENDED, subject.alias, message, span=span)
         elif columns == ():
             yield hit(
-                QUERY_REFORMATTED, subject.alias, "only the form of its query changes", span=span
+                QUERY_REFORMATTED, subject.alias, "only the layout of its query changes", span=span
             )
     elif subject.makes().source is not None:
         yield hit(PREPROCESS_CHANGED, subject.alias, "its preprocess query changes", span=span)
     elif rewrite.values:
-        message = "its values are computed in another way" + _then(subject)
+        message = "its values are computed differently" + _then(subject)
         yield _unset(subject, hit(QUERY_CHANGED, subject.alias, message, span=span))
     else:
-        message = "its query selects or groups rows in another way" + _then(subject)
+        message = "its query selects or groups rows differently" + _then(subject)
         yield _unset(subject, hit(ROWS_RESHAPED, subject.alias, message, span=span))
 
 

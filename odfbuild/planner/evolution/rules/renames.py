@@ -80,7 +80,7 @@ def unfinished_moves(
     for entry in moved:
         last = lasts.get(entry.old, entry.old)
         if entry.old in names and last not in names:
-            what = f"'{entry.old}' is moved to '{last}', and its definition has the old name"
+            what = f"'{entry.old}' is moved to '{last}', but its definition has the old name"
             yield _unfinished(what, entry.old, last, entry.span)
     for each in declared:
         for at, event in enumerate(each.snapshot.metadata):
@@ -103,8 +103,8 @@ def idle_moves(
         if entry.old not in names and lasts.get(entry.old, entry.old) not in names:
             yield Diagnostic(
                 code="moved",
-                what=f"'{entry.old}' is moved to '{entry.new}', and no dataset is called so",
-                why="a dataset that was moved is declared under its new name",
+                what=f"'{entry.old}' is moved to '{entry.new}', but there is no such dataset",
+                why="a moved dataset must be declared under its new name",
                 fix="correct the names, or remove the entry of moved:",
                 span=entry.span,
                 level=Level.WARNING,
@@ -115,7 +115,7 @@ def _unfinished(what: str, old: DatasetAlias, new: DatasetAlias, span: SourceSpa
     return Diagnostic(
         code="moved",
         what=what,
-        why="a move is done in the definition, in inputs and in odfbuild.yaml, or not at all",
+        why="a move needs changes in the definition, in inputs and in odfbuild.yaml",
         fix=f"finish it: odfbuild mv {old} {new}; or remove the entry of moved:",
         span=span,
     )
@@ -138,7 +138,7 @@ def _duplicates(moved: Sequence[RenamedDataset]) -> Iterator[Diagnostic]:
                 yield _wrong(
                     each,
                     f"'{getattr(each, part)}' is {verb} twice",
-                    f"the other entry is at {before.span}, and one name is one chain",
+                    f"the other entry is at {before.span}, and a name stands for one chain",
                     "remove one of the two",
                 )
 
@@ -154,8 +154,8 @@ def _circles(steps: Mapping[DatasetAlias, RenamedDataset]) -> Iterator[Diagnosti
             reported.update(seen)
             yield _wrong(
                 steps[start],
-                "moved entries lead in a circle: " + " -> ".join(map(str, [*seen, start])),
-                "no dataset would have a name in the end",
+                "moved entries form a cycle: " + " -> ".join(map(str, [*seen, start])),
+                "no dataset would have a final name",
                 "remove one of them",
             )
 
@@ -169,22 +169,22 @@ def _problem(
     if alias in declared:
         return _wrong(
             entry,
-            f"'{alias}' is moved to '{entry.new}' and still declared",
-            "its chain goes on under the new name, and one chain has one definition",
+            f"'{alias}' is moved to '{entry.new}', but still declared",
+            "its chain continues under the new name, and a chain has one definition",
             "remove the old definition, or the entry",
         )
     if entry.new in current:
         return _wrong(
             entry,
-            f"'{alias}' cannot be moved: '{entry.new}' is there already",
-            "both have a chain, and one name is one chain",
+            f"'{alias}' cannot be moved: '{entry.new}' exists already",
+            "both have a chain, and a name stands for one chain",
             "remove the entry, or give the new dataset another name",
         )
     if entry.new not in declared:
         return _wrong(
             entry,
             f"'{alias}' is moved to '{entry.new}', which is not declared",
-            "a dataset is moved along with its definition",
+            "a dataset is moved together with its definition",
             f"rename the definition to {entry.new}, or remove the entry",
         )
     return None

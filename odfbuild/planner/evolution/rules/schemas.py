@@ -22,7 +22,7 @@ from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit, Schema
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.values import dataclass
 
-_BESIDE = "put the new form beside it, under another column name"
+_BESIDE = "add the new form as another column"
 _PUBLISH = "publish the new form as {dataset}.v2"
 _ANEW = "begin a new chain: odfbuild rebuild {dataset} --full --downstream"
 
@@ -32,9 +32,9 @@ COLUMN_REMOVED = Rule(
     title="a column is no longer produced",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Queries that name it fail, or read null from then on: a chain keeps an "
-    "optional column for good, and rows to come have no value there. A required column "
-    "cannot be given up on the same chain.",
+    explanation="Queries that name it fail, or read null from then on: a chain keeps an optional "
+    "column, in which new rows have no value. A required column cannot be removed "
+    "from a chain.",
     before="query: select id, fee from trades",
     after="query: select id from trades",
     ways=("keep the column {column}", _PUBLISH),
@@ -45,8 +45,8 @@ COLUMN_RENAMED = Rule(
     title="a column has another name",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="One column goes while another of the same type, made of the same things, "
-    "comes. Queries name columns, so to them the old one is removed.",
+    explanation="One column is removed and another of the same type and origin is added. For "
+    "queries, which name columns, the old one is removed.",
     before="query: select id, fee from trades",
     after="query: select id, fee as commission from trades",
     ways=("produce both names: {column} and {other}", _PUBLISH),
@@ -57,8 +57,8 @@ COLUMN_RETYPED = Rule(
     title="a column has another type",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Rows so far keep the old type, and readers were built for it. A chain's "
-    "columns never change their type, so this can only be done under another name.",
+    explanation="Rows so far keep the old type, and readers were built for it. Columns of a chain "
+    "never change their type, so this needs another name.",
     before="schema: [id BIGINT, price STRING]",
     after="schema: [id BIGINT, price DOUBLE]",
     ways=("keep the type of {column}: cast it in the query", _BESIDE, _PUBLISH, _ANEW),
@@ -66,12 +66,12 @@ COLUMN_RETYPED = Rule(
 COLUMN_WIDENED = Rule(
     code="ODF204",
     name="column-widened",
-    title="a column has a wider type, which old readers cope with",
+    title="a column has a wider type, which old readers can handle",
     change=ChangeClass.ADDITIVE,
     severity=Severity.WARN,
-    explanation="Every old value is one of the new type and means the same there: a longer "
-    "integer, a decimal with more digits, a finer unit. The columns of a chain keep their "
-    "type all the same, so it takes a new dataset.",
+    explanation="Every old value has the same meaning in the new type: a longer integer, a "
+    "decimal with more digits, a finer unit. Columns of a chain keep their type "
+    "nevertheless, so this needs a new dataset.",
     before="schema: [id INT]",
     after="schema: [id BIGINT]",
     ways=("keep the type of {column}: cast it in the query", _BESIDE, _PUBLISH),
@@ -82,8 +82,8 @@ COLUMN_MADE_REQUIRED = Rule(
     title="a column that could be null no longer can",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Rows so far may hold null there, and history is permanent: the promise would "
-    "be untrue of it. Rows to come without a value would be refused.",
+    explanation="Rows so far may hold null there, and history is permanent, so NOT NULL would be "
+    "wrong for it. New rows without a value would be refused.",
     before="schema: [id BIGINT]",
     after="schema: [id BIGINT NOT NULL]",
     ways=("leave {column} optional", _PUBLISH),
@@ -94,8 +94,7 @@ COLUMN_MADE_OPTIONAL = Rule(
     title="a column that was never null now can be",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Readers that were promised a value may meet null. The chain keeps the column "
-    "required.",
+    explanation="Readers that rely on a value may read null. The chain keeps the column required.",
     before="schema: [id BIGINT NOT NULL]",
     after="schema: [id BIGINT]",
     ways=("leave {column} required", "fill it: coalesce({column}, ...)", _PUBLISH),
@@ -106,8 +105,8 @@ COLUMNS_REORDERED = Rule(
     title="the columns are in another order",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="Columns are told apart by name, and a chain keeps its order. But a file "
-    "without header is bound by position, and so is UNION ALL: there, values move to other "
+    explanation="Columns are identified by name, and a chain keeps its order. But files without "
+    "header and UNION ALL assign columns by position: there, values move to other "
     "columns.",
     before="schema: [id BIGINT, price DOUBLE]",
     after="schema: [price DOUBLE, id BIGINT]",
@@ -119,7 +118,7 @@ COLUMN_ADDED = Rule(
     title="there is a new optional column",
     change=ChangeClass.ADDITIVE,
     severity=Severity.OFF,
-    explanation="Rows so far read as null there; no query that was right becomes wrong.",
+    explanation="Rows so far have null in it; no correct query becomes wrong.",
     before="schema: [id BIGINT]",
     after="schema: [id BIGINT, price DOUBLE]",
     ways=("nothing has to be done",),
@@ -142,8 +141,8 @@ EVENT_TIME_RETYPED = Rule(
     title="the event time column has another type",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="Event time is what windows and watermarks are made of: a DATE and a TIMESTAMP "
-    "fall into different windows. A chain keeps the type.",
+    explanation="Windows and watermarks depend on event time: a DATE and a TIMESTAMP fall into "
+    "different windows. A chain keeps the type.",
     before="schema: [event_time DATE, id BIGINT]",
     after="schema: [event_time TIMESTAMP, id BIGINT]",
     ways=("cast {column} back in the query", _PUBLISH),
@@ -154,7 +153,7 @@ EVENT_TIME_LOST = Rule(
     title="the event time is no longer among the columns that are read or selected",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="A root then takes the time of the fetch for the time of each row; a "
+    explanation="A root then uses the time of the fetch as the event time of each row; a "
     "derivative cannot run at all, as every record needs an event time.",
     before="query: select event_time, id from trades",
     after="query: select id from trades",
@@ -163,14 +162,14 @@ EVENT_TIME_LOST = Rule(
 SCHEMA_UNKNOWN = Rule(
     code="ODF212",
     name="schema-unknown",
-    title="what the columns will be cannot be determined",
+    title="the new columns cannot be determined",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="The definition changed in a way that is not understood without the engine or "
-    "the data. Unknown counts as breaking, since nobody could say that it is not.",
+    explanation="The effect of the change cannot be determined without the engine or the data. "
+    "Unknown counts as breaking, as it may be.",
     before="read: {kind: Csv, header: true, schema: [id BIGINT]}",
     after="read: {kind: Csv, header: true, inferSchema: true}",
-    ways=("declare the columns", "odfbuild lock {dataset}, which asks the engine"),
+    ways=("declare the columns", "odfbuild lock {dataset}, which determines it with the engine"),
 )
 COLUMN_TYPE_UNKNOWN = Rule(
     code="ODF213",
@@ -178,13 +177,13 @@ COLUMN_TYPE_UNKNOWN = Rule(
     title="the type of a changed column cannot be determined",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="The column is still there, but the expression that makes it changed to one "
-    "whose type is known to the engine only.",
+    explanation="The column still exists, but its expression changed to one whose type only the "
+    "engine can determine.",
     before="query: select price from trades",
     after="query: select schema_of_json(price) as price from trades",
     ways=(
         "write the type: cast(... as ...) as {column}",
-        "odfbuild lock {dataset}, which asks the engine",
+        "odfbuild lock {dataset}, which determines it with the engine",
     ),
 )
 RULES = (
@@ -300,7 +299,7 @@ def _message(change: ColumnChange) -> str:
         case "removed":
             return f"{change.path} ({change.before}) is no longer produced"
         case "renamed":
-            return f"{change.before} is to be called {change.after}"
+            return f"{change.before} is renamed to {change.after}"
         case "added":
             return f"{change.path} ({change.after}) is new"
         case "required":
@@ -377,9 +376,9 @@ def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -
     if change.kind not in ("removed", "renamed") or change.path == makes.vocab.event_time_column:
         return None
     if is_nested(change.path):
-        return "the parts of a column stay as long as it does"
+        return "the fields of a column cannot be removed"
     if not optional.get(change.path, True):
-        return "the column is required, so rows to come cannot do without it"
+        return "the column is required, so new rows must have it"
     return None if makes.source is None else traits_of(makes.source.merge).no_column
 
 
@@ -391,8 +390,8 @@ def _refused(
         code="schema-evolution",
         what=f"{_message(change)}, which its chain cannot do",
         why=f'{why} (ODF 0.34.1, "Schema Evolution")',
-        fix="keep the column as it is (cast it in the query) and put the new form beside it, or "
-        f"publish it under another name, such as {subject.alias}.v2; to begin a new chain under "
-        f"this name: odfbuild rebuild {subject.alias} --full --downstream",
+        fix="keep the column as it is (cast it in the query) and add the new form as another "
+        f"column, or publish it under another name, such as {subject.alias}.v2; to begin a "
+        f"new chain under this name: odfbuild rebuild {subject.alias} --full --downstream",
         span=_span(subject, columns, str(name)),
     )

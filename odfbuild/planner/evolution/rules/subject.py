@@ -95,7 +95,7 @@ class Subject:
 
     @property
     def renames_inputs(self) -> bool:
-        """Say whether the query calls an input by another name now."""
+        """Say whether the query uses another name for an input now."""
         return bool(self._renamed_inputs())
 
     def _renamed_inputs(self) -> dict[str, str]:

@@ -23,8 +23,8 @@ UPSTREAM_COLUMN_REMOVED = Rule(
     title="a query uses a column that its input no longer has",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="A change of another dataset takes away what this query reads, in its select "
-    "list or in a filter, join or grouping. The query itself did not change, and will fail or "
+    explanation="Another dataset no longer has a column that this query reads, in its select list "
+    "or in a filter, join or grouping. The query did not change, and will fail or "
     "read null.",
     before="# trades: select id, amount, fee\nquery: select amount - fee as net from trades",
     after="# trades: select id, amount\nquery: select amount - fee as net from trades",
@@ -33,11 +33,12 @@ UPSTREAM_COLUMN_REMOVED = Rule(
 STAR_GAINS_COLUMN = Rule(
     code="ODF306",
     name="star-gains-column",
-    title="an input has a new column, which `select *` takes in",
+    title="an input has a new column, which `select *` selects",
     change=ChangeClass.ADDITIVE,
     severity=Severity.WARN,
-    explanation="The dataset grows a column that nobody decided on here. A query that has run "
-    "keeps to the columns that its inputs had then, and takes in the new one when it changes.",
+    explanation="The dataset gets a column that its definition does not name. A query that has "
+    "run keeps the columns that its inputs had then, and selects the new one once the "
+    "query changes.",
     before="# trades: id, price\nquery: select * from trades",
     after="# trades: id, price, note\nquery: select * from trades",
     ways=("name the columns instead of *", "exclude it: select * except ({column})"),
@@ -48,8 +49,8 @@ STAR_LOSES_COLUMN = Rule(
     title="an input lost a column, and `select *` with it",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="The query is the same and goes on to run; its result silently lacks a column "
-    "that readers may name.",
+    explanation="The query still runs unchanged, but its result silently lacks a column that "
+    "readers may name.",
     before="# trades: id, price\nquery: select * from trades",
     after="# trades: id\nquery: select * from trades",
     ways=("keep {column} in {other}", "produce {column} in {dataset} itself"),
@@ -60,8 +61,8 @@ UPSTREAM_RETYPED = Rule(
     title="a column changes its type because one of an input does",
     change=ChangeClass.BREAKING,
     severity=Severity.ERROR,
-    explanation="The query passes the type of its input on, so a change there is a change "
-    "here, and for all that read this dataset.",
+    explanation="The query passes on the type of its input, so a change there is also a change of "
+    "this dataset, and for its readers.",
     before="# trades: price STRING\nquery: select price from trades",
     after="# trades: price DOUBLE\nquery: select price from trades",
     ways=("cast {column} to its old type in the query", "keep the type in {other}"),
@@ -72,8 +73,8 @@ UPSTREAM_TYPE_USED = Rule(
     title="a query uses a column of an input whose type changes",
     change=ChangeClass.RESTATING,
     severity=Severity.WARN,
-    explanation="The columns of the result keep their types, but comparing, joining or "
-    "computing with another type can select other rows and give other values.",
+    explanation="The columns of the result keep their types, but comparisons, joins or "
+    "computations with another type can select other rows and give other values.",
     before="# trades: day STRING\nquery: select id from trades where day > '2024'",
     after="# trades: day DATE\nquery: select id from trades where day > '2024'",
     ways=("cast {column} to its old type in the query",),
@@ -165,7 +166,7 @@ class Upstream:
             return  # it comes and goes with what holds it
         message = f"{change.path} is no longer produced by {source.dataset}"
         if change.kind == "renamed":
-            message = f"{change.path} of {source.dataset} is to be called {change.after}"
+            message = f"{change.path} of {source.dataset} is renamed to {change.after}"
         yield hit(
             UPSTREAM_COLUMN_REMOVED,
             self.subject.alias,
@@ -180,7 +181,7 @@ class Upstream:
         types = f"{change.before} -> {change.after}"
         rule, message = UPSTREAM_RETYPED, f"{change.path}: {types}, as in {name}"
         if change.kind in ("removed", "renamed"):
-            rule, message = STAR_LOSES_COLUMN, f"{change.path} is gone, as from {name}"
+            rule, message = STAR_LOSES_COLUMN, f"{change.path} is removed, as in {name}"
         elif change.kind == "added":
             rule, message = STAR_GAINS_COLUMN, f"{change.path} ({change.after}) comes from {name}"
         elif change.kind == "optional":

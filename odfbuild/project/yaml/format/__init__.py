@@ -33,7 +33,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 class UnformattableError(ProjectError):
-    """A file is laid out in a way that is not formatted; it stays as it is."""
+    """The layout of a file cannot be formatted; it stays as it is."""
 
     code = "unusual-layout"
 
@@ -109,8 +109,8 @@ def _node(event: Any, parser: Any) -> Any:
 
 def _refusal(span: SourceSpan) -> UnformattableError:
     return UnformattableError(
-        what=f"{span.file} is laid out in a way that is not formatted; it stays as it is",
-        why="directives, explicit keys, or texts and comments that fit into no plain layout",
-        fix="write it out plainly to have it formatted",
+        what=f"the layout of {span.file} cannot be formatted; it stays as it is",
+        why="it has directives, explicit keys, or texts and comments without a standard layout",
+        fix="simplify its layout",
         span=span,
     )

@@ -64,10 +64,10 @@ def _misplaced(select: Select) -> Iterator[WindowRefusal]:
         if not isinstance(call, Call) or call.where is None or call.place is None:
             continue
         if _is_of_a_row(call):
-            hint = "FILTER tells which rows an aggregate is of; write if(..., ...) for a value"
+            hint = "FILTER selects the rows of an aggregate; write if(..., ...) for a value"
             yield f"{call.name}() with FILTER is no aggregate", call.place, hint
         elif any(is_aggregate(each) or _over(each) for each in walk(call.where)):
-            hint = "filter by columns of the rows, or aggregate in a query of its own"
+            hint = "filter by columns of the rows, or aggregate in a subquery"
             yield f"{call.name}() with an aggregate or a window in FILTER", call.place, hint
 
 
@@ -120,12 +120,12 @@ def _wrong_window(
     if not over.order:
         yield f"{name}() has no ORDER BY in its window", "add ORDER BY to the window"
     if over.frame and name in _OFFSETS:
-        yield f"{name}() has a frame", "leave the frame out: the offset says which row is meant"
+        yield f"{name}() has a frame", "omit the frame: the offset says which row is meant"
     own = "range" if name == "cume_dist" else "rows"
     another = over.frame not in {"", own} or (over.frame and over.bounds != _UP_TO_HERE)
     if name in _RANKS | {"cume_dist"} and another:
         what = f"{name}() has a frame of its own, of {own.upper()} up to the current row"
-        yield what, "leave the frame out"
+        yield what, "omit the frame"
     at = _COUNTS.get(name, len(call.args))
     for count in call.args[at : at + 1]:
         yield from _wrong_count(name, count, aliases)
@@ -135,12 +135,12 @@ def _wrong_call(call: Call) -> Iterator[tuple[str, str]]:
     if _is_of_a_row(call):
         yield (
             f"{call.name}() over a window is of one row",
-            "leave OVER out, or put it around an aggregate",
+            "omit OVER, or use it with an aggregate",
         )
     elif call.distinct:
         yield (
             f"{call.name}(DISTINCT ...) over a window",
-            "group in a query of its own, and join; or count the items of collect_set(...) over it",
+            "group in a subquery, and join; or count the items of collect_set(...) over it",
         )
 
 
@@ -178,7 +178,7 @@ def _wrong_frame(over: WindowShape) -> Iterator[tuple[str, str]]:
     elif (end.side, end.distance) == ("preceding", None):
         yield "the frame ends before the first row", "end at UNBOUNDED FOLLOWING, or nearer"
     elif first is not None and last is not None and first > last:
-        yield "the frame ends before it begins", "write the bounds the other way round"
+        yield "the frame ends before it begins", "exchange the bounds"
     distant = [each for each in over.bounds if each.distance is not None]
     if over.frame == "range" and not over.order and over.bounds != _ALL_ROWS:
         yield "a RANGE without ORDER BY", "add ORDER BY to the window, or count ROWS"

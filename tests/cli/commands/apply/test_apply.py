@@ -16,7 +16,7 @@ from tests.support.projects import shell
 from tests.support.projects.market import append
 
 NEWS = {"data/2.csv": "t,k,v\n2024-01-03,c,3\n"}
-QUESTION = 'Only "yes" does it: '
+QUESTION = 'Only "yes" is accepted: '
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def test_where_nobody_can_answer_nothing_is_done(news: Path) -> None:
     assert done.code == 64
     assert "Plan: 0 to add" in done.out
     assert "error[usage]" in done.err
-    assert "give the same command with --yes" in done.err
+    assert "repeat the command with --yes" in done.err
     assert heads(news) == before
 
 

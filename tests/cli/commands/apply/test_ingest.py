@@ -188,10 +188,10 @@ def test_a_push_that_was_made_before_changes_nothing(run: Inside, project: Path)
     before = heads(project)
     again = run("ingest", "readings", "in/c.ndjson", "--id", "one")
     assert (again.code, again.err) == (0, "")
-    assert "= c.ndjson: was pushed before, id one" in again.out
+    assert "= c.ndjson: was pushed earlier, id one" in again.out
     assert heads(project) == before
     run("ingest", "readings", "in/c.ndjson", "--id", "two")
-    assert "was pushed before" in run("ingest", "readings", "in/c.ndjson", "--id", "one").out
+    assert "was pushed earlier" in run("ingest", "readings", "in/c.ndjson", "--id", "one").out
     assert shown(run) == [("c", 3), ("c", 3)]
 
 
@@ -210,7 +210,7 @@ def test_a_push_of_known_rows_leaves_its_id(run: Inside, project: Path) -> None:
     done = run("ingest", "readings", "in/a.csv", "--source", "manual", "--id", "x")
     assert "1 block, 0 rows" in done.out
     assert (
-        "was pushed before"
+        "was pushed earlier"
         in run("ingest", "readings", "in/a.csv", "--source", "manual", "--id", "x").out
     )
     assert "kind: odfbuild/push-id" in run("log", "readings").out
@@ -222,8 +222,8 @@ def test_the_content_may_be_the_id(run: Inside, project: Path) -> None:
     asked = ("ingest", "readings", "in/c.ndjson", "same.ndjson", "--id-from-content")
     done = run(*asked)
     assert done.out.count("1 row") == 1
-    assert done.out.count("was pushed before") == 1
-    assert run(*asked).out.count("was pushed before") == 2
+    assert done.out.count("was pushed earlier") == 1
+    assert run(*asked).out.count("was pushed earlier") == 2
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_the_content_may_be_the_id(run: Inside, project: Path) -> None:
         (("in/a.csv", "in/c.ndjson", "--id", "1", "--id", "1"), "two files have the same id"),
         (("in/a.csv", "--id", "1", "--id-from-content"), "both --id and --id-from-content"),
         (("-", "-"), "standard input is named twice"),
-        (("in/a.csv", "--event-time", "soon"), "'soon' is not a point in time"),
+        (("in/a.csv", "--event-time", "soon"), "'soon' is not a time"),
         ((), "Missing argument"),
     ],
 )
@@ -313,7 +313,7 @@ def test_a_dataset_that_was_not_applied_yet_is_said_to_be(run: Inside, project: 
     lay_out(project, {"datasets/new.yaml": PAIR.replace("pair", "new")})
     done = run("ingest", "new", "in/a.csv")
     assert done.code == 1
-    assert "it is declared, and was not applied yet" in done.err
+    assert "it is declared, but was not applied yet" in done.err
     assert "odfbuild apply new" in done.err
 
 
@@ -321,11 +321,11 @@ def test_a_failure_stops_and_says_what_was_pushed(run: Inside, project: Path) ->
     lay_out(project, BAD_FILES)
     done = run("ingest", "readings", "in/c.ndjson", "empty.csv", "in/a.csv")
     assert done.code == 4
-    assert "In the dataset are: in/c.ndjson.\nNot pushed: empty.csv, in/a.csv.\n" in done.err
+    assert "Pushed: in/c.ndjson.\nNot pushed: empty.csv, in/a.csv.\n" in done.err
     assert shown(run) == [("c", 3)]
     nothing = run("ingest", "readings", "empty.csv", "in/a.csv")
     assert nothing.code == 1
-    assert "In the dataset are: none of these files." in nothing.err
+    assert "Pushed: none of these files." in nothing.err
 
 
 def test_what_came_through_a_pipe_is_kept_when_it_cannot_be_read(
@@ -333,7 +333,7 @@ def test_what_came_through_a_pipe_is_kept_when_it_cannot_be_read(
 ) -> None:
     done = piped(b"nothing of the kind", "readings", "-")
     assert done.code == 1
-    kept = Path(done.err.rpartition("kept for a look: ")[2].strip())
+    kept = Path(done.err.rpartition("stored for inspection: ")[2].strip())
     assert kept.read_bytes() == b"nothing of the kind"
     assert piped(b"nothing either", "readings", "-").code == 1
     assert kept.read_bytes() == b"nothing either"
@@ -396,7 +396,7 @@ def test_bad_rows_of_a_push_are_put_aside_where_the_project_says_so(run: Inside)
     (told,) = json.loads(done.out)["inputs"]
     assert told["bad_rows"] == 1
     assert "not a time,x" in Path(told["bad_rows_file"]).read_text("utf-8")
-    assert "warning[rows-put-aside]: readings: 1 bad row put aside" in done.err
+    assert "warning[rows-put-aside]: readings: 1 bad row diverted" in done.err
 
 
 def test_bad_rows_are_put_aside_and_told_of(run: Inside, project: Path) -> None:
@@ -405,8 +405,8 @@ def test_bad_rows_are_put_aside_and_told_of(run: Inside, project: Path) -> None:
     (project / "odfbuild.yaml").write_text(settings)
     done = run("ingest", "readings", "bad.csv", "--source", "manual")
     assert done.code == 0
-    assert "2 blocks, 1 row, 1 bad row put aside" in done.out
-    assert "warning[rows-put-aside]: readings: 1 bad row put aside" in done.err
+    assert "2 blocks, 1 row, 1 bad row diverted" in done.out
+    assert "warning[rows-put-aside]: readings: 1 bad row diverted" in done.err
     answer = json.loads(run("ingest", "readings", "bad.csv", "-o", "json", "--id", "1").out)
     assert answer["inputs"][0]["bad_rows"] == 1
     assert shown(run) == [("a", 1), ("a", 1)]
@@ -429,7 +429,7 @@ def test_the_query_of_a_push_source_is_shown(
     assert "select k, v from input" in within("inspect", "query", "one").out
     done = within("inspect", "query", "two")
     assert done.code == 1
-    assert "each of its push sources has its own: left, right" in done.err
+    assert "each of its push sources has its own query: left, right" in done.err
 
 
 def test_what_has_a_push_in_part_is_pushed_to_no_more(
@@ -450,7 +450,7 @@ def test_what_has_a_push_in_part_is_pushed_to_no_more(
         done = run(*words)
         assert done.code == 1, words
         said = done.out + done.err
-        assert "error[partial-input]: 'readings' ends inside of an input" in said
+        assert "error[partial-input]: 'readings' ends in the middle of an input" in said
     assert run("watermark", "readings", "2030-01-01T00:00:00Z").code == 0
     assert run(*pushed).code == 1
     assert run("reset", "readings", before.short(), "--yes").code == 0
@@ -469,5 +469,5 @@ def test_ids_of_merged_pushes_are_not_parted_from_their_rows(run: Inside, projec
     found.set_head(inside, last)
     for id in "pq":
         done = run("ingest", "readings", "in/c.ndjson", "--id", id)
-        assert "was pushed before" in done.out or "partial-input" in done.err
+        assert "was pushed earlier" in done.out or "partial-input" in done.err
     assert len(shown(run)) == 2

@@ -130,7 +130,7 @@ def test_what_is_cut_off_is_taken_in_again(run: Inside, project: Path) -> None:
     last = told(run, "reset", "src", "0")["before"]["blocks"] - 1  # type: ignore[index]
     done = run("reset", "src", "--sequence", str(last - 2), "--yes")
     assert (done.code, done.err) == (0, "")
-    assert "Given up: 2 AddData" in done.out
+    assert "Dropped: 2 AddData" in done.out
     assert "! out  read up to offset 4" in done.out
     assert len(rows(run, "src")) == 3
     assert run("verify", "src").code == 0
@@ -157,7 +157,7 @@ def test_a_reset_of_a_derivative_runs_the_steps_again(run: Inside) -> None:
 def test_a_derivative_that_read_no_further_goes_on(run: Inside, project: Path) -> None:
     run("watermark", "src", "2024-03-01")
     done = run("reset", "src", "--sequence", str(_blocks(project) - 2), "--yes")
-    assert "cannot go on" not in done.out
+    assert "cannot continue" not in done.out
     assert run("plan").code == 0
     assert "No changes" in run("plan").out
 
@@ -177,12 +177,12 @@ def test_the_head_is_no_block_to_go_back_to(run: Inside) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("reset", "src"), 64, "say which block"),
-        (("reset", "src", "0", "--sequence", "0"), 64, "say which block"),
-        (("reset", "src", "99", "--yes"), 1, "no block of the dataset"),
+        (("reset", "src"), 64, "name the block"),
+        (("reset", "src", "0", "--sequence", "0"), 64, "name the block"),
+        (("reset", "src", "99", "--yes"), 1, "not a block of the dataset"),
         (("reset", "scr", "0", "--yes"), 1, "did you mean 'src'?"),
         (("reset", "src", "0"), 64, "nobody can answer here"),
-        (("compact", "src"), 64, "the same command with --yes"),
+        (("compact", "src"), 64, "repeat the command with --yes"),
         (("compact", "src", "--hard", "--keep-metadata-only"), 64, "--hard keeps the data"),
         (("compact", "src", "--max-slice-records", "0"), 64, "max-slice-records"),
     ],
@@ -202,7 +202,7 @@ def test_a_plan_says_who_cannot_go_on_and_what_to_do(run: Inside) -> None:
     run("compact", "src", "--yes")
     done = run("plan")
     assert done.code == 1
-    assert "error[diverged-input]: out: it cannot go on, as src was rewritten" in done.out
+    assert "error[diverged-input]: out: it cannot continue, as src was rewritten" in done.out
     assert "rebuild it: odfbuild rebuild out" in done.out
     assert json.loads(run("plan", "-o", "json").out)["steps"] == []
     said = run("explain", "out").out
@@ -213,10 +213,10 @@ def test_a_plan_says_who_cannot_go_on_and_what_to_do(run: Inside) -> None:
 def test_who_cannot_go_on_fails_and_the_others_go_on(run: Inside, project: Path) -> None:
     before = heads(project)
     run("reset", "src", "--sequence", str(_blocks(project) - 2), "--yes")
-    assert "it no longer holds what was read of it" in run("explain", "out").out
+    assert "it no longer has the block that was read last" in run("explain", "out").out
     (project / "data" / "6.csv").write_text("t,k,v\n2024-01-06,k6,1\n")
     done = run("apply", "--yes")
-    refused(done, 4, "out: it cannot go on, as src was rewritten")
+    refused(done, 4, "out: it cannot continue, as src was rewritten")
     assert len(rows(run, "src")) == 6
     others = {id: head for id, head in heads(project).items() if id != _id(project)}
     assert others.items() <= before.items()
@@ -238,7 +238,7 @@ def test_a_head_that_moves_meanwhile_wins(
     monkeypatch.setattr("odfbuild.cli.commands.apply.maintenance.prepare", overtaken)
     for command in (("compact", "src"), ("reset", "src", "0")):
         slices = len(list(project.glob(f".odfbuild/datasets/{_id(project)}/blocks/f*")))
-        refused(run(*command, "--yes"), 5, "somebody else changed the dataset meanwhile")
+        refused(run(*command, "--yes"), 5, "another process changed the dataset meanwhile")
         assert len(rows(run, "src")) == 5
         assert slices <= len(list(project.glob(f".odfbuild/datasets/{_id(project)}/blocks/f*")))
 
@@ -254,7 +254,7 @@ def test_a_protected_target_is_named(run: Inside, project: Path) -> None:
 
 def test_a_target_of_saved_plans_takes_saved_ones_only(run: Inside, project: Path) -> None:
     _settings(project, "require_plan_file: true")
-    refused(run("compact", "src", "--yes"), 64, "changed by saved plans only")
+    refused(run("compact", "src", "--yes"), 64, "accepts only saved plans")
     saved = project / "plan.json"
     before = heads(project)
     assert run("compact", "src", "--out", str(saved)).code == 0
@@ -262,14 +262,14 @@ def test_a_target_of_saved_plans_takes_saved_ones_only(run: Inside, project: Pat
     done = run("apply", str(saved))
     assert (done.code, done.err) == (0, "")
     assert heads(project) != before
-    refused(run("apply", str(saved)), 5, "any more: there is nothing left to do for src")
+    refused(run("apply", str(saved)), 5, "no longer fits: there is nothing left to do for src")
 
 
 def test_a_saved_reset_is_done_once(run: Inside, project: Path) -> None:
     saved = project / "plan.json"
     run("reset", "src", "3", "--out", str(saved))
     assert run("apply", str(saved)).code == 0
-    refused(run("apply", str(saved)), 5, "any more: there is nothing left to do for src")
+    refused(run("apply", str(saved)), 5, "no longer fits: there is nothing left to do for src")
 
 
 @pytest.mark.parametrize("command", ["compact src", "reset src 3", "compact src --downstream"])
@@ -280,9 +280,9 @@ def test_a_saved_plan_that_does_not_fit_any_more_says_what_changed(
     assert run(*command.split(), "--out", str(saved)).code == 0
     lay_out(project, {"datasets/more.yaml": derivative("more")})
     assert run("apply", "more", "--yes").code == 0
-    refused(run("apply", str(saved)), 5, "any more: more has come to read what goes of src")
+    refused(run("apply", str(saved)), 5, "no longer fits: more has come to read what goes of src")
     append(project, "src", SetInfo(description="by another"))
-    refused(run("apply", str(saved)), 5, "any more: src is not where the plan found it")
+    refused(run("apply", str(saved)), 5, "no longer fits: src changed since the plan was made")
 
 
 def test_a_file_for_a_plan_keeps_no_earlier_one_where_there_is_nothing_to_do(
@@ -294,7 +294,7 @@ def test_a_file_for_a_plan_keeps_no_earlier_one_where_there_is_nothing_to_do(
         assert run("reset", "src", "3", "--out", str(saved)).code == 0
         done = run(*command.split(), "--out", str(saved))
         assert (done.code, saved.exists()) == (0, False)
-        assert "is not written, as there is nothing to apply; the plan that it held" in done.err
+        assert "is not written, as there is nothing to apply; it held another plan" in done.err
         saved.write_text("notes")
         assert "there is nothing to apply.\n" in run(*command.split(), "--out", str(saved)).err
         assert saved.read_text() == "notes"

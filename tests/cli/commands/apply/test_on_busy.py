@@ -157,7 +157,7 @@ def test_waiting_is_the_default_and_is_told_once(
     assert done.code == 0, done.err
     assert done.err.count(WHO) == 1
     assert "waiting" in done.err
-    assert "going on" in done.err
+    assert "continuing" in done.err
     assert heads(run.project) != before
 
 

@@ -130,7 +130,7 @@ def test_a_rebuild_that_fails_leaves_everything_as_it_was(
     ("arguments", "code", "says"),
     [
         (("rebuild", "src", "--yes"), 1, "src is a root dataset"),
-        (("rebuild", "out"), 64, "the same command with --yes"),
+        (("rebuild", "out"), 64, "repeat the command with --yes"),
         (("rebuild", "outt", "--yes"), 1, "did you mean 'out'?"),
     ],
 )
@@ -147,7 +147,7 @@ def test_what_cannot_be_done_is_said_and_nothing_done(
 def test_without_data_there_is_nothing_to_rebuild(run: Inside) -> None:
     run("compact", "out", "--keep-metadata-only", "--yes")
     assert run("rebuild", "out", "--yes").out == (
-        "out  Nothing to do: it has no data yet, and apply makes it.\n"
+        "out  Nothing to do: it has no data yet; apply builds it.\n"
     )
 
 
@@ -160,7 +160,7 @@ def test_a_saved_rebuild_is_done_once(run: Inside, project: Path) -> None:
     assert heads(project) != before
     done = run("apply", str(saved))
     assert done.code == 5
-    assert "out is not where the plan found it" in done.err
+    assert "out changed since the plan was made" in done.err
 
 
 # --- several levels -----------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_what_cannot_go_on_after_it_is_made_anew_as_well(deep: Inside) -> None:
     for name in ("out", "below", "deepest"):
         assert keys(deep, name) == ["a", "b", "d"]
     assert keys(deep, "beside") == ["a", "b", "c"]
-    assert "beside: it cannot go on" in deep("plan").out
+    assert "beside: it cannot continue" in deep("plan").out
     assert deep("verify", "out", "below", "deepest", "--replay").code == 0
 
 
@@ -247,7 +247,7 @@ def test_selected_datasets_are_made_anew_in_order_by_one_plan(deep: Inside, proj
     before = heads(project)
     shown = deep("rebuild", "src+", "--dry-run")
     assert (shown.code, heads(project)) == (0, before)
-    assert "Left out: src: root datasets are not made of others." in shown.err
+    assert "Left out: src: root datasets are not made of other datasets." in shown.err
     assert re.findall(r"^  rebuild +(\w+)", shown.out, re.M) == [
         "beside",
         "out",
@@ -255,7 +255,7 @@ def test_selected_datasets_are_made_anew_in_order_by_one_plan(deep: Inside, proj
         "deepest",
     ]
     assert "rebuilt from all records of below" in shown.out
-    assert "cannot go on" not in shown.out
+    assert "cannot continue" not in shown.out
     done = deep("rebuild", "src+", "--yes")
     assert (done.code, names_of(done)) == (0, ["beside", "out", "below", "deepest"])
     for name in ("beside", "out", "below", "deepest"):
@@ -311,7 +311,7 @@ def test_a_reset_of_several_goes_readers_first_and_strands_nobody(
     assert heads(project) != old
     done = run("reset", "*", "--as-at", between, "--yes")
     assert (done.code, names_of(done)) == (0, ["out", "src"])
-    assert "cannot go on" not in done.out
+    assert "cannot continue" not in done.out
     assert heads(project) == old
     assert rows(run) == kept
 
@@ -322,11 +322,11 @@ def test_a_reset_of_several_goes_readers_first_and_strands_nobody(
         (("rebuild", "src", "out", "--yes"), 1, "src is a root dataset"),
         (("rebuild", "src*", "--yes"), 1, "src is a root dataset"),
         (("rebuild", "out", "nowhere", "--yes"), 1, "nowhere"),
-        (("rebuild", "*"), 64, "the same command with --yes"),
+        (("rebuild", "*"), 64, "repeat the command with --yes"),
         (("compact", "*", "--hard"), 64, "slices of derivative datasets are not merged"),
-        (("reset", "*", "99", "--yes"), 1, "no block of the dataset"),
+        (("reset", "*", "99", "--yes"), 1, "not a block of the dataset"),
         (("reset", "*", "--as-at", "2001-01-01", "--yes"), 1, "had no block yet at 2001-01-01"),
-        (("reset", "*", "--as-at", "soon", "--yes"), 64, "'soon' is not a point in time"),
+        (("reset", "*", "--as-at", "soon", "--yes"), 64, "'soon' is not a time"),
     ],
 )
 def test_what_cannot_be_done_to_several_is_said_and_nothing_done(

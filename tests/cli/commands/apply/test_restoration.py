@@ -78,7 +78,7 @@ def test_nothing_lost_needs_no_engine(run: Inside, monkeypatch: pytest.MonkeyPat
     done = run("rebuild", "--restore")
     assert (done.code, done.out) == (
         0,
-        "Nothing to restore: every file is as its block records it.\n",
+        "Nothing to restore: all files are as their blocks record.\n",
     )
 
 
@@ -89,7 +89,7 @@ def test_a_dry_run_says_what_would_be_restored(run: Inside) -> None:
     done = run("rebuild", "--restore", "--dry-run")
     assert done.code == 0
     assert done.out.count("missing\n") == 2
-    assert done.out.endswith("2 steps would be run again.\n")
+    assert done.out.endswith("2 steps would be rerun.\n")
     assert not any(path.exists() for path in list(before)[:2])
 
 
@@ -98,7 +98,7 @@ def test_selectors_say_whose_files(run: Inside) -> None:
         path.unlink()
     code, told = restored(run, "report")
     assert (code, told["failed"]) == (1, 3)
-    assert "it cannot be run again, as its input src is damaged" in told["files"][0]["why"]
+    assert "it cannot be rerun, as its input src is damaged" in told["files"][0]["why"]
     code, told = restored(run, "+report")
     assert (code, len(told["files"])) == (0, 6)
     code, told = restored(run, "--exclude", "out")

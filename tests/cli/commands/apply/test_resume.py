@@ -82,10 +82,10 @@ def test_what_somebody_else_moved_is_refused_unless_the_rest_is_asked_for(
     before = heads(project)
     done = run("apply", "--resume", failed)
     assert (done.code, heads(project)) == (5, before)
-    assert "beyond is not where the plan found it" in done.err
+    assert "beyond changed since the plan was made" in done.err
     done = run("apply", "--resume", failed, "--partial")
     assert done.code == 4
-    assert "beyond is not where the plan found it" in done.err
+    assert "beyond changed since the plan was made" in done.err
     assert len([id for id, head in heads(project).items() if before[id] != head]) == 2
 
 

@@ -61,7 +61,7 @@ def test_definitions_that_wait_are_told_and_not_applied(run: Inside, project: Pa
     done = run("run")
     assert done.code == 0
     assert "note[definition-waits]: out: the definition changed" in done.err
-    assert "note[definition-waits]: far: declared, and not there yet" in done.err
+    assert "note[definition-waits]: far: declared, but not created yet" in done.err
     assert rows(run, "out") == rows(run, "src") == count + 1
     assert heads(project).keys() == before.keys()
     kinds = [type(block.event) for _, block in dataset(project, "out").blocks()]
@@ -178,7 +178,7 @@ def test_watching_outlives_what_others_do_and_what_is_wrong_for_a_while(
     offsets: list[int] = []
 
     def overtaken(*_: object) -> int:
-        raise StalePlanError(what="src is not where the plan found it", why="moved", fix="again")
+        raise StalePlanError(what="src changed since the plan was made", why="moved", fix="again")
 
     def pause(_: float) -> None:
         state = dataset(project, "out").state()

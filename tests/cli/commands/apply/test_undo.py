@@ -48,7 +48,7 @@ def test_a_run_is_taken_back_after_it_was_told(
     assert (told.code, told.err, heads(project)) == (0, "", ended)
     marks = {line.split()[1]: line.split()[0] for line in told.out.splitlines()[2:6]}
     assert marks == {"beyond": "-", "far": "-", "out": "<", "src": "<"}
-    assert "was made by the run; gives up 5 blocks, 1 record" in told.out
+    assert "was created by the run; drops 5 blocks, 1 record" in told.out
     done = run("undo", "last", "--yes")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(told.out)
@@ -111,7 +111,7 @@ def test_later_work_is_never_lost(run: Inside, project: Path) -> None:
     before = heads(project)
     done = run("undo", "last", "--yes")
     assert (done.code, heads(project)) == (5, before)
-    assert "out is not where the run" in done.err
+    assert "out changed after the run" in done.err
 
 
 def test_who_cannot_go_on_is_told(run: Inside, project: Path) -> None:
@@ -119,7 +119,7 @@ def test_who_cannot_go_on_is_told(run: Inside, project: Path) -> None:
     lay_out(project, {"datasets/late.yaml": derivative("late", "far")})
     assert run("apply", "--yes").code == 0
     told = run("undo", first, "--dry-run").out
-    assert "1 dataset cannot go on then" in told
+    assert "1 dataset cannot continue then" in told
     assert "! late  read up to offset 0" in told
     found = json.loads(run("undo", first, "--dry-run", "-o", "json").out)
     assert [each["dataset"] for each in found["diverging"]] == ["late"]
@@ -136,7 +136,7 @@ def test_nothing_to_take_back_is_said(run: Inside) -> None:
     assert run("undo", first, "--yes").code == 0
     done = run("undo", first, "--yes")
     assert (done.code, done.out) == (
-        0, f"Nothing to do: no dataset stands where the run {first} put it.\n",
+        0, f"Nothing to do: no dataset is still at the head that the run {first} wrote.\n",
     )  # fmt: skip
 
 

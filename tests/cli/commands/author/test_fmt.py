@@ -38,7 +38,7 @@ def test_the_whole_project_is_laid_out(within: Within) -> None:
     done = within("fmt")
     assert done.code == 0
     assert done.out.splitlines() == ["odfbuild.yaml", "datasets/a.yaml", "datasets/c.yaml.j2"]
-    assert done.err == "3 files changed, 1 as they should be.\n"
+    assert done.err == "3 files changed, 1 unchanged.\n"
     assert text(within, "odfbuild.yaml") == "odfbuild: 1\n"
     assert text(within, "datasets/a.yaml") == TIDY
     assert text(within, "datasets/c.yaml.j2") == "name: {{ x }}\n"

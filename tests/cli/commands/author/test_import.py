@@ -110,7 +110,7 @@ def test_it_is_said_what_was_taken_in(market: Path, second: Inside) -> None:
     assert lines[1] == f"  root  {dataset(market, 'src').id}"
     assert lines[2] == f"  head {head}"
     assert lines[3].startswith("  5 blocks, 1 file, 2.")
-    assert lines[4] == "Wrote datasets/src.yaml; a plan finds nothing to change."
+    assert lines[4] == "Wrote datasets/src.yaml; a plan has no changes."
     assert "its private key is not here" in done.err
 
 
@@ -142,7 +142,7 @@ def test_a_folder_of_kamu_has_its_name_beside_it_or_in_it(market: Path, second: 
     lay_out(kamu / "fed01ab", {"info/alias": "acme/side\n", "info/summary": "kind: x\n"})
     take(second, kamu / "org.example.src")
     done = second("import", str(kamu / "fed01ab"))
-    assert "no part of the chain" in done.err  # the project file that was put there
+    assert "not part of the chain" in done.err  # the project file that was put there
     names = {str(each) for each in workspace(second.project).names()}
     assert names == {"org.example.src", "acme/side"}
     assert "No changes" in second("plan").out
@@ -211,8 +211,8 @@ def test_a_longer_copy_is_taken_in_and_the_definition_stays(market: Path, second
     take(second, folder_of(market, "src"))
     append(market, "src", SetInfo(description="more"))
     out = take(second, folder_of(market, "src"))
-    assert "src goes on by 1 block from " in out
-    assert "The definition that is there stays; a plan says what it would change.\n" in out
+    assert "src gets 1 block from " in out
+    assert "The existing definition stays; a plan shows what it would change.\n" in out
     assert dataset(second.project, "src").head() == dataset(market, "src").head()
     assert "SetInfo" in second("plan").out
 
@@ -367,8 +367,7 @@ def test_a_dataset_without_a_definition_gets_one_by_its_name(market: Path, secon
     assert not (second.project / "datasets" / "src.yaml").exists()
     out = take(second, Path("SRC"))
     assert out == (
-        "src is in the workspace, at block 4.\n"
-        "Wrote datasets/src.yaml; a plan finds nothing to change.\n"
+        "src is in the workspace, at block 4.\nWrote datasets/src.yaml; a plan has no changes.\n"
     )
     assert "No changes. 1 dataset matches" in second("plan").out
     refused(second, "the project has a dataset src", "src")
@@ -394,7 +393,7 @@ def test_names_and_ids_that_are_taken_are_refused(market: Path, second: Inside) 
     refused(second, "the project has a dataset src", str(folder_of(market, "acme/side")), "SRC")
     (second.project / "datasets" / "src.yaml").unlink()
     side = str(folder_of(market, "acme/side"))
-    refused(second, "the workspace has another dataset called src", side, "src")
+    refused(second, "the workspace has another dataset named src", side, "src")
     append(market, "src", SetInfo(description="more"))
     append(second.project, "src", SetInfo(description="other"))
     parted = "has src already, at another head: after 5 blocks the two copies are different"
@@ -425,7 +424,7 @@ def test_a_derivative_comes_after_its_inputs(market: Path, second: Inside) -> No
     assert f"in {kamu / 'source'}" in done.err
     done = second("import", str(kamu / "out"), "--no-definition")
     assert done.code == 0
-    assert "it reads what the workspace does not have" in done.err
+    assert "it reads datasets that the workspace does not have" in done.err
     assert second("plan").code == 0
 
 
@@ -536,7 +535,7 @@ def test_what_is_no_dataset_is_said_to_be_none(
 
 def test_a_chain_without_a_name_has_to_be_named(second: Inside, tmp_path: Path) -> None:
     folder = chain_in(tmp_path / "a", ROOT, PUSH)
-    refused(second, "nothing says what the dataset in", str(folder))
+    refused(second, "has no name", str(folder))
 
 
 def test_a_project_with_mistakes_is_mended_first(market: Path, second: Inside) -> None:
@@ -546,7 +545,7 @@ def test_a_project_with_mistakes_is_mended_first(market: Path, second: Inside) -
 
 def test_a_file_in_the_way_is_not_overwritten(market: Path, second: Inside) -> None:
     lay_out(second.project, {"datasets/src.yaml": "# mine\n"})
-    refused(second, "datasets/src.yaml is there already", str(folder_of(market, "src")))
+    refused(second, "datasets/src.yaml exists already", str(folder_of(market, "src")))
 
 
 def test_a_protected_target_is_named(market: Path, second: Inside) -> None:

@@ -105,7 +105,7 @@ def test_every_format_gives_a_definition_that_plans(within: Within, file: str) -
     said = within.done("new", "a.b", "--root", "--from", f"data/{file}")
     assert said.startswith("Wrote datasets/a/b.yaml.")
     text = (within.folder / "datasets/a/b.yaml").read_text("utf-8")
-    assert text.startswith("# Guessed from ")
+    assert text.startswith("# Inferred from ")
     assert "1 to add" in within.done("plan")
     within.done("check")
     assert within("fmt", "--check").code == 0
@@ -169,7 +169,7 @@ def test_no_more_than_the_beginning_of_a_url_is_taken(within: Within, server: Se
     url = server.put("/orders.csv", Page(body=(head + row * 3000).encode()))
     within.done("new", "a", "--root", "--from", url)
     text = (within.folder / "datasets/a.yaml").read_text("utf-8")
-    assert "Guessed from 1,023 rows of orders.csv" in text
+    assert "Inferred from 1,023 rows of orders.csv" in text
 
 
 def test_a_url_that_fails_writes_nothing(within: Within, server: Server) -> None:
@@ -209,7 +209,7 @@ def test_inputs_that_share_nothing_are_told(within: Within) -> None:
     within.done("new", "c", "--derivative", "--from", "a,b")
     text = (within.folder / "datasets/c.yaml").read_text("utf-8")
     assert text.startswith(
-        "# No column is in all inputs; the query reads the first. The others have:\n"
+        "# No column is in all inputs; the query reads the first input. The others have:\n"
         "# b: event_time, id, city\n"
     )
     assert text.count("select") == 1
@@ -234,7 +234,9 @@ def test_columns_that_are_not_known_are_told(within: Within) -> None:
     lay_out(within.folder, {"datasets/b.yaml": PUSHED})
     within.done("new", "c", "--derivative", "--from", "b")
     text = (within.folder / "datasets/c.yaml").read_text("utf-8")
-    assert text.startswith("# The columns of b are not known: odfbuild lock asks the engine.\n")
+    assert text.startswith(
+        "# The columns of b are not known: odfbuild lock determines them with the engine.\n"
+    )
     assert "select\n            event_time\n          from b\n" in text
     assert "2 to add" in within.done("plan")
 
@@ -259,7 +261,7 @@ def test_editors_are_told_the_schema_where_there_is_one(within: Within) -> None:
         (["a", "--derivative"], 64, "usage", "--from DATASET"),
         (["a", "--derivative", "--from", "tabel"], 1, "unknown-dataset", "table"),
         (["TABLE", "--root"], 1, "already-there", "another name"),
-        (["taken", "--root"], 1, "already-there", "move it away"),
+        (["taken", "--root"], 1, "already-there", "move it, or write"),
         (["a b", "--root"], 1, "invalid-name", ""),
         (["a", "--root", "--from", "none.csv"], 1, "system", "path"),
         (["a", "--root", "--from", "empty.csv"], 1, "no-sample", "name a file"),
@@ -308,7 +310,7 @@ def test_many_files_give_the_union_of_their_columns(within: Within) -> None:
     assert source_of(within, "a.b").fetch == FetchStepFilesGlob(path="data/in/*.csv")
     assert source_of(within, "a.b").merge == MergeStrategyLedger(primary_key=("id",))
     text = (within.folder / "datasets/a/b.yaml").read_text("utf-8")
-    assert "Guessed from 6 rows of 3 files" in text
+    assert "Inferred from 6 rows of 3 files" in text
     assert "1 of 3 files have the column w; the first of them is 2031-04-02.csv" in text
     within.done("check")
 

@@ -87,7 +87,7 @@ def test_what_is_declared_or_read_is_refused_with_its_place(run: Inside, project
 def test_readers_that_nobody_declares_are_named(run: Inside, project: Path) -> None:
     lay_out(project, BOTH)
     done = run("retire", "src", "--dry-run")
-    assert "1 dataset cannot go on then" in done.out
+    assert "1 dataset cannot continue then" in done.out
     assert "! out  read up to offset 1" in done.out
 
 
@@ -124,7 +124,7 @@ def test_a_name_that_is_declared_again_begins_another_dataset(run: Inside, proje
     [
         (("nowhere", "--yes"), 1, "nowhere"),
         ((), 64, "SEL"),
-        (("src",), 64, "the same command with --yes"),
+        (("src",), 64, "repeat the command with --yes"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_done(

@@ -68,7 +68,7 @@ def test_a_file_is_rewritten_in_place_and_the_changes_are_printed(run: Run) -> N
     done = run("upgrade", "a.yaml")
     assert (done.code, done.err, path.read_text()) == (0, "", NEW)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert "a.yaml:3:3: `id` is called `name`" in done.out
+    assert "a.yaml:3:3: `id` is now `name`" in done.out
     assert "a.yaml:11:7: warning[left-out]: `obsvAdded` cannot be expressed" in done.out
     assert done.out.endswith("1 file rewritten, 0 as today.\n")
     assert os.listdir() == ["a.yaml"]  # noqa: PTH208

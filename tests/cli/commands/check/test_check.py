@@ -128,7 +128,7 @@ def test_columns_are_known_from_the_lock_where_texts_do_not_tell(check: Checked)
     engine = FakeEngine(columns={query: [T, pa.field("x", pa.binary())]})
     assert check(engine=engine, command="lock")[0] == 0
     check.put(report=derivative("report", "out", "select t, y from src"))
-    assert "nothing that the query reads has a column 'y'" in check()[1]
+    assert "no input of the query has a column 'y'" in check()[1]
 
 
 def test_a_derivative_without_its_event_time_is_refused(check: Checked) -> None:
@@ -388,7 +388,7 @@ def test_a_source_that_cannot_be_fetched_hides_nothing_else(check: Checked) -> N
     code, said = check()
     assert code == 1
     assert "error[unsupported-source]" in said
-    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+    assert "error[unknown-column]: no input of the query has a column 'nope'" in said
 
 
 def test_an_error_of_one_definition_hides_no_query_that_does_not_read_it(check: Checked) -> None:
@@ -398,7 +398,7 @@ def test_an_error_of_one_definition_hides_no_query_that_does_not_read_it(check: 
     code, said = check()
     assert code == 1
     assert "Apend" in said
-    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+    assert "error[unknown-column]: no input of the query has a column 'nope'" in said
     assert "gone" not in said, "what it reads is not known"
 
 
@@ -408,7 +408,7 @@ def test_a_definition_without_a_name_hides_no_query(check: Checked) -> None:
     code, said = check()
     assert code == 1
     assert "missing-field" in said
-    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+    assert "error[unknown-column]: no input of the query has a column 'nope'" in said
 
 
 def test_an_event_time_that_is_lost_is_said_beside_a_column_that_is_not_there(
@@ -417,7 +417,7 @@ def test_an_event_time_that_is_lost_is_said_beside_a_column_that_is_not_there(
     check.put(out=derivative(query="select k, nope from src"), report=None)
     code, said = check()
     assert code == 1
-    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said
+    assert "error[unknown-column]: no input of the query has a column 'nope'" in said
     assert "error[no-event-time]" in said
 
 

@@ -74,8 +74,8 @@ def test_the_first_rows_that_differ_are_shown(opening: Opening) -> None:
     lines = done.out.splitlines()
     assert lines[0].split()[:2] == ["mid", "FAILED"]
     assert lines[1].endswith(
-        "of the rows that stand, 1 are not in the result of the query in full, "
-        "and 1 of that are not there"
+        "of the current rows, 1 are not in the result of the query over all inputs, "
+        "and 1 of its rows are missing"
     )
     assert lines[2].strip().startswith("- stands ")
     assert lines[2].endswith("k=c, v=3")

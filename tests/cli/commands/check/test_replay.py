@@ -238,7 +238,7 @@ def test_who_cannot_answer_is_refused_before_anything_is_run(newer: Within, proj
     before = heads(project)
     done = newer("engine", "upgrade")
     assert (done.code, done.out) == (64, "")
-    assert "the same command with --yes" in done.err
+    assert "repeat the command with --yes" in done.err
     assert heads(project) == before
 
 

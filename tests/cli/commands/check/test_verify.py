@@ -139,7 +139,7 @@ def test_what_verify_cannot_report_is_refused(project: Path, report: str) -> Non
 @pytest.mark.parametrize(
     ("option", "what"),
     [
-        ("--replay", "it cannot be run again: KeyError: 'v'"),
+        ("--replay", "it cannot be rerun: KeyError: 'v'"),
         ("--recompute", "its query cannot be computed in full: KeyError: 'v'"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_java_that_is_of_no_use_is_bad(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     each = only(told(ask, code=1), "java", "bad")
-    assert "holds no Java that runs" in each["what"]
+    assert "holds no working Java" in each["what"]
     assert "JAVA_HOME" in each["fix"]
 
 
@@ -180,7 +180,7 @@ def test_a_workspace_that_is_a_file_is_bad(ask: Inside, market: Path) -> None:
     (market / ".odfbuild").rename(market / "aside")
     (market / ".odfbuild").write_text("a file")
     each = told(ask, code=1)["workspace"][0]
-    assert each["what"] == f"{market / '.odfbuild'} is a file, and has to be a folder"
+    assert each["what"] == f"{market / '.odfbuild'} is a file, but must be a folder"
 
 
 def test_a_workspace_that_is_not_there_yet_is_well(ask: Inside, market: Path) -> None:
@@ -200,7 +200,7 @@ def test_datasets_without_a_head_or_a_name_are_told(ask: Inside, market: Path) -
     checks = told(ask, code=1)["datasets"]
     assert [(each["health"], each["what"]) for each in checks] == [
         ("bad", "without a head: src"),
-        ("warn", f"with a head and without a name: {nameless}"),
+        ("warn", f"with a head but no name: {nameless}"),
     ]
 
 
@@ -225,7 +225,7 @@ def test_a_note_of_a_lock_that_is_free_is_no_lock(ask: Inside, market: Path) -> 
 def test_leftovers_are_told(ask: Inside, market: Path) -> None:
     lay_out(market, {".odfbuild/staging/aa/slice": "x" * 3_000_000})
     each = only(told(ask), "leftovers", "warn")
-    assert each["what"] == "1 of work that was cut off, 3.0 MB"
+    assert each["what"] == "1 of interrupted work, 3.0 MB"
     assert each["fix"] == "odfbuild gc deletes them"
 
 

@@ -105,7 +105,7 @@ def test_work_that_was_cut_off_is_cleared_away_and_work_that_goes_on_is_not(
         ]
     assert not mine.exists()
     assert (theirs / "slice").exists()
-    assert "work that was cut off: 1, " in run("gc", "--dry-run").out
+    assert "interrupted work: 1, " in run("gc", "--dry-run").out
 
 
 def test_unfinished_files_and_creations_go_when_they_are_old(run: Inside, project: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_dataset_that_cannot_be_looked_at_is_told_and_the_others_are_cleared(
     with dataset(project, "src").stores.heads.lock():
         done = run("gc", "--older-than", "0")
     assert done.code == 4
-    assert "left alone: src: " in done.out
+    assert "skipped: src: " in done.out
     assert "is locked by process" in done.out
     assert "Freed " in done.out
     folder = folder_of(dataset(project, "out"))
@@ -237,7 +237,7 @@ def test_a_chain_without_a_name_is_kept_and_told(run: Inside, project: Path) -> 
     (project / ".odfbuild" / "names" / "out").unlink()
     before = heads(project)
     done = run("gc", "--older-than", "0")
-    assert "has a head and no name; odfbuild import names it" in done.out
+    assert "has a head but no name; odfbuild import names it" in done.out
     assert heads(project) == before
     (folder,) = set(heads(project)) - {dataset(project, "src").id.multibase}
     place = workspace(project).root / "datasets" / folder

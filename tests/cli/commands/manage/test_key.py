@@ -287,7 +287,7 @@ def test_a_passphrase_is_asked_for_twice_and_not_shown(here: Within) -> None:
     with terminal(command, here.folder, environment()) as asked:
         asked.expect("Passphrase to seal the key of src: ")
         asked.type("open sesame\n")
-        asked.expect("The same again: ")
+        asked.expect("Repeat it: ")
         asked.type("open sesame\n")
         assert asked.end() == 0
         assert "open sesame" not in asked.text
@@ -299,7 +299,7 @@ def test_a_slip_in_the_passphrase_seals_nothing(here: Within) -> None:
     with terminal(command, here.folder, environment()) as asked:
         asked.expect("Passphrase to seal the key of src: ")
         asked.type("open sesame\n")
-        asked.expect("The same again: ")
+        asked.expect("Repeat it: ")
         asked.type("open sesam\n")
         assert asked.end() == 64
     assert not (here.folder / "key.json").exists()

@@ -52,7 +52,7 @@ def test_a_source_is_not_read_anew_after_it(run: Inside, project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("time", "told"),
-    [(LAST, "(as it was)"), ("2023-12-31", "(as it was: it never goes back, to 2023-12-31")],
+    [(LAST, "(as it was)"), ("2023-12-31", "(unchanged: it never moves back, to 2023-12-31")],
 )
 def test_what_is_not_later_changes_nothing(
     time: str, told: str, run: Inside, project: Path
@@ -75,8 +75,8 @@ def test_a_time_ago_needs_no_quoting(run: Inside) -> None:
     [
         (("out", "2024-02-01"), 1, "out is no root dataset"),
         (("scr", "2024-02-01"), 1, "did you mean 'src'?"),
-        (("src", "tomorrow"), 64, "'tomorrow' is not a point in time"),
-        (("src", "--soon"), 64, "'--soon' is not a point in time"),
+        (("src", "tomorrow"), 64, "'tomorrow' is not a time"),
+        (("src", "--soon"), 64, "'--soon' is not a time"),
         (("src", "2024-02-01", "2024-02-02"), 64, "unexpected extra argument"),
     ],
 )
@@ -123,7 +123,7 @@ def test_times_are_instants_days_or_how_long_ago(text: str, time: str) -> None:
     ["", "-", "1d", "-1", "-1y", "--1d", "-1.5d", "2024-02-30", "2024-03-01T12:00", "-9999999w"],
 )
 def test_other_times_are_refused(text: str) -> None:
-    with pytest.raises(UsageRefusedError, match="is not a point in time"):
+    with pytest.raises(UsageRefusedError, match="is not a time"):
         moment(text, NOW)
 
 
@@ -138,7 +138,7 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
 def test_a_declared_lag_is_explained_and_kept_to(run: Inside, project: Path) -> None:
     settings = "odfbuild: 1\nname: project\ndefaults:\n  src: {watermark_lag: 36 hours}\n"
     (project / "odfbuild.yaml").write_text(settings)
-    said = "its watermark stays 36 hours behind the latest event time (watermark_lag)"
+    said = "its watermark lags 36 hours behind the latest event time (watermark_lag)"
     assert said in run("explain", "src").out
     assert "watermark_lag 36 hours" in run("render", "src", "--trace").out
     (project / "data" / "2.csv").write_text("t,k,v\n2024-01-03,c,3\n")

@@ -123,7 +123,7 @@ def test_an_input_that_was_rewritten_is_the_way_to_a_rebuild(
     assert run(*how, "--yes").code == 0
     said = run("plan")
     assert said.code == 1
-    assert "out: it cannot go on, as src was rewritten" in said.out + said.err
+    assert "out: it cannot continue, as src was rewritten" in said.out + said.err
     assert "rebuild out" in run("explain", "out").out
     failed = run("apply", "--yes")
     assert failed.code in {1, 4}

@@ -51,7 +51,7 @@ def test_a_query_that_gives_the_same_rows_is_told_so(run: Inside, project: Path)
 def test_where_no_query_changes_no_engine_is_asked(run: Inside) -> None:
     done = run("plan", "--data-diff", "5")
     assert done.code == 0
-    assert done.out.endswith("Rows  no query of a dataset that is there changes.\n")
+    assert done.out.endswith("Rows  no query of an existing dataset changes.\n")
 
 
 @pytest.mark.parametrize("more", [["-o", "json"], ["--against", "git:main"]], ids=" ".join)
@@ -60,4 +60,4 @@ def test_rows_go_with_the_text_of_a_plan_against_the_workspace(
 ) -> None:
     done = run("plan", "--data-diff", "5", *more)
     assert done.code == 64
-    assert "--data-diff goes with the text" in done.err
+    assert "--data-diff needs the text" in done.err

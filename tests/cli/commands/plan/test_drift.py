@@ -95,7 +95,7 @@ def test_a_workspace_that_is_only_read_refuses_every_change(ask: Inside) -> None
     assert found is not None
     with pytest.raises(ReadOnlyError):
         found.commit(CommitRequest((INFO,), LATER, ()), on=found.state())
-    with pytest.raises(OSError, match="only read"):
+    with pytest.raises(OSError, match="read-only"):
         _ = only_read.cache
 
 
@@ -252,8 +252,8 @@ def test_everything_wrong_with_the_file_is_told_at_once(ask: Inside) -> None:
     assert done.code == 1
     assert "did you mean 'kind'?" in done.err
     assert "did you mean 'definition'?" in done.err
-    assert "'soon' is no day" in done.err
+    assert "'soon' is not a date" in done.err
     assert "known.yaml:3:3: error" in done.err
     file.write_text("dataset: x\n", "utf-8")
-    assert "the file is no list" in ask("drift", "--ignore-file", str(file)).err
+    assert "the file is not a list" in ask("drift", "--ignore-file", str(file)).err
     assert "cannot read" in ask("drift", "--ignore-file", f"{file}.not").err

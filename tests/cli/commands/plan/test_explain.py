@@ -57,7 +57,7 @@ def test_a_source_that_has_to_be_asked_is_named_without_its_secrets(ask: Inside)
         ask.project, {"datasets/far.yaml": root("far", fetch=url("https://u:pw@x.invalid/a?key=b"))}
     )
     text = explained(ask, "far")
-    assert "Source\n  https://x.invalid/a has to be asked\n" in text
+    assert "Source\n  https://x.invalid/a has to be checked\n" in text
     assert "pw" not in text
     assert "key" not in text.replace("primaryKey", "")
 
@@ -68,16 +68,18 @@ def test_a_source_that_was_read_may_have_news_or_not(ask: Inside) -> None:
         lay_out(ask.project, {"datasets/far.yaml": root("far", fetch=url(where))})
         assert ask("apply", "--yes", "--no-progress").code == 0
         text = explained(ask, "far")
-    assert "\nIt runs only if there is news, which nothing but asking can tell.\n" in text
-    assert f"Why\n  ingest: {where} has to be asked\n" in text
+    assert (
+        "\nIt runs only if there is new data, for which the source has to be checked.\n"
+    ) in text
+    assert f"Why\n  ingest: {where} has to be checked\n" in text
 
 
 def test_a_dataset_whose_input_was_rewritten_is_told_the_way_out(ask: Inside) -> None:
     assert ask("compact", "out", "--keep-metadata-only", "--yes").code == 0
     text = explained(ask, "report")
-    assert "It cannot run: an input no longer holds the block that was read last.\n" in text
+    assert "It cannot run: an input no longer has the block that was read last.\n" in text
     assert "To rebuild its data: odfbuild rebuild report --downstream\n" in text
-    assert "  out as src  rewritten since: it no longer holds what was read of it\n" in text
+    assert "  out as src  rewritten since: it no longer has the block that was read last\n" in text
     assert "odfbuild rebuild" not in explained(ask, "out")
 
 

@@ -178,7 +178,7 @@ def test_what_no_step_can_carry_out_is_left_out(
     plan = run("plan")
     for number, code in enumerate(IMPOSSIBLE.values()):
         assert f"error[{code}]: q{number}: " in plan.out, plan.out
-    assert "error[unknown-column]: lacking: the query gives no column 'op'" in plan.out
+    assert "error[unknown-column]: lacking: the query has no result column 'op'" in plan.out
     assert "7 errors, 7 datasets left out" in plan.out
     assert run("apply", "--yes").code == 4
     assert heads(run.folder) == {"good"}

@@ -33,7 +33,7 @@ def test_a_record_is_followed_to_the_files_of_its_roots(ask: Inside) -> None:
     assert lines[1].startswith("  offset=1, op=0, system_time=")
     assert lines[3].startswith("Written by block 4, HASHHASH, at ")
     assert lines[3].endswith(": offsets 0 to 1")
-    assert lines[4] == "  by spark VERSION, looking at one row at a time:"
+    assert lines[4] == "  by spark VERSION, one row at a time:"
     assert "    select t, k, v as total from src where v > 0" in lines
     assert "  src: offsets 0 to 1 new" in lines
     at = lines.index("out: offsets 0 to 1, 1 block")
@@ -95,11 +95,11 @@ def test_a_record_is_followed_row_by_row(ask: Inside) -> None:
         "  rows by src.v",
         "Made of 1 row",
         "└─ out, offset 1: op=0, t=2024-01-02, k=b, v=2",
-        "   block 4, HASHHASH, looking at one row at a time",
+        "   block 4, HASHHASH, one row at a time",
         "   └─ src, offset 1: op=0, t=2024-01-02, k=b, v=2",
         "      block 4, HASHHASH, from files data/*.csv, file 1.csv",
         "out was made",
-        "  by spark VERSION, looking at one row at a time:",
+        "  by spark VERSION, one row at a time:",
         "    select t, k, v from src",
         "Columns:",
         "  t  copied from src.t",
@@ -209,7 +209,7 @@ def test_many_blocks_are_counted_and_left_to_json() -> None:
     )
     lines = list(traced_lines(traced, {id: DatasetAlias.parse("src")}))
     assert "  src: offsets 0 to 11 new" in lines
-    assert "looking at many rows (GROUP BY):" in lines[4]
+    assert "several rows at a time (GROUP BY):" in lines[4]
     assert lines[lines.index("src: offsets 0 to 11, 12 blocks") + 1].startswith("  block 5, ")
     assert lines[-1] == "  and 2 before these; -o json has all"
     (origin,) = traced_json(traced, {})["origins"]
@@ -239,7 +239,7 @@ def test_a_record_whose_file_is_gone_is_traced_all_the_same(ask: Inside, market:
     for _, path in dataset(market, "out").slices():
         path.unlink()
     lines = ask("explain-row", "--by-block", "out", "0").out.splitlines()
-    assert lines[1] == "  its file is not there"
+    assert lines[1] == "  its file is missing"
     assert lines[-1] == "    from files data/*.csv, file 1.csv"
 
 
@@ -249,5 +249,5 @@ def test_an_input_that_is_gone_is_said_to_be(ask: Inside, market: Path) -> None:
     )
     lines = ask("explain-row", "--by-block", "report", "0").out.splitlines()
     assert lines[-1] == (
-        "  its chain, as it was read then, is not in the workspace: no more is known of it"
+        "  its chain, as it was read then, is not in the workspace: no more is known"
     )

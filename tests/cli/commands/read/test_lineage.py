@@ -24,7 +24,7 @@ def ask(
 
 
 def test_both_directions_are_shown_with_the_aliases_of_inputs(ask: Within) -> None:
-    assert ask("lineage", "out").out == ("out\nmade of:\n└─ src: src\nused by:\n└─ src: report\n")
+    assert ask("lineage", "out").out == "out\nmade of:\n└─ src: src\nused by:\n└─ src: report\n"
 
 
 def test_one_direction_and_a_depth_may_be_asked_for(ask: Within) -> None:
@@ -35,7 +35,7 @@ def test_one_direction_and_a_depth_may_be_asked_for(ask: Within) -> None:
     assert ask("lineage", "report", "--up", "--depth", "1").out == (
         "report\nmade of:\n└─ src: out  ...\n"
     )
-    assert ask("lineage", "src", "--up").out == "src\nmade of:\n   nothing that is known\n"
+    assert ask("lineage", "src", "--up").out == "src\nmade of:\n   nothing known\n"
 
 
 def test_datasets_may_be_named_by_their_ids(ask: Within, market: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_chains_cannot_know_is_noted_and_taken_back(ask: Within) -> None:
     done = ask("lineage", "add", "src", FAR, "--as", "raw", "--home", "elsewhere")
     assert (done.code, done.err) == (0, "")
     assert done.out == f"src is made of {FAR} (raw): is noted\n"
-    assert ask("lineage", "add", "src", FAR, "--as", "raw").out.endswith("was noted already\n")
+    assert ask("lineage", "add", "src", FAR, "--as", "raw").out.endswith("was recorded already\n")
     assert ask("lineage", "report", "--up").out.endswith(f"      └─ raw: {FAR}  [elsewhere]\n")
     assert "└─ raw: src" in ask("lineage", FAR, "--down").out
     assert ask("lineage", "remove", "src", FAR).code == 0
@@ -139,7 +139,7 @@ def test_a_cycle_is_told_by_names(ask: Within) -> None:
 
 def test_lineage_as_of_a_time_or_block_is_what_chains_said(ask: Within, market: Path) -> None:
     ask("lineage", "add", "src", FAR)
-    assert "nothing that is known" in ask("lineage", "out", "--up", "--as-at", "2001-01-01").out
+    assert "nothing known" in ask("lineage", "out", "--up", "--as-at", "2001-01-01").out
     assert ask("lineage", "out", "--as-at", "2999-01-01").out == (
         "out\nmade of:\n└─ src: src\nused by:\n└─ src: report\n"
     )
@@ -202,7 +202,7 @@ def test_impact_follows_values_and_what_decides_on_rows(ask: Within) -> None:
         "A change of src.k touches 2 datasets:\n  out  columns: k\n  report  columns: k\n"
     )
     assert ask("impact", "report.total").out == (
-        "A change of report.total touches no other dataset.\n"
+        "A change of report.total affects no other dataset.\n"
     )
     found = json.loads(ask("impact", "out", "-o", "json").out)
     assert found == {
@@ -225,7 +225,7 @@ def test_impact_names_what_was_noted_elsewhere(ask: Within) -> None:
     assert ask("lineage", "home", FAR, "board").code == 0
     done = ask("impact", "src")
     assert done.out.splitlines()[0] == "A change of src touches 3 datasets:"
-    assert done.out.endswith(f"  {FAR} [board]  noted by hand\n")
+    assert done.out.endswith(f"  {FAR} [board]  recorded by hand\n")
     noted = json.loads(ask("impact", "src", "-o", "json").out)["noted"]
     assert noted == [{"id": str(UUID(FAR)), "name": None, "home": "board"}]
 

@@ -111,7 +111,7 @@ def test_files_are_right_where_they_differ_if_that_is_said(ask: Within) -> None:
         ("x.yaml", f"id: {A}\nlineage: {{a: [far]}}\n", "document 1: 'far' is not the id"),
         ("x.csv", f"{HEAD}{A},{B},c\n,{C},c\n", "'' is not the id of a dataset"),
         ("x.yaml", f"id: {A}\nlineage: {{a: [{B}], b: [{B}]}}\n", "x.yaml contradicts itself"),
-        ("x.yaml", "- 1\n", "document 1 is no mapping"),
+        ("x.yaml", "- 1\n", "document 1 is not a mapping"),
         ("absent.csv", None, "it cannot be read"),
     ],
 )

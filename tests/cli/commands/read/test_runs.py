@@ -61,7 +61,7 @@ def test_one_run_is_shown_with_heads_before_and_after(run: Inside, project: Path
     assert all(step["head_before"] not in after for step in steps.values())
     text = run("runs", "last").out
     assert all(head[-8:] in text for head in after)
-    assert "done: 2 steps planned, 2 begun, 2 blocks, 2 rows" in text
+    assert "done: 2 steps planned, 2 started, 2 blocks, 2 rows" in text
 
 
 def test_a_failed_run_tells_the_reason_and_how_to_go_on(run: Inside, project: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_run_that_was_gone_on_with_says_so_and_gives_no_more_advice(
     resumed, failed, _ = (each["run"] for each in json.loads(run("runs", "-o", "json").out))
     shown = run("runs", failed).out
     assert f"resumed by {resumed}: done" in shown
-    assert "to go on" not in shown
+    assert "to continue" not in shown
     assert json.loads(run("runs", failed, "-o", "json").out)["resumed_by"] == resumed
     assert "After    " + failed in run("runs", resumed).out
 
@@ -96,11 +96,11 @@ def test_of_a_run_that_was_gone_on_with_in_vain_the_rest_is_that_of_the_later(
     second, first = (each["run"] for each in json.loads(run("runs", "-o", "json").out)[:2])
     shown = run("runs", first).out
     assert f"resumed by {second}: failed" in shown
-    assert f"to go on: odfbuild apply --resume {second}" in shown
+    assert f"to continue: odfbuild apply --resume {second}" in shown
     lay_out(project, {"data/3.csv": GOOD.replace("z", "y")})
     assert run("apply", "--resume", second).code == 0
     for each in (first, second):
-        assert "to go on" not in run("runs", each).out
+        assert "to continue" not in run("runs", each).out
 
 
 def test_a_run_that_was_taken_back_says_so_until_that_is_taken_back(run: Inside) -> None:
@@ -108,12 +108,12 @@ def test_a_run_that_was_taken_back_says_so_until_that_is_taken_back(run: Inside)
     assert run("undo", resumed, "--yes").code == 0
     back = json.loads(run("runs", "last", "-o", "json").out)
     assert (back["command"], back["follows"]) == ("undo", resumed)
-    assert f"taken back by {back['run']}" in run("runs", resumed).out
-    assert "done, taken back" in run("runs").out
-    assert f"to go on: odfbuild apply --resume {failed}" in run("runs", failed).out
+    assert f"undone by {back['run']}" in run("runs", resumed).out
+    assert "done, undone" in run("runs").out
+    assert f"to continue: odfbuild apply --resume {failed}" in run("runs", failed).out
     assert run("undo", back["run"], "--yes").code == 0
     assert "taken back" not in run("runs", resumed).out
-    assert "to go on" not in run("runs", failed).out
+    assert "to continue" not in run("runs", failed).out
 
 
 def test_a_damaged_summary_is_named(run: Inside, project: Path) -> None:
@@ -193,7 +193,7 @@ def test_records_that_are_left_out_are_told_once(run: Inside, project: Path) -> 
         done = run("runs", *words)
         assert done.code == 0
         assert done.err.count("warning[damaged-run]") == 1
-        assert f"1 record left out, whose summary is damaged: {ids[-1]}" in done.err
+        assert f"1 record with a damaged summary left out: {ids[-1]}" in done.err
         assert ids[-1] not in done.out
 
 

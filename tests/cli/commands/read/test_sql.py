@@ -77,7 +77,7 @@ def test_what_was_known_and_what_should_have_been(run: Inside) -> None:
     assert run("sql", ALL, "--as-at", "head").code == 0
     done = run("sql", BOTH, "--as-at", "head")
     assert done.code == 64
-    assert "--as-at head: the question reads 2 datasets" in done.err
+    assert "--as-at head: the query reads 2 datasets" in done.err
     assert "error[before-first-block]" in run("sql", ALL, "--as-at", "2001-01-01").err
 
 
@@ -120,8 +120,8 @@ def test_errors_in_a_file_name_it(run: Inside, market: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 64, "there is no question"),
-        (["select 1", "-f", "q.sql"], 64, "one question is asked"),
+        ([], 64, "there is no query"),
+        (["select 1", "-f", "q.sql"], 64, "one query is run at a time"),
         (["-f", "nowhere.sql"], 1, "nowhere.sql"),
         (["select 1", "--to", "x.txt"], 64, "no format for a file"),
         (["select 1", "--log", "--as-of", "2024-01-01"], 64, "do not go together"),
@@ -166,5 +166,5 @@ def test_a_question_that_is_interrupted_is_no_failure(
     engine = Ending()
     done = Inside(market, capsys, monkeypatch, engine)("sql", ALL)
     assert (done.code, done.out) == (code, "")
-    assert ("interrupted; nothing half done is left" in done.err) == (code == 130)
+    assert ("interrupted; no step is left half done" in done.err) == (code == 130)
     assert engine.started == ["close"]

@@ -49,7 +49,7 @@ def test_how_the_last_apply_left_a_dataset_is_told(run: Inside, project: Path) -
     lay_out(project, {"data/2.csv": BAD})
     assert run("apply", "--yes").code == 1
     assert results(run) == {"out": "skipped", "src": "failed"}
-    assert "What failed, and in which run: odfbuild runs last\n" in run("status").out
+    assert "For the failure see: odfbuild runs last\n" in run("status").out
     run_id = str(json.loads(run("runs", "last", "-o", "json").out)["run"])
     for name in results(run):
         assert f"{results(run)[name]} " in run("explain", name).out

@@ -108,7 +108,7 @@ def test_a_statement_that_is_over_is_found(here: Within, monkeypatch: pytest.Mon
 def test_without_a_key_a_head_is_not_signed(here: Within) -> None:
     drop_key(here)
     err = failed(here, 1, "sign", "src")
-    assert "nothing here can sign for" in err
+    assert "no key here can sign for" in err
 
 
 def test_a_working_key_signs_while_the_key_of_the_dataset_is_elsewhere(here: Within) -> None:
@@ -197,4 +197,4 @@ def test_a_working_key_can_be_sealed_and_signs_with_its_passphrase(
     assert standing(here) is SignerRole.DELEGATE
     monkeypatch.setenv("ODFBUILD_KEY_PASSPHRASE", "something else")
     err = failed(here, 1, "sign", "src")
-    assert "does not open the key" in err
+    assert "does not unlock the key" in err

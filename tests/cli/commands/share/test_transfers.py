@@ -138,7 +138,7 @@ def test_force_says_what_is_lost_and_asks(first: Inside, second: Inside, hub: Pa
     asked = second("pull", "--force")
     assert asked.code == 64
     assert "src: the workspace loses 1 block with 0 records" in asked.err
-    assert "asks before it changes anything" in asked.err
+    assert "asks for confirmation" in asked.err
     assert heads(second.project) == before
     done = second("pull", "--force", "--yes")
     assert done.code == 0, done.err
@@ -256,7 +256,7 @@ def test_a_clone_that_only_gives_a_name_says_so(
         patch.setattr(Workspace, "name", cut_off)
         assert second("clone", "hub/src").code != 0
     assert second("clone", "hub/src").out == (
-        "src  received from hub/src before, by a pull that was cut off; it has its name now\n"
+        "src  received from hub/src by an earlier interrupted pull; its name is set now\n"
     )
     assert second("pull", "src").out == "src  equal to hub/src, nothing to pull\n"
 
@@ -272,10 +272,10 @@ def test_places_that_are_not_known_are_refused(second: Inside, first: Inside, hu
         assert "did you mean 'hub'?" in done.err
     assert "error[name-needed]" not in second("pull", hub.as_uri() + "/src").err
     assert "error[no-remote-dataset]" in second("pull", "hub/nothing").err
-    assert "one name for several" in second("pull", "hub/src", "hub/out", "--as", "x").err
+    assert "there are several datasets" in second("pull", "hub/src", "hub/out", "--as", "x").err
     done = first("push", "--to", "hub/src")
     assert done.code == 64
-    assert "4 datasets would go to one place" in done.err
+    assert "4 datasets would be pushed to one location" in done.err
 
 
 def test_repositories_are_listed_added_and_checked(
@@ -297,7 +297,7 @@ def test_repositories_are_listed_added_and_checked(
     assert (found["read"], found["push"]) == ("yes", "yes")
     assert first("repo check", "hub").code == 0
     again = first("repo add", "HUB", own)
-    assert "there is a repository 'HUB' already" in again.err
+    assert "the repository 'HUB' already" in again.err
     secret = first("repo add", "x", "https://ada:lovelace@hub.example.org")
     assert secret.code == 64
     assert "lovelace" not in secret.err
@@ -311,7 +311,7 @@ def test_a_folder_that_is_not_there_is_no_repository_yet(first: Inside, tmp_path
     assert checked.code != 0
     soon, never = json.loads(checked.out)
     assert (soon["read"], soon["push"]) == ("no", "yes")
-    assert "a push makes it" in soon["said"]
+    assert "a push creates it" in soon["said"]
     assert (never["read"], never["push"]) == ("no", "no")
     assert first("push", "src", "--to", "soon").code == 0
     assert first("repo check", "soon").code == 0
@@ -335,7 +335,7 @@ def test_what_a_push_that_was_killed_left_is_named_and_taken_away_when_it_is_old
     for path in (*left, *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half a file")
-    assert "cut off" not in first("repo check", "hub").out
+    assert "interrupted pushes" not in first("repo check", "hub").out
     append(first.project, "src", SetInfo(description="young"))
     assert first("push", "src").code == 0
     assert all(each.exists() for each in (*left, *others))
@@ -344,7 +344,7 @@ def test_what_a_push_that_was_killed_left_is_named_and_taken_away_when_it_is_old
     monkeypatch.setattr("odfbuild.repositories.transports.folder.time_ns", lambda: later)
     said = first("repo check", "hub")
     assert said.code == 0
-    assert "15 files of pushes that were cut off, 165 B, in half, out, src" in said.out
+    assert "15 files of interrupted pushes, 165 B, in half, out, src" in said.out
     append(first.project, "src", SetInfo(description="old"))
     assert first("push", "src").code == 0
     gone = [each for each in left if hub / "src" in each.parents]
@@ -381,8 +381,8 @@ def test_what_a_refusal_of_two_ways_says_is_done_and_shows_both(
         again = "pull hub/src --force" if command == "pull" else "push src --to hub/src --force"
         assert f"odfbuild {again}, which takes" in " ".join(done.err.split())
         asked = second(command, "src", "--force")
-        assert f"{command} src --force asks before it changes anything" in asked.err
-        assert "give the same command with --yes" in asked.err
+        assert f"{command} src --force asks for confirmation" in asked.err
+        assert "repeat the command with --yes" in asked.err
     other = lay_out(
         tmp_path / "other", {"odfbuild.yaml": (second.project / "odfbuild.yaml").read_bytes()}
     )

@@ -379,4 +379,4 @@ def test_an_address_that_is_taken_and_a_folder_that_is_not_there_are_refused(
     assert "unusable-port" in done.err
     done = program("engine", "serve", "--read", str(tmp_path / "none"), cwd=tmp_path)
     assert done.code != 0
-    assert "is no folder" in done.err
+    assert "is not a folder" in done.err

@@ -141,7 +141,7 @@ def test_a_file_that_is_no_checkpoint_is_named(content: bytes, asked: Coordinato
     asked.checkpoint.write_bytes(content)
     answer = asked.step([(0, "a", 1)])
     assert isinstance(answer, msg.TransformResponseInternalError)
-    assert f"{asked.checkpoint} is no checkpoint" in answer.message
+    assert f"{asked.checkpoint} is not a readable checkpoint" in answer.message
     assert answer.backtrace is None
 
 
@@ -208,8 +208,8 @@ GROUPED = "select max(event_time) as event_time, k, sum(n) as n from `in` group 
         (sql(GROUPED), sql(GROUPED), None),
         (sql(GROUPED, "4.0.0+odfbuild.0"), sql(GROUPED, INSTALLED), None),
         (sql(LINEAR), sql("select event_time, n + 1 as n from `in`"), None),
-        (sql(LINEAR), sql(GROUPED), "could not tell its own rows"),
-        (sql(GROUPED), sql(LINEAR), "could not tell its own rows"),
+        (sql(LINEAR), sql(GROUPED), "could not distinguish its own rows"),
+        (sql(GROUPED), sql(LINEAR), "could not distinguish its own rows"),
         (sql(GROUPED), sql(LINEAR, f"{INSTALLED}.restate"), None),
         (sql(GROUPED), sql(GROUPED, "99.0.0+odfbuild.1"), "for version 99.0.0+odfbuild.1"),
         (TransformSql(engine="flink", query=LINEAR), sql(LINEAR), "made by flink"),

@@ -100,7 +100,7 @@ def test_a_plan_asks_no_server(run: Inside, server: Server) -> None:
     serve(server, FIRST, NOON)
     done = run("plan")
     assert done.code == 0
-    assert f"{server.url}/data.csv has to be asked" in done.out
+    assert f"{server.url}/data.csv has to be checked" in done.out
     assert server.asked == []
 
 
@@ -141,7 +141,7 @@ def test_what_is_unchanged_commits_nothing_and_starts_no_engine(
     before = heads(project)
     engine.asked.clear()
     plan = run("plan")
-    assert "No changes. 2 datasets match the project. 2 steps only to ask" in plan.out
+    assert "No changes. 2 datasets match the project. 2 steps only to check" in plan.out
     done = run("apply", "--yes")
     assert done.code == 0
     assert "0 blocks committed" in done.out
@@ -207,7 +207,7 @@ def test_a_download_that_cannot_be_read_is_kept_and_named_until_one_can(
         done = run("apply", "--yes")
         assert done.code in {1, 4}
         (path,) = (project / ".odfbuild" / "cache" / "fetch").glob("*/fetched-data.csv")
-        assert f"kept for a look: {path}" in " ".join(done.err.split())
+        assert f"stored for inspection: {path}" in " ".join(done.err.split())
         assert path.read_bytes() == b"k,v\na,many\n"
         assert kept(project) == {"fetched-data.csv"}
     serve(server, FIRST, LATER)
@@ -262,12 +262,12 @@ def test_a_source_that_is_cached_for_ever_is_asked_until_it_answered_once(
     declare("/data.csv")
     server.put("/data.csv", Page(status=404))
     assert run("apply", "--yes").code == 4  # the definition was written
-    assert "has to be asked" in run("plan").out
+    assert "has to be checked" in run("plan").out
     server.put("/data.csv", Page(body=FIRST), Page(body=SECOND))
     apply(run)
     asked = len(server.asked)
     assert "No changes. 2 datasets match the project." in run("plan").out
-    assert "has to be asked" not in run("plan").out
+    assert "has to be checked" not in run("plan").out
     apply(run)
     assert len(server.asked) == asked
     declare("/other.csv")
@@ -276,7 +276,7 @@ def test_a_source_that_is_cached_for_ever_is_asked_until_it_answered_once(
     server.put("/other.csv", Page(body=SECOND))
     apply(run)
     assert [key for _, key, _ in rows(run, "src")] == ["a", "b", "c"]
-    assert "has to be asked" not in run("plan").out
+    assert "has to be checked" not in run("plan").out
 
 
 def test_a_file_that_is_cached_for_ever_is_read_once(run: Inside, project: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_busy_server_is_given_the_time_that_it_asks_for(nginx: Nginx, tmp_path
     with pytest.raises(UnreachableError) as caught:
         http.download(request, tmp_path, pause=waited.append)
     assert waited == [7.0] * 3
-    assert (caught.value.status, caught.value.why) == (503, "the server says: come back")
+    assert (caught.value.status, caught.value.why) == (503, "the server answered: come back")
 
 
 SECRETS = {"Authorization": "Bearer ${{ env.KEY }}", "X-Key": "${{ env.KEY }}"}

@@ -558,7 +558,7 @@ class TestHttp:
             fetched(FetchStepUrl(url=url), tmp_path)
         assert caught.value.status == 500
         assert caught.value.what == f"{url} cannot be fetched: status 500 Internal Server Error"
-        assert caught.value.why == "the server says: <h1>oops</h1>"
+        assert caught.value.why == "the server answered: <h1>oops</h1>"
         assert len(server.asked) == before + 4  # the reference does not try again
 
     def test_last_modified_is_the_state_where_there_is_no_etag(
@@ -714,7 +714,7 @@ class TestHttp:
         page = Page(status=500, body=b"\x1b[31mred\n\n" + b"x" * 5000)
         with pytest.raises(UnreachableError) as caught:
             fetched(FetchStepUrl(url=server.put("/long", page)), tmp_path)
-        assert caught.value.why.startswith("the server says: [31mred xxx")
+        assert caught.value.why.startswith("the server answered: [31mred xxx")
         assert len(caught.value.why) < 250
         assert caught.value.why.isprintable()
 
@@ -991,7 +991,7 @@ class TestSecrets:
         assert "hunter2" not in said(caught.value)
         assert "passw0rd" not in said(caught.value)
         assert "user" not in caught.value.what
-        assert caught.value.why == "the server says: bad key ***, that is ***, in ***"
+        assert caught.value.why == "the server answered: bad key ***, that is ***, in ***"
 
     @pytest.mark.parametrize("key", ["hunter2\nX: y", "hunter2\r\n", "hunter2\0", "hünter2"])
     def test_a_header_value_that_http_cannot_carry_is_not_shown(

@@ -91,7 +91,7 @@ def test_a_failure_tells_the_code_and_the_last_words(tmp_path: Path) -> None:
     assert error.what.endswith("ended with exit code 1 on data.csv")
     assert error.why == "it said: line 3: no comma"
     assert error.said == b"line 3: no comma\n"
-    assert failed(tmp_path, "false").why == "it said nothing on standard error"
+    assert failed(tmp_path, "false").why == "it printed nothing on standard error"
 
 
 def test_last_words_are_bounded_and_printable(tmp_path: Path) -> None:

@@ -345,7 +345,7 @@ def bad_archives(made: Mapping[str, bytes]) -> list[tuple[bytes, str]]:
         (made[".shp"], "in is not a whole zip archive"),
         (zipped({"readme.txt": b""}), "in has no shapefile"),
         (zipped(two), "in has 2 shapefiles"),
-        (repacked(made, dbf=None), "in: made.shp has no .dbf file beside it"),
+        (repacked(made, dbf=None), "in: made.shp has no .dbf file next to it"),
         (repacked(made, shp=cut(made[".shp"])), "in: made.shp was cut off"),
         (repacked(made, shp=b""), "in: made.shp is no file of shapes"),
         (repacked(made, shp=b"x" * 200), "in: made.shp is no file of shapes"),

@@ -102,7 +102,7 @@ function impactBox(number, chosen) {
     origins.length ? make("ul", {}, origins.map(([at, name, steps]) => make("li", {}, columnLink([at, name]),
       steps > 1 ? make("span", { class: "faint", text: ` ${steps} steps away` }) : null))) :
       make("p", { text: own.sources ? "No other column." : "Not known." }),
-    make("h4", { text: "A change of it touches" }),
+    make("h4", { text: "A change of it affects" }),
     reached.length ? make("ul", {}, reached.map(([at, how]) => make("li", {}, nameLink(at),
       make("span", { class: "faint", text: ` ${howReached(how)}` })))) : make("p", { text: "No other dataset." }),
     make("p", {}, make("a", { href: addressOf(number), text: "Close" })));
@@ -119,7 +119,7 @@ function neighbourParts(number, details) {
         inputs.length ? make("ul", {}, inputs) : make("p", { class: "faint", text: "None: it is read from a source." })),
       make("div", {}, make("h3", { text: `Read by (${reading.length})` }),
         reading.length ? make("ul", {}, reading) : make("p", { class: "faint", text: "No dataset here." }))),
-    make("p", { text: reached ? `A change of it touches ${countOf(reached, "dataset")} in all.` : "A change of it touches no other dataset." }),
+    make("p", { text: reached ? `A change of it affects ${countOf(reached, "dataset")} in all.` : "A change of it affects no other dataset." }),
     make("p", {}, make("a", { href: `#/graph?${new URLSearchParams({ show: `+${rows[number].name}+` })}`, text: "Show it in the graph" })),
   ];
 }

@@ -154,7 +154,7 @@ function datasetPanel(number, column) {
   if (column !== undefined) {
     const reached = reachOf(number, column);
     parts.push(make("p", { role: "status" }, make("code", { text: column }), `: comes from ${countOf(originsOf(number, column).length, "column")}; ` +
-      `a change of it touches ${countOf(reached.size, "dataset")}. `, make("a", { href: addressOf(number, column), text: "Which" })));
+      `a change of it affects ${countOf(reached.size, "dataset")}. `, make("a", { href: addressOf(number, column), text: "Which" })));
   }
   if (known?.columns) {
     parts.push(make("h3", { text: "Columns" }), make("ul", { class: "plain" }, known.columns.slice(0, 300).map(({ name, type }) => make("li", {},

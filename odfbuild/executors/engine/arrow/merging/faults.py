@@ -64,8 +64,8 @@ def _error(
             return _no_time(shown, vocab)
     return MergeInputError(
         what=f"the key {shown} is in the source more than once",
-        why=f"{name_of(type(strategy))} takes the source as the state of each key, so a key stands "
-        "for one row",
+        why=f"{name_of(type(strategy))} reads the source as the state of each key, so a key can "
+        "have only one row",
         fix="add a column to primaryKey, or keep one row of each key in `preprocess`",
         columns=key,
     )
@@ -78,7 +78,7 @@ def _no_key(
     seen = ", ".join(f"{name} = {_shown(value)}" for name, value in others) or "all columns null"
     return MergeInputError(
         what=f"a source row has no value in its primary key: {shown} (row with {seen})",
-        why=f"{name_of(type(strategy))} tells by its key which row changes; it must not be null",
+        why=f"{name_of(type(strategy))} identifies rows by their key, which must not be null",
         fix="fill the key in `preprocess`, drop such rows there, or choose another primaryKey",
         columns=key,
     )
@@ -107,9 +107,9 @@ def _no_operation(shown: str, vocab: DatasetVocabulary, asked: object) -> MergeI
 def _no_time(shown: str, vocab: DatasetVocabulary) -> MergeInputError:
     name = vocab.event_time_column
     return MergeInputError(
-        what=f"a row that is taken back has no event time {name!r}: {shown}",
-        why="what is taken back has to be repeated as it was recorded, with its event time",
-        fix=f"give the time in `preprocess`; or leave {name!r} out of it, then times are looked "
-        "up; or use UpsertStream, which looks up whole rows",
+        what=f"a retracted row has no event time {name!r}: {shown}",
+        why="a retraction must repeat the recorded row, with its event time",
+        fix=f"select the time in `preprocess`; or omit {name!r}, so that times are looked up; or "
+        "use UpsertStream, which looks up rows",
         columns=(name,),
     )

@@ -91,7 +91,7 @@ def check_names(names: Collection[str], strategy: MergeStrategy, vocab: DatasetV
         if name in reserved:
             raise MergeInputError(
                 what=f"the source has a column named {name!r}",
-                why="that is a system column of the dataset: it is written by the build",
+                why="that is a system column of the dataset, which odfbuild writes",
                 fix=f"rename it in `preprocess`, or give the system column another name in "
                 f"SetVocab: SELECT {_quoted(name)} AS ... FROM {PREPROCESS_INPUT}",
                 columns=(name,),
@@ -125,7 +125,7 @@ def check_known(names: Sequence[str], columns: Collection[str], role: str) -> No
             raise MergeInputError(
                 what=f"unknown {role} column {name!r}",
                 why=f"the rows to merge have the columns {', '.join(columns)}",
-                fix=f"{guess}Correct the merge strategy, or give the column in `preprocess`",
+                fix=f"{guess}Correct the merge strategy, or select the column in `preprocess`",
                 columns=(name,),
             )
 
@@ -137,7 +137,7 @@ def _check_types(news: Mapping[str, str], olds: Mapping[str, str]) -> None:
         if new is not None and new != kind:
             raise MergeInputError(
                 what=f"column {name!r} is {new} now and {kind} in the dataset",
-                why="a column keeps its type: rows of both are compared",
+                why="a column keeps its type, as old and new rows are compared",
                 fix=f"cast it in `preprocess`: CAST({_quoted(name)} AS {kind})",
                 columns=(name,),
             )
@@ -150,8 +150,8 @@ def _check_operation(name: str, kind: str | None, strategy: MergeStrategy) -> No
             raise MergeInputError(
                 what=f"the source has no column {name!r}",
                 why=f"{name_of(type(strategy))} reads from it what each row does: {OPERATIONS}",
-                fix="give the column in the source or in `preprocess`; if rows are only ever "
-                "newest values, use UpsertStream, which needs none",
+                fix="add the column to the source or in `preprocess`; if all rows are newest "
+                "values, use UpsertStream, which needs none",
                 columns=(name,),
             )
         return

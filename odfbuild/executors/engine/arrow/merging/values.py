@@ -123,7 +123,7 @@ def _instant(text: str | None, is_right: bool | None) -> datetime | None:
             what=f"not an RFC 3339 time: {text}",
             why="the event time of a source that declares no columns is such a text, or seconds "
             "since 1970",
-            fix="correct the source; or declare its columns with a timestampFormat, or make a time "
-            "of it in `preprocess`",
+            fix="correct the source; or declare its columns with a timestampFormat, or convert it "
+            "to a time in `preprocess`",
         )
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -44,7 +44,7 @@ _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
 
 class BadJobError(ProtocolError):
-    """A document of a job, or a file that it names, is not as it has to be."""
+    """A document of a job, or a file that it names, is invalid."""
 
     code = "bad-job"
 
@@ -117,7 +117,7 @@ def read_request(data: bytes) -> JobRequest:
     found = _document(data, REQUEST, {"operation", "request", "files"})
     operation = found["operation"]
     if operation not in OPERATIONS:
-        raise _bad(f"it asks for the operation {_shown(operation)}", f"jobs are {_all(OPERATIONS)}")
+        raise _bad(f"it requests the operation {_shown(operation)}", f"jobs are {_all(OPERATIONS)}")
     message = from_mapping(METHODS[operation].request, found["request"])
     files = _files(found["files"])
     read, written = list(files_read(message)), list(files_written(message))
@@ -180,13 +180,13 @@ def _listed(files: Iterable[JobFile]) -> list[dict[str, object]]:
 
 def _document(data: bytes, kind: str, keys: set[str]) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
-        raise _bad(f"it has more than {MOST_BYTES >> 20} MiB", "rows are in files beside it")
+        raise _bad(f"it has more than {MOST_BYTES >> 20} MiB", "rows are in separate files")
     try:
         found = parse_json(data)
     except ValueError as error:
-        raise _bad(f"it is no JSON: {error}", "it is one JSON object") from None
+        raise _bad(f"it is not JSON: {error}", "it is one JSON object") from None
     if not isinstance(found, dict) or found.get(kind) != FORMAT or found[kind] is True:
-        raise _bad(f'it has no "{kind}": {FORMAT}', "that says what it is, and in which form")
+        raise _bad(f'it has no "{kind}": {FORMAT}', "it names the kind and format of the document")
     if set(found) != {kind, *keys}:
         odd = sorted(set(found) ^ {kind, *keys})
         raise _bad(f"its keys differ: {_shown(odd)}", f"they are {_all(sorted({kind, *keys}))}")
@@ -227,7 +227,7 @@ def _check_name(value: object) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value) or value.endswith(".json"):
         raise _bad(
             f"it names a file {_shown(value)}",
-            "files lie beside the request: letters, digits, '.', '_' and '-', and not .json",
+            "files are next to the request: letters, digits, '.', '_' and '-', and not .json",
         )
     return value
 
@@ -244,5 +244,5 @@ def _bad(what: str, why: str) -> BadJobError:
     return BadJobError(
         what=f"the document of a job is refused: {what}",
         why=why,
-        fix="let the coordinator write it again; docs/engines.md describes it",
+        fix="the coordinator has to write it again; docs/engines.md describes it",
     )

@@ -83,10 +83,10 @@ class JobClient(EngineClient):
             return self._asked(method, request, files, folder)
         except OSError as error:
             raise EngineFailedError(
-                what=f"the files of a job of the engine {self._engine.name} are not as they were: "
+                what=f"the files of a job of the engine {self._engine.name} were changed: "
                 f"{error.strerror}",
                 why="the command, or another program, changed the folder of the job",
-                fix="let the command change nothing beside the request",
+                fix="the command must not change files next to the request",
             ) from None
 
     def _asked(
@@ -121,7 +121,7 @@ class JobClient(EngineClient):
             try:
                 path = place.made(each, folder)
             except OdfBuildError as error:
-                raise self.wrong(f"names a file that is not there: {error.what}") from None
+                raise self.wrong(f"names a file that does not exist: {error.what}") from None
             os.link(path, folder / each.path)
         return value
 
@@ -165,7 +165,7 @@ class JobClient(EngineClient):
             raise EngineUnreachableError(
                 what=f"the command {words[0]} of the engine {self._engine.name} cannot be run: "
                 f"{error.strerror}",
-                why="it has steps carried out, and nothing else does",
+                why="steps of this engine need it",
                 fix="install it, or correct `engines` of odfbuild.yaml",
             ) from None
 
@@ -214,7 +214,7 @@ class JobClient(EngineClient):
         try:
             answer = read_answer(document, method, {*files_written(request)})
         except OdfBuildError as error:
-            raise self.wrong(f"wrote what is no answer: {error.what}") from None
+            raise self.wrong(f"wrote an invalid answer: {error.what}") from None
         if answer.request != sha3_256(data):
             raise self.wrong("wrote the answer to another request")
         return None if final and not answer.is_final else answer
@@ -228,8 +228,8 @@ class JobClient(EngineClient):
         return EngineFailedError(
             what=f"the command of the engine {self._engine.name} ended with {code}"
             + (f": {printed}" if last else ", and printed nothing"),
-            why="it has the step carried out, and there is no answer",
-            fix="correct what it says, then run the same command again",
+            why="it submits the step, and there is no answer",
+            fix="correct the cause, then run the command again",
         )
 
 

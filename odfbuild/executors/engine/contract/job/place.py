@@ -175,7 +175,7 @@ class BucketPlace:
 
     def _brought(self, file: JobFile, name: str, folder: Path) -> Path:
         if self._bucket.size(name) != file.size:
-            raise _other(self.shown(name), "it is not there, or its size is another")
+            raise _other(self.shown(name), "it does not exist, or has another size")
         path, digest = folder / name, hashlib.sha3_256()
         with path.open("xb") as target, self._bucket.open(name, 0) as pieces:
             for piece in pieces:
@@ -219,7 +219,7 @@ def place_of(given: str) -> tuple[Place, str]:
         prefix, _, name = given.rpartition("/")
         if not is_store(prefix) or not name:
             raise _refused(
-                f"{given} is not the address of an object", "it has a bucket and a name in it"
+                f"{given} is not the address of an object", "it needs a bucket and a key"
             )
         return BucketPlace(f"{prefix}/"), name
     path = Path(given).absolute()
@@ -232,11 +232,11 @@ def job_file(path: Path, name: str) -> JobFile:
 
 
 def _too_large(shown: str) -> BadJobError:
-    return _refused(f"{shown} has more than {MOST_BYTES >> 20} MiB", "rows are in files beside it")
+    return _refused(f"{shown} has more than {MOST_BYTES >> 20} MiB", "rows are in separate files")
 
 
 def _unreadable(shown: str, why: str) -> BadJobError:
-    return _refused(f"{shown} cannot be read: {why}", "a job is plain files in one place")
+    return _refused(f"{shown} cannot be read: {why}", "the files of a job are in one place")
 
 
 def _other(shown: str, why: str) -> BadJobError:
@@ -247,4 +247,4 @@ def _other(shown: str, why: str) -> BadJobError:
 
 
 def _refused(what: str, why: str) -> BadJobError:
-    return BadJobError(what=what, why=why, fix="let the coordinator write the job again")
+    return BadJobError(what=what, why=why, fix="the coordinator has to write the job again")

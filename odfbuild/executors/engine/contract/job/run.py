@@ -28,7 +28,7 @@ Start = Callable[[], AbstractContextManager[Operations]]
 
 
 class AnsweredJobError(BadJobError):
-    """The answer beside a request is that of another one."""
+    """The answer next to a request belongs to another request."""
 
     code = "job-answered"
 
@@ -52,7 +52,7 @@ def run_job(place: Place, name: str, start: Start) -> RanJob:
     data = place.get(name)
     if data is None:
         raise BadJobError(
-            what=f"{place.shown(name)} is not there",
+            what=f"{place.shown(name)} does not exist",
             why="it is the request of the job",
             fix="name the document that the coordinator wrote",
         )
@@ -85,8 +85,8 @@ def _answer(place: Place, name: str, request: JobRequest, hash: Multihash) -> Jo
     if found is None or found.request != hash:
         raise AnsweredJobError(
             what=f"{place.shown(answer_of(name))} is not the answer to this request",
-            why="it holds the hash of another request, or is damaged, and might still be read",
-            fix="delete it if nobody waits for it, or give this request another name",
+            why="it holds the hash of another request, or is damaged, and may still be needed",
+            fix="delete it if no process waits for it, or give this request another name",
         )
     return found
 

@@ -188,8 +188,8 @@ class ArrowMerger:
         if self._cancelled.is_set():
             raise StoppedError(
                 what="the step was interrupted",
-                why="the run was asked to end",
-                fix="run the same command again",
+                why="the run was stopped",
+                fix="run the command again",
             )
 
 

@@ -31,8 +31,8 @@ MEMORY: Final = 512 << 20
 """Bytes that the sorts of a merge may take, beside batches on their way."""
 
 _ADVICE: Final = (
-    "`engine: {ingest: spark, spark: {memory: 4g}}` merges with Spark, in so much memory; "
-    "where the disk or the machine failed, run the same command again"
+    "`engine: {ingest: spark, spark: {memory: 4g}}` merges with Spark, in so much memory; where "
+    "the disk or the machine failed, run the command again"
 )
 _FEW: Final = 1 << 20  # bytes of rows that DataFusion reads from memory
 

@@ -50,13 +50,13 @@ _METHODS: Final = ("org.apache.spark.sql.catalyst.", "org.apache.spark.unsafe.")
 
 
 class RefusedPlanError(PlacedQueryError):
-    """Spark reads something in a query that no query may consist of."""
+    """A query contains something that is not permitted in queries."""
 
     code = "query-not-admitted"
 
 
 class ClockError(RefusedPlanError):
-    """A query takes the day on which it runs for part of a time."""
+    """A query completes a time with the day on which it runs."""
 
     code = "not-deterministic"
 
@@ -114,7 +114,7 @@ def _check_constants(census: str, sent: SentQuery | None) -> None:
         raise PlacedQueryError(
             what=f"{message}{where}",
             why="constants among its arguments are wrong, so a step would fail over its first row",
-            fix="correct the arguments that are the same for all rows",
+            fix="correct the constant arguments",
             message=message,
             at=at,
         )
@@ -145,8 +145,8 @@ def _judge(census: str, sent: SentQuery | None) -> None:
 _Refusal = tuple[str, str, str]
 """What is refused, the way out, and why."""
 _WHY: Final = (
-    "a query computes rows from the rows of its inputs: it starts no program, reads no file, "
-    "address or setting, and changes nothing"
+    "a query can only compute rows from the rows of its inputs: it cannot start programs, read "
+    "files, addresses or settings, or change anything"
 )
 
 
@@ -204,8 +204,8 @@ def _refused_clock(part: _PlanPart) -> _Refusal:
             what, fix = f"this way to write a {part.detail}", "write TIMESTAMP'2024-05-01 12:34:00'"
         case _:
             what = f"{excerpt(part.name, 60)} as {part.detail}"
-            fix = "write the date as well, such as '2024-05-01 12:34:00'"
-    why = "a time without a date gets that of the day on which the query runs"
+            fix = "write the date, too, such as '2024-05-01 12:34:00'"
+    why = "a time without a date gets the date on which the query runs"
     return what, fix, why
 
 
@@ -215,10 +215,10 @@ def _refused_function(part: _PlanPart) -> _Refusal | None:
     if name not in ALLOWED and reason is not Reason.NOT_DETERMINISTIC:
         if reason is not None:
             return f"{name}()", f"remove {name}", _WHY
-        known = "only functions of Spark that are known to be harmless are (UNRESOLVED_ROUTINE)"
+        known = "only known harmless functions of Spark are allowed (UNRESOLVED_ROUTINE)"
         return (
             f"the function {name}()",
-            "only the functions that are part of Spark can be used",
+            "only functions of Spark can be used",
             known,
         )
     at, kinds = TYPE_ARGUMENTS.get(name), part.detail.split(" ")[:-1]

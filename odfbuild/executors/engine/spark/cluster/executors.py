@@ -107,9 +107,9 @@ class Executors:
     def _gone(self, what: str) -> ClusterLostError:
         return ClusterLostError(
             what=what,
-            why=f"its workers have ended, or none had room within {self._provider.wait:.0f} "
+            why=f"its workers have ended, or none was free within {self._provider.wait:.0f} "
             "seconds (`wait` in odfbuild.yaml); nothing of the step was written",
-            fix=f"see that the cluster has workers with free cores and memory, then run again; "
+            fix="check that the cluster has workers with free cores and memory, then run again; "
             f"see {self._log}, and the logs of its workers",
         )
 
@@ -118,10 +118,10 @@ class Executors:
         while not executor_ids(self._session):
             go_on()
             if is_stopped(self._session):
-                raise self._gone(f"{self._provider.master} gave no executors")
+                raise self._gone(f"{self._provider.master} provided no executors")
             waited = time.monotonic() - since
             if waited > self._provider.wait:
-                raise self._gone(f"{self._provider.master} gave no executors")
+                raise self._gone(f"{self._provider.master} provided no executors")
             if waited > _NOTED_AFTER and not noted:
                 _LOGGER.warning(
                     "waiting for executors of %s, for %.0f seconds at most",
@@ -181,21 +181,21 @@ class Executors:
 
     def _failed(self, text: str) -> EngineFailedError:
         """Return the error for a probe that did not run to its end."""
-        lost = self.lost("the executors could not be looked at")
+        lost = self.lost("the executors could not be checked")
         if lost is not None:
             return lost
         if found := _OTHER_PYTHON.search(text):
-            why = f"they run Python {found[1]}, and this process {found[2]}"
+            why = f"they run Python {found[1]}, but this process {found[2]}"
         elif found := _NO_PROGRAM.search(text):
-            why = f"they have no program {found[1]}, which is to run Python there"
+            why = f"they have no program {found[1]} to run Python"
         elif found := _NO_MODULE.search(text):
-            why = f"Python there said: {excerpt(found[1], 200)}"
+            why = f"Python printed there: {excerpt(found[1], 200)}"
         elif "InvalidClassException" in text:
-            why = f"their Spark is not {self._session.version}, as it is here"
+            why = f"their Spark is not {self._session.version}"
         else:
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             return EngineFailedError(
-                what=f"the executors of {self._provider.master} could not be looked at",
+                what=f"the executors of {self._provider.master} could not be checked",
                 why=excerpt(lines[0], 300) if lines else "Spark gave no reason",
                 fix=f"see {self._log}, and the logs of the cluster's workers",
             )

@@ -35,13 +35,13 @@ _ASKED = "asked"
 
 
 class ClusterMismatchError(EngineFailedError):
-    """Executors run other versions than this process."""
+    """Executors have other versions than this process."""
 
     code = "cluster-mismatch"
 
 
 class ClusterFolderError(EngineFailedError):
-    """Executors do not see the folder of the workspace, or what they write is not seen here."""
+    """Executors do not see the folder of the workspace, or their files are not visible here."""
 
     code = "cluster-folder"
 
@@ -185,7 +185,7 @@ def folder_error(where: str, wrong: str, path: Path) -> ClusterFolderError:
     """Return the error for executors that do not share a folder; `wrong` says what one found."""
     return ClusterFolderError(
         what=f"the executor on {where} does not share the folder of the workspace",
-        why=f"a task there said: {wrong}; steps read and write files below {path.parents[1]}",
+        why=f"a task there reported: {wrong}; steps read and write files below {path.parents[1]}",
         fix="mount that folder at the same path on every machine of the cluster, writable for who "
         "runs executors there; or use a target that runs on this machine",
     )

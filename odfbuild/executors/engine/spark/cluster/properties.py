@@ -27,13 +27,13 @@ _CLOSING = ("spark.authenticate", "spark.network.crypto.enabled")
 
 
 class ClusterSecretError(EngineFailedError):
-    """The file with the secret of a cluster cannot be used."""
+    """The secret file of a cluster cannot be used."""
 
     code = "cluster-secret"
 
 
 class ClusterPropertyError(EngineFailedError):
-    """The file of properties of a cluster sets what may not be set."""
+    """The properties file of a cluster sets a property that is not permitted."""
 
     code = "cluster-property"
 
@@ -78,7 +78,7 @@ def cluster_properties(env: Mapping[str, str] = os.environ) -> dict[str, str]:
             raise _not_set(path, name, "its value has control characters")
     for name in _CLOSING:
         if dict(lines).get(name, "true") != "true":
-            raise _not_set(path, name, "connections of a cluster are closed to strangers")
+            raise _not_set(path, name, "connections of a cluster must be authenticated")
     return known
 
 
@@ -115,9 +115,9 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 def _refused(path: Path, why: str) -> ClusterSecretError:
     return ClusterSecretError(
         what=f"the secret of the cluster cannot be read from {path}: {why}",
-        why="who knows it can run programs on the cluster, and on this machine",
-        fix="make the file again as docs/clusters.md shows, with mode 0600; "
-        f"{VARIABLE} names another",
+        why="whoever has it can run programs on the cluster, and on this machine",
+        fix=f"create the file again as docs/clusters.md shows, with mode 0600; {VARIABLE} can "
+        "name another one",
     )
 
 
@@ -125,5 +125,5 @@ def _not_set(path: Path, name: str, why: str) -> ClusterPropertyError:
     return ClusterPropertyError(
         what=f"{path} sets {name}",
         why=why,
-        fix="take the line out of the file; docs/clusters.md says what belongs there",
+        fix="remove the line from the file; docs/clusters.md lists what is permitted",
     )

@@ -43,7 +43,7 @@ _HADOOP: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 class ClusterUnreachableError(EngineFailedError):
-    """Nothing answers at the address of a master, or it is not known how to reach one."""
+    """Nothing answers at the address of a master, or the address is of an unknown kind."""
 
     code = "cluster-unreachable"
 
@@ -199,14 +199,14 @@ def check_reachable(provider: SessionProvider, env: Mapping[str, str] = os.envir
     master = str(provider.master)
     if master == "yarn" and not configuration_folders(provider, env):
         raise ClusterUnreachableError(
-            what="Spark is to run on YARN, and nothing says where that is",
+            what="Spark would run on YARN, but its address is not known",
             why="its address is in Hadoop's configuration",
             fix="set HADOOP_CONF_DIR to the folder of core-site.xml and yarn-site.xml",
         )
     places = tuple(_addresses(master))
     if not places and master != "yarn":
         raise ClusterUnreachableError(
-            what=f"'{master}' names no master that odfbuild knows",
+            what=f"'{master}' is not a master that odfbuild supports",
             why="Spark runs on this machine (local[4]), a standalone cluster (spark://HOST:7077), "
             "YARN (yarn) or Kubernetes (k8s://https://HOST:6443)",
             fix="correct `master` in odfbuild.yaml",
@@ -216,7 +216,7 @@ def check_reachable(provider: SessionProvider, env: Mapping[str, str] = os.envir
         try:
             socket.create_connection((host, port), timeout=_PATIENCE).close()
         except OSError as error:
-            failures.append(f"{host}:{port} says: {error.strerror or error}")
+            failures.append(f"{host}:{port}: {error.strerror or error}")
         else:
             return
     if failures:

@@ -54,7 +54,7 @@ def seen_parts(folder: Path, rows: int, patience: float = PATIENCE) -> list[Path
     while (found := sum(pq.read_metadata(each).num_rows for each in _parts(folder))) != rows:
         if time.monotonic() > until:
             raise ClusterFolderError(
-                what=f"executors wrote {rows:,} rows, and {found:,} of them are seen here",
+                what=f"executors wrote {rows:,} rows, and {found:,} of them are visible here",
                 why=f"they do not all share the folder {folder}",
                 fix="mount the folder of the workspace at the same path on every machine of the "
                 "cluster, then run again: nothing of the step was written",

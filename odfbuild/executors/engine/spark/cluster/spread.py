@@ -52,7 +52,8 @@ class _Broke:
         return EngineFailedError(
             what="a task of Spark failed",
             why=self.words,
-            fix="see that all machines have room and reach the workspace; then run again",
+            fix="check that all machines have free space and access to the workspace, then run "
+            "again",
         )
 
 

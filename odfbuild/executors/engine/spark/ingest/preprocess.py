@@ -94,8 +94,8 @@ def _check_twice(names: list[str]) -> None:
     twice = repeated_name(names)
     if twice is not None:
         raise MergeInputError(
-            what=f"the preprocess query gives two columns named {twice!r}",
-            why="the columns of a dataset have different names",
+            what=f"the preprocess query has two result columns named {twice!r}",
+            why="column names of a dataset must be unique",
             fix="rename one of them with AS",
             columns=(twice,),
         )

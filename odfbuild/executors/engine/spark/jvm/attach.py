@@ -64,7 +64,7 @@ class Attached:
             raise JvmFailedError(
                 what="the resident engine could not be used",
                 why=f"{type(error).__name__} while connecting to it",
-                fix="odfbuild engine status tells how it is; odfbuild engine stop --now ends it",
+                fix="odfbuild engine status shows its state; odfbuild engine stop --now stops it",
             ) from None
 
     def is_over(self) -> bool:
@@ -86,8 +86,8 @@ class Attached:
         self.line.close()
 
 
-LOOK: Final = "`odfbuild engine status` tells how it is, `odfbuild engine stop` ends it"
-_ANEW: Final = "`odfbuild engine stop`, then `odfbuild engine start`, gives one that fits"
+LOOK: Final = "`odfbuild engine status` shows its state, `odfbuild engine stop` stops it"
+_ANEW: Final = "to get one that fits: `odfbuild engine stop`, then `odfbuild engine start`"
 
 
 def unused(why: str, way_on: str) -> Diagnostic:
@@ -95,7 +95,7 @@ def unused(why: str, way_on: str) -> Diagnostic:
     return Diagnostic(
         code="resident-engine",
         what=f"the resident engine is not used: {why}",
-        why="this command starts an engine of its own, which takes seconds",
+        why="this command starts its own engine, which takes seconds",
         fix=way_on,
         level=Level.WARNING,
     )

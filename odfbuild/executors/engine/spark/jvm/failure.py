@@ -11,14 +11,14 @@ from odfbuild.texts.redaction import excerpt
 
 MEMORY_FIX: Final = (
     "raise `memory` in odfbuild.yaml, as in engine: {spark: {memory: 8g}}, or run fewer steps at "
-    "once (-j)"
+    "a time (-j)"
 )
 _TAIL: Final = 64 << 10  # bytes of a log that are looked at
 _SIGNS: Final = ("OutOfMemory", "UNABLE_TO_ACQUIRE_MEMORY", "Java heap space", "GC overhead limit")
 
 
 class JavaMemoryError(JvmFailedError):
-    """Spark ran out of the memory that its Java process may use."""
+    """Spark ran out of Java memory."""
 
     code = "engine-memory"
 
@@ -41,22 +41,21 @@ def ended(what: str, log: Path, memory: str, code: int | None) -> JvmFailedError
     if words is not None:
         return JavaMemoryError(
             what=f"{what}: Java ran out of memory ({memory})",
-            why="Java ends when it needs more than it may use; "
-            f"it said: {excerpt(words.strip(), 200)}",
+            why="Java ends when it needs more memory than permitted; it printed: "
+            f"{excerpt(words.strip(), 200)}",
             fix=f"{MEMORY_FIX}; see {log}",
         )
     if code == -signal.SIGKILL:
         return JvmFailedError(
             what=f"{what}: its Java process was killed",
-            why="somebody did that, or the system, which kills processes when the machine runs "
-            f"out of memory; Java may use {memory} by `memory` in odfbuild.yaml",
-            fix="run again, where need be with less `memory` or fewer steps at once (-j); "
-            f"see {log}",
+            why="by a user, or by the system because the machine ran out of memory; Java may use "
+            f"{memory} (`memory` in odfbuild.yaml)",
+            fix=f"run again, if needed with less `memory` or fewer steps at a time (-j); see {log}",
         )
     how = "" if code is None else f" with code {code}"
     return JvmFailedError(
-        what=f"{what}: its Java process is gone",
-        why=f"it ended{how} before its work was done",
+        what=f"{what}: its Java process ended",
+        why=f"it ended{how} before the step was done",
         fix=f"see {log}",
     )
 

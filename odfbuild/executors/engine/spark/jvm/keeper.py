@@ -109,7 +109,7 @@ class JavaDoor:
                 raise
             raise JvmFailedError(
                 what="Spark did not start",
-                why=f"it said: {said_last[0]}" if said_last else "it gave no reason",
+                why=f"it printed: {said_last[0]}" if said_last else "it gave no reason",
                 fix=f"see {jvm.log}",
             ) from None
         return JavaDoor(jvm, gateway, context, java, said)
@@ -184,7 +184,7 @@ def _waited(process: "subprocess.Popen[bytes]", path: Path) -> tuple[int, str]:
 
 def _last_line(log: Path) -> str:
     lines = log_lines(log)
-    return f"it said: {lines[-1]}" if lines else "it said nothing"
+    return f"it printed: {lines[-1]}" if lines else "it printed nothing"
 
 
 _MOST = 16  # users at a time

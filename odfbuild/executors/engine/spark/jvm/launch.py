@@ -251,7 +251,7 @@ def spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise JvmFailedError(
             what="PySpark is not installed",
-            why="data is made with Spark",
+            why="Spark is needed to build data",
             fix="pip install odfbuild again, or pip install pyspark",
         )
     return Path(spec.origin).parent
@@ -318,7 +318,7 @@ def _failed(jvm: Jvm, what: str) -> JvmFailedError:
     heap = bool(last) and "heap size" in last[0]
     return JvmFailedError(
         what=what,
-        why=f"it said: {last[0]}" if last else "it said nothing",
+        why=f"it printed: {last[0]}" if last else "it printed nothing",
         fix=f"raise `memory` in odfbuild.yaml: Spark needs 480m at least; see {jvm.log}"
         if heap
         else f"see {jvm.log}; another Java can be chosen with JAVA_HOME",
@@ -336,12 +336,12 @@ def _not_started(jvm: Jvm) -> JvmFailedError:
     if small is not None:
         return JvmFailedError(
             what="Spark did not start: it has too little memory",
-            why=f"it said: {excerpt(small, 200)}",
+            why=f"it printed: {excerpt(small, 200)}",
             fix=f"raise `memory` in odfbuild.yaml: Spark needs 480m at least; see {jvm.log}",
         )
     return JvmFailedError(
         what=f"Spark did not start on {jvm.settings['spark.master']}",
-        why=f"it said: {excerpt(said[0], 300)}" if said else "it gave no reason",
+        why=f"it printed: {excerpt(said[0], 300)}" if said else "it gave no reason",
         fix=f"see {jvm.log}; check `master` in odfbuild.yaml, and the log of the cluster if it "
         "names one",
     )
@@ -371,8 +371,8 @@ def refuse_second() -> None:
     if SparkContext._active_spark_context is not None:
         raise JvmFailedError(
             what="this process already has a Spark session",
-            why="there can be one, and its settings decide what queries mean",
-            fix="stop that session first, or run odfbuild in a process of its own",
+            why="there can be only one, and its settings decide what queries mean",
+            fix="stop that session first, or run odfbuild in a separate process",
         )
 
 

@@ -247,7 +247,7 @@ def read_line(line: socket.socket) -> dict[str, object]:
     while not said.endswith(b"\n"):
         more = line.recv(4096)
         if not more or len(said) > _LONGEST:
-            raise ValueError("the other side has gone, or talks something else")
+            raise ValueError("the other process ended, or uses another protocol")
         said += more
     found = parse_json(said)
     if not isinstance(found, dict):

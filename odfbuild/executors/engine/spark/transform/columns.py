@@ -38,7 +38,7 @@ def check_columns(frame: "DataFrame", vocab: DatasetVocabulary, *, raw: bool) ->
         raise InvalidQueryError(
             what=f"{vocab.operation_type_column!r} is {op.simpleString()} in the query's result",
             why="operations are the numbers 0 to 3",
-            fix="pass the op of the input through as it is",
+            fix="pass the op of the input through unchanged",
         )
 
 
@@ -47,7 +47,8 @@ def _check_storable(column: str, part: str, kind: Any) -> None:
     if not _STORABLE.fullmatch(name):
         raise InvalidQueryError(
             what=f"column {part!r} has the type {kind.simpleString()}, which cannot be stored",
-            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
+            why="a slice can store numbers, texts, bytes, dates, times, timestamps and nested "
+            "types of them",
             fix=f"give it a type: CAST(... AS STRING) AS {quoted(column)}",
         )
     if name == "array":
@@ -67,7 +68,7 @@ def _check_event_time(fields: dict[str, Any], vocab: DatasetVocabulary) -> None:
         return
     could = [other for other, each in fields.items() if each.typeName() in times]
     what = (
-        f"the query gives no column {name!r}"
+        f"the query has no result column {name!r}"
         if kind is None
         else f"{name!r} is {kind.simpleString()} in the query's result, not DATE or TIMESTAMP"
     )

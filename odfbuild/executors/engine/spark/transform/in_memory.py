@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A step whose rows are there already."""
+    """A step whose rows exist already."""
 
     work: TransformWork
     sides: TouchedStates

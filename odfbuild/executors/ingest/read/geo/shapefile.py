@@ -144,7 +144,7 @@ def _is_part(each: str, entry: str, stem: PurePosixPath, suffix: str) -> bool:
 
 def _lacking(name: str, entry: str, suffix: str) -> InvalidSourceError:
     return InvalidSourceError(
-        what=f"{name}: {entry} has no {suffix} file beside it",
+        what=f"{name}: {entry} has no {suffix} file next to it",
         why="the shapes are in the .shp file, their columns in the .dbf file",
         fix="put both into the archive, in the same folder and with the same name",
     )
@@ -458,7 +458,7 @@ class _OpenShapefile:
         if twice:
             raise InvalidSourceError(
                 what=f"{self.name}: {self.parts.entry} has several columns {twice[0]}",
-                why="columns are told apart by their names",
+                why="columns are identified by name",
                 fix="make the shapefile again with other names",
             )
 

@@ -69,12 +69,12 @@ def test_the_answer_has_the_name_of_its_request() -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("../rows.parquet", "files lie beside the request"),
-        ("/etc/passwd", "files lie beside the request"),
-        ("a/b", "files lie beside the request"),
-        (".hidden", "files lie beside the request"),
-        ("request.json", "files lie beside the request"),
-        ("a\0b", "files lie beside the request"),
+        ("../rows.parquet", "files are next to the request"),
+        ("/etc/passwd", "files are next to the request"),
+        ("a/b", "files are next to the request"),
+        (".hidden", "files are next to the request"),
+        ("request.json", "files are next to the request"),
+        ("a\0b", "files are next to the request"),
         ("other.parquet", "its files have no other.parquet"),
     ],
 )

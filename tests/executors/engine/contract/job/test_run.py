@@ -241,7 +241,7 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     )
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert first.stdout.startswith("ExecuteRawQuery is answered: 1 file,")
-    assert second.stdout.startswith("ExecuteRawQuery was answered before: 1 file,")
+    assert second.stdout.startswith("ExecuteRawQuery was answered earlier: 1 file,")
     answer = json.loads((tmp_path / "request.answer.json").read_bytes())
     assert rows_of(tmp_path / answer["files"][0]["hash"]) == RESULT
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(

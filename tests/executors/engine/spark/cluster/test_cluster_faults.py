@@ -205,7 +205,7 @@ def test_a_command_without_room_ends_with_a_reason_and_an_interrupt_gives_the_ro
     code, said = late.apply()
     assert code != 0
     assert "cluster-lost" in said, said
-    assert "gave no executors" in said
+    assert "provided no executors" in said
     for _ in range(2):
         applying.send_signal(signal.SIGINT)
         time.sleep(2)

@@ -58,7 +58,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def test_a_cluster_that_gives_no_executors_is_left_in_time(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    with pytest.raises(ClusterLostError, match="gave no executors") as caught:
+    with pytest.raises(ClusterLostError, match="provided no executors") as caught:
         cluster.executors(tmp_path, wait=0.3)._wait(lambda: None)
     assert "`wait` in odfbuild.yaml" in caught.value.why
     assert str(tmp_path / "jvm.log") in caught.value.fix
@@ -121,7 +121,7 @@ def test_a_cluster_with_executors_or_without_work_is_left_alone(
         (
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in "
             "driver: 3.11, PySpark cannot run",
-            "they run Python 3.9, and this process 3.11",
+            "they run Python 3.9, but this process 3.11",
         ),
         ('java.io.IOException: Cannot run program "/x": error=2', "they have no program /x"),
         ("ModuleNotFoundError: No module named 'pyspark'", "No module named 'pyspark'"),

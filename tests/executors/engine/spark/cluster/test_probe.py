@@ -132,7 +132,7 @@ def test_rows_that_executors_wrote_and_that_are_not_seen_are_an_error(tmp_path: 
     for number in range(2):
         pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / f"part-{number}.parquet")
     assert len(seen_parts(tmp_path, 6)) == 2
-    with pytest.raises(ClusterFolderError, match="wrote 9 rows, and 6 of them are seen here"):
+    with pytest.raises(ClusterFolderError, match="wrote 9 rows, and 6 of them are visible here"):
         seen_parts(tmp_path, 9, patience=0.2)
 
 

@@ -52,7 +52,7 @@ def test_an_old_java_home_is_an_error_and_not_passed_over(tmp_path: Path) -> Non
 
 
 def test_a_java_home_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(JavaNotFoundError, match="no Java that runs"):
+    with pytest.raises(JavaNotFoundError, match="no working Java"):
         find_java(env(tmp_path, home=tmp_path / "nowhere"))
 
 

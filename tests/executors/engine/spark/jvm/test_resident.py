@@ -114,7 +114,7 @@ def test_commands_at_the_same_time_use_the_one_that_is_there(project: Path) -> N
         assert [row["b"] for row in json.loads(shown.out)] == [factor, 2 * factor], shown.err
     after = status(project)
     assert (after["served"], after["users"], after["pid"]) == (4, [], before["pid"])
-    assert command(project, "engine", "start").out.startswith("It runs already.")
+    assert command(project, "engine", "start").out.startswith("It is running already.")
 
 
 def test_it_is_left_alone_where_it_is_switched_off_or_does_not_fit(project: Path) -> None:

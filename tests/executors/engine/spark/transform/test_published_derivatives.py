@@ -86,7 +86,7 @@ def test_definitions_without_an_event_time_are_refused_in_words(
     name: str, columns: str, engine: SparkEngine, tmp_path: Path
 ) -> None:
     rows = table("event_time", (NOON, dict.fromkeys(columns.split(), "1")))
-    with pytest.raises(InvalidQueryError, match="the query gives no column 'event_time'"):
+    with pytest.raises(InvalidQueryError, match="the query has no result column 'event_time'"):
         engine.transform(work(named(name), tmp_path, rows))
 
 

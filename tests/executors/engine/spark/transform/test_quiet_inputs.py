@@ -114,7 +114,7 @@ def add(shop: Workshop, name: str, *rows: tuple[str, int]) -> None:
 
 
 def standing(shop: Workshop, name: str) -> Counter[tuple[str, int]]:
-    """Return the keys and values of the rows that stand."""
+    """Return the keys and values of the current rows."""
     found: Counter[tuple[str, int]] = Counter()
     for _, path in shop.dataset(name).slices():
         table: pa.Table = pq.read_table(path)

@@ -18,8 +18,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odfbuild.sql.analysis.order.sums import Summand, Sums, cast_to
-from odfbuild.sql.analysis.order.variance import MOMENTS, PAIRED_MOMENTS, moment, paired_moment
 from odfbuild.sql.analysis.select_lists import (
     count,
     descends,
@@ -27,6 +25,8 @@ from odfbuild.sql.analysis.select_lists import (
     is_made_of,
     without_direction,
 )
+from odfbuild.sql.analysis.sums import Summand, Sums, cast_to
+from odfbuild.sql.analysis.variance import MOMENTS, PAIRED_MOMENTS, moment, paired_moment
 from odfbuild.sql.forbidden import MANY_ROWS
 from odfbuild.sql.text.edits import SHARED, CarriedText, Edits, Parts
 from odfbuild.sql.text.shape import Name, TextPlace
