@@ -208,10 +208,15 @@ def _words(rule: Section, key: str) -> tuple[str, ...]:
     if key not in rule.entries:
         return ()
     reading, path = rule.reading, rule.at(key)
-    words = (
-        reading.text(each, (*path, number), "")
-        for number, each in enumerate(reading.items(rule.entries[key], path))
-    )
+    entries = reading.items(rule.entries[key], path)
+    if rule.entries[key] == []:
+        rule.wrong(
+            key,
+            f"the list of {key} is empty",
+            "it could mean each of them, or none",
+            f"name some, or remove the key '{key}'",
+        )
+    words = (reading.text(each, (*path, number), "") for number, each in enumerate(entries))
     return tuple(each for each in words if each)
 
 
@@ -241,6 +246,15 @@ def _address(section: Section) -> str | None:
 
 def _mounted(section: Section) -> str | None:
     text = section.text("mounted")
+    if text is not None and "objects" in section.entries:
+        section.wrong(
+            "mounted",
+            "an engine whose jobs are in an object store does not see the folder of the workspace",
+            "it is given the address of each request, and no path",
+            "remove 'mounted', or 'objects'",
+            at_key=True,
+        )
+        return None
     if text is not None and (not text.startswith("/") or "\0" in text):
         section.wrong(
             "mounted",

@@ -112,11 +112,14 @@ class JobClient(EngineClient):
         place.create(_NAME, data)
         with self._command(place, folder) as process:
             answer = self._awaited(process, place, method, request, data, folder)
-        return self._taken(answer, place, folder)
+        return self._taken(answer, place, request, folder)
 
-    def _taken(self, answer: JobAnswer, place: Place, folder: Path) -> Any:
-        """Return the Success of an answer, its files in the folder of the request."""
+    def _taken(self, answer: JobAnswer, place: Place, request: Request, folder: Path) -> Any:
+        """Return the Success of an answer, with its files and no others in the folder."""
         value = self.success(answer.value)
+        for name in {*files_written(request)} - {each.path for each in answer.files}:
+            if os.path.lexists(folder / name):
+                raise self.wrong(f"left {name} beside the request, which its answer does not name")
         for each in answer.files:
             try:
                 path = place.made(each, folder)

@@ -242,6 +242,41 @@ def test_who_sees_the_files_of_a_job_can_change_no_dataset(tmp_path: Path) -> No
     assert project("verify").code == 0
 
 
+LEFT_OUT = """
+import json, os
+folder = pathlib.Path(sys.argv[1]).parent
+job = folder / 'other'
+job.mkdir()
+for each in folder.iterdir():
+    if each.is_file() and each.name != 'command.log':
+        (job / each.name).write_bytes(each.read_bytes())
+subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', str(job / 'request.json')])
+answer = json.loads((job / 'request.answer.json').read_text())
+written, = [each for each in answer['files'] if each['path'] == 'rows.parquet']
+answer['files'].remove(written)
+rows, place = job / written['hash'], folder / 'rows.parquet'
+%s
+(folder / 'request.answer.json').write_text(json.dumps(answer))
+"""
+
+
+@pytest.mark.parametrize(
+    "left",
+    ["rows.rename(place)", "place.symlink_to(rows)", "os.mkfifo(place)", "place.mkdir()"],
+)
+def test_rows_that_an_answer_does_not_name_are_not_taken(tmp_path: Path, left: str) -> None:
+    command = scripted(tmp_path, LEFT_OUT % left)
+    project = Sales(tmp_path / "project", "{tags: [large]}", command)
+    settings = project.folder / "odfbuild.yaml"
+    settings.write_text(settings.read_text().replace(TAGS, "defaults: {large: {tags: [large]}}"))
+    project.grow()
+    done = project("apply", "--yes")
+    assert done.code == 4
+    assert "left rows.parquet beside the request, which its answer does not name" in done.err
+    assert project.slices()["large"] == []
+    assert project("verify").code == 0
+
+
 @pytest.mark.holds("engine-commands")
 def test_a_plan_warns_of_what_the_policy_refuses(tmp_path: Path) -> None:
     project = Sales(tmp_path / "project", "{tags: [big]}")
@@ -290,6 +325,12 @@ def test_an_interrupted_run_ends_the_command_of_a_step(tmp_path: Path) -> None:
         ("command: [a, '{request}'], engine: spark, steps: {tags: big}", "must be a list"),
         ("command: [a, '{request}'], engine: spark, steps: {tag: [a]}", "'tag'"),
         ("command: [a, '{request}'], engine: spark, steps: [a]", "must be a mapping"),
+        ("command: [a, '{request}'], engine: spark, steps: {from: 1GB, tags: []}", "is empty"),
+        ("command: [a, '{request}'], engine: spark, steps: {from: 1GB, targets: []}", "is empty"),
+        (
+            "command: [a, '{request}'], objects: s3://bucket/jobs, mounted: /there",
+            "does not see the folder of the workspace",
+        ),
     ],
 )
 def test_rules_of_steps_that_say_nothing_are_refused_with_their_place(
