@@ -13,7 +13,7 @@ from typing import Final
 
 from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.shape import TextPlace
-from odfbuild.sql.text.statement import SqlTextError, Statement
+from odfbuild.sql.text.statement import DataFusionStatement, SqlTextError, Statement
 from odfbuild.sql.text.steps import DATAFUSION, QueryStep
 
 
@@ -109,6 +109,7 @@ _BY_ORDER: Final = (AGGREGATES | WINDOWS) - _ANY_ORDER
 """What may give something else when its rows come in another order: sums of floating-point numbers
 do, and the text does not tell of which numbers they are."""
 _BY_ORDER_BARS: Final = frozenset({"LIMIT", "OFFSET", "DISTINCT ON", "a window function (OVER)"})
+_NOWHERE: Final = TextPlace(0, 1, 1, 1)
 _LATER: Final = {
     "tumble": "date_bin(interval '1 day', event_time) makes groups of times, which appear at once "
     "and are corrected; `engine: spark` has windows that wait for the watermark",
@@ -150,6 +151,7 @@ def step_findings(
             yield QueryFinding(Reason.ARGUMENTS, f"there is no {name}", number, call.place, hint)
     for word in statement.words:
         yield QueryFinding(Reason.NOT_DETERMINISTIC, word.text, number, word.place)
+    yield from _skipping(steps, number, statement)
     if _any_unites(steps[: number + 1]):
         yield from _ordered(number, statement)
     if number == 0 and steps[0].temporal:
@@ -157,6 +159,19 @@ def step_findings(
         text = "versions of tables (temporalTables) are not read by the engine datafusion"
         hint = "write the transform for `engine: spark`, or join by the greatest event time"
         yield QueryFinding(Reason.TEMPORAL, text, len(steps), place, hint)
+
+
+def _skipping(
+    steps: Sequence[QueryStep], number: int, statement: Statement
+) -> Iterator[QueryFinding]:
+    """Yield an OFFSET of a step that others read, whose order DataFusion leaves out."""
+    if number == len(steps) - 1:
+        return
+    if isinstance(statement, DataFusionStatement) and statement.skips:
+        place = next((each.place for each in statement.bars if each.text == "OFFSET"), _NOWHERE)
+        hint = "write LIMIT with a number of rows as well"
+        text = "OFFSET without a number of rows as LIMIT, in a step that others read,"
+        yield QueryFinding(Reason.ORDER, text, number, place, hint)
 
 
 def _ordered(number: int, statement: Statement) -> Iterator[QueryFinding]:

@@ -97,11 +97,13 @@ class DataFusionStatement(Statement):
 
     `sent` is the text for the engine: without comments, and with quotes around every name that it
     would take for something else.  `carries` are the offsets in it at which columns are put first
-    in each SELECT list that has no star to bring them.
+    in each SELECT list that has no star to bring them.  `skips` tells of an OFFSET without a number
+    of rows as LIMIT.
     """
 
     sent: str
     carries: tuple[int, ...]
+    skips: bool
 
     def carrying(self, columns: str) -> str:
         """Return the text for the engine with some columns carried through every SELECT."""

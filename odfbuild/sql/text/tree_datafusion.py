@@ -78,6 +78,7 @@ class _Reader:
         from sqlglot import exp
 
         self._check_windows()
+        self._check_offsets()
         self._relation(self.tree)
         selects = list(self.tree.find_all(exp.Select))
         if len(selects) > len(self.visited):
@@ -119,6 +120,7 @@ class _Reader:
             outputs=self._outputs(),
             ordered=bool(self.tree.args.get("order")),
             unites=self.tree.find(exp.Union) is not None,
+            skips=_skips_alone(self.tree),
             shape=Unknown("a query of DataFusion", (Literal("text", self.sent),)),
             sent=self.sent,
             carries=carries,
@@ -162,6 +164,16 @@ class _Reader:
         if _kind(first) not in {"SELECT", "WITH"}:
             message = f"a query starts with SELECT or WITH, not with {first.text!r}"
             self._refuse("not-a-select", message, first.start)
+
+    def _check_offsets(self) -> None:
+        """Refuse subqueries that skip rows without a LIMIT: DataFusion leaves out their order."""
+        from sqlglot import exp
+
+        skips = [each for each in self.tree.find_all(exp.Query) if _skips_alone(each)]
+        if any(each is not self.tree for each in skips):
+            at = next(each for each in self.words if _kind(each) == "OFFSET")
+            message = "OFFSET without a number of rows as LIMIT is not read here in a subquery"
+            raise SqlTextError("syntax-error", message, self._place(at.start, len(at.text)))
 
     def _check_windows(self) -> None:
         """Refuse a window that begins with the name of another: DataFusion leaves that out."""
@@ -354,6 +366,12 @@ class _Reader:
         number = max(bisect_right(self.starts, (at, len(self.text))) - 1, 0)
         sent, start = self.starts[number]
         return TextPlace.of(self.text, start + max(at - sent, 0), length)
+
+
+def _skips_alone(query: Any) -> bool:
+    """Tell whether a query has an OFFSET, and no number as its LIMIT."""
+    limit = query.args.get("limit")
+    return bool(query.args.get("offset")) and (limit is None or not limit.expression.is_int)
 
 
 def _kind(token: Any) -> str:

@@ -358,7 +358,7 @@ DATAFUSION = Dialect(
         *("union all", "union", "except", "intersect", "except all", "intersect all"),
         *("union all by name", "union by name"),
     ),
-    first_rows=("limit 2", "limit 3 offset 1", "offset 1", "limit all offset 1", "limit all"),
+    first_rows=("limit 2", "limit 3 offset 1", "limit 9 offset 1", "limit all"),
     totals=((2, "{}"), (1, BY_ORDER)),
     without=("except", "exclude"),
     spellings=('"{}"(', "{} ("),

@@ -11,8 +11,9 @@ from odfbuild.executors.engine.analysis import AnalysedInput, Analysis
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.datafusion.json_functions import function
 from odfbuild.executors.engine.protocol import RawQueryWork
-from odfbuild.odf.events import DatasetVocabulary, TransformSql
+from odfbuild.odf.events import DatasetVocabulary, SqlQueryStep, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.sql.analysis.facts import diagnostics, examine
 from odfbuild.sql.datafusion import step_findings
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.steps import steps_of
@@ -54,6 +55,8 @@ def test_branches_of_several_types_are_no_column(text: str, rows: pa.Table, tmp_
         "select case when n > 1 then date_bin(interval '1 day', t) else t end as t "
         "from (select to_timestamp_millis(n) as t, n from input) as q",
         "select sum(n) over w as n from input window w as (partition by x)",
+        "select n from input order by x offset 1",
+        "select n from (select n from input order by x limit 9 offset 1) as q",
     ],
 )
 def test_branches_of_one_type_are(text: str, tmp_path: Path) -> None:
@@ -84,6 +87,9 @@ def test_texts_and_names_may_have_any_sign(form: str, sign: str, tmp_path: Path)
         "with recursive r as (select 1 as i union all select i + 1 from r) select i from r",
         "select all n from input",
         "select n from input for system_time as of '2020-01-01'",
+        "select n from (select n from input order by x offset 1) as q",
+        "select n from input where n in (select n from input order by x limit all offset 1)",
+        "with q as (select n from input order by x offset 1) select max(n) as n from q",
         "select sum(n) over (w) as n from input window w as (order by x)",
         'select sum(n) over ("w" order by s) as n from input window w as (partition by x)',
         "select sum(n) over v as n from input window w as (order by x), v as (w)",
@@ -175,6 +181,17 @@ def test_what_goes_by_order_is_refused_beside_a_union(text: str) -> None:
     steps = steps_of(TransformSql(engine="datafusion", query=text))
     found = step_findings(steps, 0, steps[0].statement, ("a", "b"))
     assert Reason.ORDER in {each.reason for each in found}
+
+
+def test_a_step_that_others_read_skips_no_rows_without_a_limit() -> None:
+    texts = (
+        SqlQueryStep(alias="s", query="select n from a order by n offset 1"),
+        SqlQueryStep(alias=None, query="select n from s"),
+    )
+    steps = steps_of(TransformSql(engine="datafusion", queries=texts))
+    found = examine(steps, ["a"], ())
+    assert [(each.reason, each.step) for each in found.about(Reason.ORDER)] == [(Reason.ORDER, 0)]
+    assert "LIMIT" in diagnostics(found, (Reason.ORDER,))[0].fix
 
 
 @pytest.mark.parametrize(
