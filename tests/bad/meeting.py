@@ -101,7 +101,7 @@ class Meeting:
         return text
 
     def _check_kept(self, bad: Bad, done: Done) -> None:
-        said = re.search(r"; kept for a look: (.*)", done.err)
+        said = re.search(r"; stored for inspection: (.*)", done.err)
         kept = [Path(each) for each in said[1].split(" and ")] if said else []
         assert len(kept) == bad.keeps + bool(bad.complaint), done.err
         for path in kept:

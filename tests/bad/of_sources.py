@@ -44,7 +44,7 @@ COMMANDS = {
     ),
     "a command that shouts": command(
         "sh", "-c", "yes complaint | head -c 9000000 >&2; exit 1",
-        says="it said: complaint | complaint", fix="correct `command`",
+        says="it printed: complaint | complaint", fix="correct `command`",
         complaint=b"complaint\n" * 100,
     ),
     "a command that prints without end": command(
@@ -217,7 +217,7 @@ def download(code: str, says: str, **more: Any) -> Bad:
     """Return a page that came, and is no good: it must be kept to be looked at."""
     more.setdefault("data", HTML)
     return Bad(
-        code=code, says=says, fix="kept for a look: ", good=more.pop("good", GOOD),
+        code=code, says=says, fix="stored for inspection: ", good=more.pop("good", GOOD),
         fetch=url("$HTTP/data"), keeps=True, **more,
     )  # fmt: skip
 

@@ -261,7 +261,7 @@ def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
         kept.append(folder / "stderr.txt")
         kept[-1].write_bytes(error.said)
     if kept:
-        error.fix += f"; kept for a look: {' and '.join(map(str, kept))}"
+        error.fix += f"; stored for inspection: {' and '.join(map(str, kept))}"
 
 
 def _take_in(

@@ -151,7 +151,7 @@ def test_a_saved_plan_makes_no_dataset_of_a_name_that_was_given_up(run: Inside) 
     assert run("apply", "--yes").code == 0
     done = run("apply", plan, "--partial")
     assert done.code == 5
-    assert "error[stale-plan]: new is called newer by now" in done.err
+    assert "error[stale-plan]: new was renamed to newer" in done.err
     assert Workspace(run.project / ".odfbuild").open(DatasetAlias.parse("new")) is None
 
 

@@ -69,8 +69,8 @@ def test_a_file_is_rewritten_in_place_and_the_changes_are_printed(run: Run) -> N
     assert (done.code, done.err, path.read_text()) == (0, "", NEW)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert "a.yaml:3:3: `id` is now `name`" in done.out
-    assert "a.yaml:11:7: warning[left-out]: `obsvAdded` cannot be expressed" in done.out
-    assert done.out.endswith("1 file rewritten, 0 as today.\n")
+    assert "a.yaml:11:7: warning[left-out]: `obsvAdded` can no longer be expressed" in done.out
+    assert done.out.endswith("1 file rewritten, 0 up to date.\n")
     assert os.listdir() == ["a.yaml"]  # noqa: PTH208
 
 
@@ -89,7 +89,7 @@ def test_check_writes_nothing_and_ends_with_3(run: Run) -> None:
     Path("a.yaml").write_text(OLD)
     done = run("upgrade", "--check", "a.yaml")
     assert done.code == 3
-    assert done.out.endswith("1 file would be rewritten, 0 as today.\n")
+    assert done.out.endswith("1 file would be rewritten, 0 up to date.\n")
     assert Path("a.yaml").read_text() == OLD
     Path("a.yaml").write_text(NEW)
     assert run("upgrade", "--check", "a.yaml").code == 0
@@ -117,7 +117,7 @@ def test_a_folder_is_upgraded_as_a_whole(run: Run) -> None:
         Path(name).write_text(OLD)
     Path("x/other.yaml").write_text("name: something else\n")
     done = run("upgrade", "x")
-    assert done.out.endswith("2 files rewritten, 1 as today.\n")
+    assert done.out.endswith("2 files rewritten, 1 up to date.\n")
     assert [Path(name).read_text() == NEW for name in names] == [True, True, False, False]
 
 

@@ -142,7 +142,7 @@ def test_a_home_that_cannot_be_written_is_told_once(
     monkeypatch.setenv("XDG_STATE_HOME", str(blocked))
     done = ask("verify")
     assert done.code == 0
-    assert done.err.count("not remembered") == 1
+    assert done.err.count("not recorded") == 1
     assert str(blocked) in done.err
 
 

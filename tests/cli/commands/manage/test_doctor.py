@@ -79,7 +79,7 @@ def test_without_a_project_the_machine_is_looked_at(
     done = Within(tmp_path, capsys, monkeypatch)("doctor")
     assert done.code == 0
     assert f"warn  project     there is none in {tmp_path}\n" in done.out
-    assert "fix: cd to the folder of a project" in done.out
+    assert "fix: change to the folder of a project" in done.out
     assert "ok    clock " in done.out
 
 

@@ -123,7 +123,7 @@ def test_a_key_goes_from_one_workspace_to_another(here: Within, there: Within, s
     out = str(there.folder / "key.json")
     here.done("key", "export", "SRC", out, *(["--seal"] if seal else []), **SECRET)
     told = there.done("key", "import", out, **SECRET)
-    assert told == f"the key of {id_of(here)} is kept, {'sealed' if seal else 'open'}\n"
+    assert told == f"the key of {id_of(here)} is stored, {'sealed' if seal else 'open'}\n"
     kept = keys(there).export(id_of(here))
     assert isinstance(kept, SealedKey) is seal
     signed = keys(there).load(id_of(here), "open sesame").sign(b"head")

@@ -75,7 +75,7 @@ def test_graphs_go_from_sources_to_what_is_made_of_them(ask: Within) -> None:
 def test_what_chains_cannot_know_is_noted_and_taken_back(ask: Within) -> None:
     done = ask("lineage", "add", "src", FAR, "--as", "raw", "--home", "elsewhere")
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"src is made of {FAR} (raw): is noted\n"
+    assert done.out == f"src is made of {FAR} (raw): is recorded\n"
     assert ask("lineage", "add", "src", FAR, "--as", "raw").out.endswith("was recorded already\n")
     assert ask("lineage", "report", "--up").out.endswith(f"      └─ raw: {FAR}  [elsewhere]\n")
     assert "└─ raw: src" in ask("lineage", FAR, "--down").out
@@ -194,12 +194,12 @@ def test_columns_are_told_to_programs(ask: Within) -> None:
 
 def test_impact_follows_values_and_what_decides_on_rows(ask: Within) -> None:
     assert ask("impact", "src.v").out == (
-        "A change of src.v touches 2 datasets:\n"
+        "A change of src.v affects 2 datasets:\n"
         "  out  columns: v\n"
         "  report  its rows, so all columns: t, k, total\n"
     )
     assert ask("impact", "SRC.K").out == (
-        "A change of src.k touches 2 datasets:\n  out  columns: k\n  report  columns: k\n"
+        "A change of src.k affects 2 datasets:\n  out  columns: k\n  report  columns: k\n"
     )
     assert ask("impact", "report.total").out == (
         "A change of report.total affects no other dataset.\n"
@@ -224,7 +224,7 @@ def test_impact_names_what_was_noted_elsewhere(ask: Within) -> None:
     assert ask("lineage", "add", FAR, "report", "--as", "figures").code == 0
     assert ask("lineage", "home", FAR, "board").code == 0
     done = ask("impact", "src")
-    assert done.out.splitlines()[0] == "A change of src touches 3 datasets:"
+    assert done.out.splitlines()[0] == "A change of src affects 3 datasets:"
     assert done.out.endswith(f"  {FAR} [board]  recorded by hand\n")
     noted = json.loads(ask("impact", "src", "-o", "json").out)["noted"]
     assert noted == [{"id": str(UUID(FAR)), "name": None, "home": "board"}]

@@ -297,7 +297,7 @@ def test_repositories_are_listed_added_and_checked(
     assert (found["read"], found["push"]) == ("yes", "yes")
     assert first("repo check", "hub").code == 0
     again = first("repo add", "HUB", own)
-    assert "the repository 'HUB' already" in again.err
+    assert "the repository 'HUB' exists already" in again.err
     secret = first("repo add", "x", "https://ada:lovelace@hub.example.org")
     assert secret.code == 64
     assert "lovelace" not in secret.err
@@ -350,7 +350,7 @@ def test_what_a_push_that_was_killed_left_is_named_and_taken_away_when_it_is_old
     gone = [each for each in left if hub / "src" in each.parents]
     assert [each for each in left if not each.exists()] == gone
     assert all(each.exists() for each in others)
-    assert "10 files of pushes" in first("repo check", "hub").out
+    assert "10 files of interrupted pushes" in first("repo check", "hub").out
     assert (hub / "src/refs/head").read_text() == head_of(first, "src")
 
 

@@ -189,7 +189,7 @@ class TestSecrets:
     def test_what_it_says_is_shown_without_them(self, podman: Played) -> None:
         lines = "print('bad token', env['T'], file=sys.stderr)", "sys.exit(3)"
         error = refused(step(*lines, env={"T": "${{ env.KEY }}"}), podman, env={"KEY": "hunter2"})
-        assert error.why == "it said: bad token ***"
+        assert error.why == "it printed: bad token ***"
         assert (cached(podman) / "stderr.txt").read_text() == "bad token ***\n"
         assert str(cached(podman) / "stderr.txt") in error.fix
 
@@ -350,7 +350,7 @@ class TestEnds:
         said = "print('no more\\nquota', file=sys.stderr, flush=True)"
         error = refused(step("print(1)", STATE.format("v"), said, line), podman)
         assert error.what == f"{Played.IMAGE} (sha256:222222222222) {how}"
-        assert error.why == "it said: no more | quota"
+        assert error.why == "it printed: no more | quota"
 
     def test_a_program_that_is_not_in_the_image_is_told(self, podman: Played) -> None:
         source = FetchStepContainer(image=Played.IMAGE, command=("nothing-like-it",))
@@ -493,7 +493,7 @@ class TestReal:
         with pytest.raises(ContainerError) as caught:
             self.fetch(tmp_path, "echo no such page >&2; exit 3")
         assert caught.value.what.endswith("ended with exit code 3")
-        assert caught.value.why == "it said: no such page"
+        assert caught.value.why == "it printed: no such page"
         assert (tmp_path / "c" / "stderr.txt").read_text() == "no such page\n"
 
     def test_too_long_is_killed_and_removed(self, tmp_path: Path) -> None:

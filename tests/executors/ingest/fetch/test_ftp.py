@@ -140,7 +140,7 @@ def test_a_busy_server_is_asked_again(server: Ftp, tmp_path: Path) -> None:
     server.busy = 9
     with pytest.raises(UnreachableError) as caught:
         fetched(server.url("in/data.csv"), tmp_path)
-    assert caught.value.why == "the server answered: 450 Busy."
+    assert caught.value.why == "the server says: 450 Busy."
     assert server.busy == 5
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_is_not_there_is_told_at_once(server: Ftp, tmp_path: Path) -
     with pytest.raises(NotFoundError) as caught:
         fetched(server.url("in/nothing.csv"), tmp_path)
     assert caught.value.what.startswith(server.url("in/nothing.csv"))
-    assert caught.value.why.startswith("the server answered: 550")
+    assert caught.value.why.startswith("the server says: 550")
     assert len(server.said("RETR")) == 1
 
 
@@ -168,7 +168,7 @@ def test_a_refused_login_shows_no_password(server: Ftp, tmp_path: Path) -> None:
         fetched(url, tmp_path, env={"PASSWORD": "hunter2hunter2"})
     error = caught.value
     assert "hunter2" not in error.what + error.why + error.fix
-    assert error.why.startswith("the server answered: 530")
+    assert error.why.startswith("the server says: 530")
     assert error.fix == "check user and password of the url, or the variables that give them"
     assert len(server.said("PASS")) == 1
 

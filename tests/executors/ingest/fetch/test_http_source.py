@@ -228,7 +228,7 @@ def test_what_a_command_said_is_kept_with_the_download(
     done = run("apply", "--yes")
     assert done.code == 4  # the definition was written
     assert "ended with exit code 3" in done.err
-    assert "it said: no good" in done.err
+    assert "it printed: no good" in done.err
     assert kept(project) == {"fetched-data.csv", "stderr.txt"}
     command = "{kind: Pipe, command: [sed, 's/b/z/']}"
     lay_out(project, {"datasets/src.yaml": root(fetch=where, columns=columns, prepare=command)})

@@ -89,7 +89,7 @@ def test_a_command_may_stop_reading_when_it_knows_enough(tmp_path: Path) -> None
 def test_a_failure_tells_the_code_and_the_last_words(tmp_path: Path) -> None:
     error = failed(tmp_path, *python("print('half')", "sys.exit('line 3: no comma')"))
     assert error.what.endswith("ended with exit code 1 on data.csv")
-    assert error.why == "it said: line 3: no comma"
+    assert error.why == "it printed: line 3: no comma"
     assert error.said == b"line 3: no comma\n"
     assert failed(tmp_path, "false").why == "it printed nothing on standard error"
 
@@ -121,7 +121,7 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
     )
     error = failed(tmp_path, *command, env={"ODFBUILD_PIPE_TIMEOUT": "5"})
     assert error.what.endswith("took more than 5 seconds on data.csv")
-    assert error.why == "it said: working"
+    assert error.why == "it printed: working"
     assert "ODFBUILD_PIPE_TIMEOUT" in error.fix
     with (tmp_path / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # free when the last of them is gone

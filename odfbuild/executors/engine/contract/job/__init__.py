@@ -210,8 +210,10 @@ def _file(value: object) -> JobFile:
     size = value["size"]
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise _bad(f"the size of a file is {_shown(size)}", "it is a number of bytes")
-    name, hash = _check_name(value["path"]), _hash(value["hash"])
-    return JobFile(name, size, hash, shared="shared" in value)
+    found = JobFile(_check_name(value["path"]), size, _hash(value["hash"]), "shared" in value)
+    if found.shared and found.path != found.stored:
+        raise _bad(f"the shared file {_shown(found.path)}", "a shared file is named by its hash")
+    return found
 
 
 def _hash(value: object) -> Multihash:

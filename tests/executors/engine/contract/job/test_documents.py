@@ -125,5 +125,30 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 
 
 def test_a_document_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(BadJobError, match="no JSON"):
+    with pytest.raises(BadJobError, match="not JSON"):
         read_request(b"[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("shared", "name", "said"),
+    [
+        (True, "rows.parquet", "a shared file is named by its hash"),
+        (True, str(sha3_256(b"another")), "a shared file is named by its hash"),
+        (False, None, "it is true, or left out"),
+        (1, None, "it is true, or left out"),
+        (None, None, "it is true, or left out"),
+    ],
+)
+def test_a_shared_file_has_the_name_of_its_hash(
+    tmp_path: Path, shared: Any, name: str | None, said: str
+) -> None:
+    document = json.loads(raw_query(tmp_path))
+    (file,) = document["files"]
+    file |= {"shared": shared, "path": name or file["hash"]}
+    document["request"]["inputDataPaths"] = [file["path"]]
+    with pytest.raises(BadJobError) as caught:
+        read_request(json.dumps(document).encode())
+    assert said in caught.value.why
+    file |= {"shared": True, "path": file["hash"]}
+    document["request"]["inputDataPaths"] = [file["path"]]
+    assert read_request(json.dumps(document).encode()).files[0].shared
