@@ -37,7 +37,7 @@ DEFINITIONS = {
         "select map(k, v) as x from input", "unhashable-type", "the column 'x'", "to_json"
     ),
     "two columns of one name": query(
-        "select k, v, 1 as n, 2 as n from input", "duplicate-column", "two result columns named 'n'", "AS"
+        "select k, v, 1 as n, 2 as n from input", "duplicate-column", "columns named 'n'", "AS"
     ),
     "a column of the system from a query": query(
         "select k, v as offset from input", "system-column", "'offset'", "AS"
