@@ -52,7 +52,7 @@ RUN_BY = {
 }
 NOT_RUN = {"skip", "skipif", "xfail"}
 CALLED_OTHERWISE = {
-    "input-compacted": ("tests.cli.commands.apply.test_maintenance", "out: it cannot go on")
+    "input-compacted": ("tests.cli.commands.apply.test_maintenance", "out: it cannot continue")
 }
 QUIRKS = {  # of the reference: what is asserted in their place
     "snapshot-key-only-table-quirk": "table of key columns only",

@@ -46,7 +46,7 @@ QUERIES = {
         "select to_timestamp(k, 'yyyy-MM-dd') as x from input", "'a'", "try_to_timestamp"
     ),
     "a day that there is not": query(
-        "select make_date(2023, 2, 27 + v) as x from input", "February 29", "no date"
+        "select make_date(2023, 2, 27 + v) as x from input", "February 29", "invalid dates"
     ),
     "an error that the query raises": query(
         "select cast(raise_error('no such town') as string) as x from input", "no such town",

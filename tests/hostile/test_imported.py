@@ -98,7 +98,7 @@ def test_a_source_of_a_chain_that_was_imported_does_nothing(
     done = ours("import", str(chain(fetch, prepare)))
     assert done.code == 0, done.err
     assert "Its source uses resources outside of the project" in done.out
-    assert "not used until you say so: odfbuild import src --with-sources" in done.out
+    assert "disabled until you enable it: odfbuild import src --with-sources" in done.out
     before = dataset(ours.project, "src").head()
     for command in (("apply", "--yes"), ("run",)):
         done = ours(*command)
@@ -125,7 +125,7 @@ def test_a_source_that_a_longer_copy_brings_does_nothing(
     done = ours("import", str(longer))
     assert done.code == 0, done.err
     assert "src gets 1 block from " in done.out
-    assert "not used until you say so: odfbuild import src --with-sources" in done.out
+    assert "disabled until you enable it: odfbuild import src --with-sources" in done.out
     before = dataset(ours.project, "src").head()
     assert ours("run").code == 0
     assert dataset(ours.project, "src").head() == before

@@ -338,7 +338,7 @@ def test_a_signature_is_there_when_the_head_is(place: Place, here: Workspace) ->
     [
         (0, RefusedByRepositoryError, "401"),
         (1, RefusedByRepositoryError, "401"),
-        (2, RemoteFailureError, "taken back"),
+        (2, RemoteFailureError, "revoked"),
     ],
     ids=["before the first file", "before the last file", "after all files"],
 )

@@ -136,7 +136,7 @@ def test_what_is_no_plain_file_is_not_read(
     file = _file(source, "data")
     file.unlink()
     put(file)
-    refused(source, target, UnsafeFolderError, "no plain file|it is a link, or cannot be read")
+    refused(source, target, UnsafeFolderError, "not a regular file|it is a link, or cannot be read")
 
 
 def test_a_file_far_larger_than_recorded_is_not_copied(source: Path, target: Path) -> None:
@@ -190,9 +190,9 @@ def test_missing_and_altered_files_are_named(part: str, source: Path, target: Pa
 
 def test_a_folder_without_a_head_is_no_dataset(source: Path, target: Path) -> None:
     (source / "refs" / "head").unlink()
-    refused(source, target, NoChainError, "is no dataset")
-    refused(source / "nothing", target, NoChainError, "is no dataset")
-    refused(source / "blocks", target, NoChainError, "is no dataset")
+    refused(source, target, NoChainError, "is not a dataset")
+    refused(source / "nothing", target, NoChainError, "is not a dataset")
+    refused(source / "blocks", target, NoChainError, "is not a dataset")
 
 
 def test_bytes_that_are_no_block_are_refused(source: Path, target: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_row_may_be_taken_back_before_it_comes(tmp_path: Path) -> None:
 def test_a_row_taken_back_that_never_came_is_named(tmp_path: Path) -> None:
     a, b = small("a", "b")
     paths = written(tmp_path, [[(0, a), (1, a)], [(1, b), (1, a)]], FEW)
-    with pytest.raises(InvalidChangelogError, match="offset 2 takes back"):
+    with pytest.raises(InvalidChangelogError, match="offset 2 retracts a row"):
         keys(paths)
 
 

@@ -106,7 +106,7 @@ def test_a_corrected_row_is_in_force_until_the_correction_is(tmp_path: Path) -> 
 
 def test_a_row_that_was_taken_back_in_vain_is_named(tmp_path: Path) -> None:
     paths = written(tmp_path, [[(0, row(1, 1)), (1, row(1, 2))]], SCHEMA)
-    with pytest.raises(InvalidChangelogError, match="offset 1 takes back"):
+    with pytest.raises(InvalidChangelogError, match="offset 1 retracts a row"):
         found(paths, ("k",), NOON)
 
 
@@ -114,7 +114,7 @@ def test_a_version_that_ended_cannot_be_taken_back(tmp_path: Path) -> None:
     log = [(0, row(1, 1)), (2, row(1, 1)), (3, row(1, 5, 2)), (1, row(1, 1))]
     paths = written(tmp_path, [log], SCHEMA)
     for hour in (1, 2):
-        with pytest.raises(InvalidChangelogError, match="takes back"):
+        with pytest.raises(InvalidChangelogError, match="retracts a row"):
             found(paths, ("k",), NOON + timedelta(hours=hour))
 
 

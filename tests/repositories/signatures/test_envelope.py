@@ -141,11 +141,11 @@ DEEP = b"[" * 200_000 + b"]" * 200_000
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "not JSON"),
-        (b"[]", "no JSON object"),
+        (b"", "not valid JSON"),
+        (b"[]", "not a JSON object"),
         (b"\xff", "not UTF-8"),
-        (b"\xef\xbb\xbf" + rewritten(), "not JSON"),
-        (DEEP[: 1 << 18], "not JSON"),
+        (b"\xef\xbb\xbf" + rewritten(), "not valid JSON"),
+        (DEEP[: 1 << 18], "not valid JSON"),
         (DEEP, "at most 262,144"),
         (b'{"payloadType":1,' + rewritten()[1:], "twice"),
         (rewritten(payload=None), "payload is no text"),
@@ -164,12 +164,18 @@ DEEP = b"[" * 200_000 + b"]" * 200_000
         (rewritten(signatures=[SIGNED] * 2), "signed it twice"),
         (rewritten(signatures=[{**SIGNED, "keyid": OWNER.dataset.did_key()}, SIGNED]), "twice"),
         (rewritten(signatures=[SIGNED] * 17), "at most 16"),
-        (rewritten(signatures=[1]), "no JSON object"),
+        (rewritten(signatures=[1]), "not a JSON object"),
         (rewritten(signatures=[{**SIGNED, "keyid": ""}]), "not a dataset id"),
         (rewritten(signatures=[{**SIGNED, "cert": "x"}]), "'cert' is no member"),
         (rewritten(signatures=[{**SIGNED, "sig": b64encode(bytes(63)).decode()}]), "64 bytes"),
-        (rewritten(signatures=[{**SIGNED, "sig": b64encode(bytes(64)).decode()}]), "did not sign"),
-        (rewritten(signatures=[{**SIGNED, "keyid": did(STRANGER)}]), "did not sign"),
+        (
+            rewritten(signatures=[{**SIGNED, "sig": b64encode(bytes(64)).decode()}]),
+            "the signature of did:",
+        ),
+        (
+            rewritten(signatures=[{**SIGNED, "keyid": did(STRANGER)}]),
+            "the signature of did:",
+        ),
     ],
 )
 def test_what_is_no_envelope_of_ours_is_refused(data: bytes, reason: str) -> None:
@@ -178,7 +184,7 @@ def test_what_is_no_envelope_of_ours_is_refused(data: bytes, reason: str) -> Non
 
 def test_a_signature_more_that_does_not_hold_spoils_the_others() -> None:
     wrong = {"keyid": did(WITNESS), "sig": SIGNED["sig"]}
-    assert "did not sign" in refused(rewritten(signatures=[SIGNED, wrong]))
+    assert "the signature of did:" in refused(rewritten(signatures=[SIGNED, wrong]))
 
 
 def payload(**members: Any) -> bytes:
@@ -203,8 +209,8 @@ LEAVE = delegation(WORKER).value()
         (payload(sequenceNumber=-1), "no whole number"),
         (payload(sequenceNumber=True), "no whole number"),
         (payload(sequenceNumber=1 << 63), "no whole number"),
-        (payload().replace(b"41", b"4" * 5_000), "not JSON"),
-        (payload().replace(b"41", b"NaN"), "not JSON"),
+        (payload().replace(b"41", b"4" * 5_000), "not valid JSON"),
+        (payload().replace(b"41", b"NaN"), "not valid JSON"),
         (payload(signedAt="2026-11-22T06:00:00+00:00"), "not written in its one form"),
         (payload(signedAt="2026-11-22 06:00:00Z"), "not written in its one form"),
         (payload(signedAt="2026-11-22T06:00:00.000Z"), "not written in its one form"),
@@ -212,7 +218,7 @@ LEAVE = delegation(WORKER).value()
         (payload(undoes=None), "undoes is no text"),
         (payload(note=""), "'note' is no member"),
         (payload(previous="f1620" + "ab" * 33), "previous: "),
-        (payload(delegation=[]), "no JSON object"),
+        (payload(delegation=[]), "not a JSON object"),
         (payload(delegation={**LEAVE, "payloadType": HEAD_TYPE}), "not of the type"),
         (payload(delegation={**LEAVE, "more": 1}), "'more' is no member"),
         (payload(dataset=str(DATASET) + " " * 20_000), "at most 16,384"),

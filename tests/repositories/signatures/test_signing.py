@@ -120,7 +120,7 @@ def test_a_sealed_key_signs_for_who_knows_its_passphrase(
     own = keys.export(dataset.id)
     assert isinstance(own, OpenKey)
     worker.take(seal(own, "open sesame", CHEAP))
-    with pytest.raises(NoSigningKeyError, match="nothing here") as caught:
+    with pytest.raises(NoSigningKeyError, match="no key here can sign") as caught:
         find_signing_key(worker, dataset, day(0))
     assert "sealed" in caught.value.why
     found = find_signing_key(worker, dataset, day(0), lambda _: "open sesame")

@@ -86,10 +86,10 @@ def test_a_server_without_ranges_is_asked_from_the_beginning(server: Server, roo
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"y" * len(DATA), "gives other bytes"),
-        (DATA + b"more", "gives more bytes"),
-        (DATA[:100], "gives 100 bytes"),
-        (b"", "gives 0 bytes"),
+        (b"y" * len(DATA), "with bytes of another hash"),
+        (DATA + b"more", "returned more bytes"),
+        (DATA[:100], "returned 100 bytes"),
+        (b"", "returned 0 bytes"),
     ],
 )
 def test_other_bytes_more_and_fewer_are_refused(

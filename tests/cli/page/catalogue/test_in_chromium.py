@@ -333,7 +333,7 @@ def test_datasets_that_read_each_other_are_drawn(browser: Browser, tmp_path: Pat
     assert sorted(page.evaluate(_BOXES)) == ["a", "b"]
     page.evaluate("void (location.hash = '#/dataset/b')")
     page.wait("document.getElementById('dataset-title')?.textContent === 'b'")
-    assert "touches 1 dataset in all" in text(page, "#part-neighbours")
+    assert "affects 1 dataset in all" in text(page, "#part-neighbours")
     assert page.complaints() == []
 
 

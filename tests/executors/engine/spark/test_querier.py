@@ -156,7 +156,7 @@ def test_what_has_no_form_elsewhere_is_text(engine: SparkEngine, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("select s, s from d", "two columns named 's'"),
+        ("select s, s from d", "two result columns named 's'"),
         ("select array(null) as a from d", "has the type array<void>"),
         ("select s / 0 as x from d", "cannot be cast"),
     ],
@@ -188,5 +188,5 @@ def test_nothing_but_datasets_is_read_or_written(
 
 def test_a_row_taken_back_that_never_came_is_named(engine: SparkEngine, tmp_path: Path) -> None:
     views = {"d": view(tmp_path, few((0, "a"), (1, "b")))}
-    with pytest.raises(InvalidChangelogError, match="offset 1 takes back"):
+    with pytest.raises(InvalidChangelogError, match="offset 1 retracts a row"):
         ask(engine, tmp_path, "select * from d", views)

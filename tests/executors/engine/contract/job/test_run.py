@@ -263,7 +263,7 @@ def test_the_command_ends_with_what_went_wrong(tmp_path: Path, query: str, code:
 
 
 def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OdfBuildError, match="is not there"):
+    with pytest.raises(OdfBuildError, match="does not exist"):
         run_job(FolderPlace(tmp_path), "request.json", lambda: pytest.fail("nothing to do"))
 
 

@@ -105,7 +105,7 @@ def test_texts_without_a_date_are_refused_in_a_query(text: str, session: "SparkS
     with pytest.raises(ClockError) as caught:
         admitted(session, f"select {text} as v from t")
     assert caught.value.fix
-    assert "day" in caught.value.why
+    assert "date" in caught.value.why
 
 
 # Texts in rows, and those that are worked out

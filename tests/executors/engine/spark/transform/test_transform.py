@@ -266,8 +266,8 @@ def test_nested_values_and_decimals_come_back_as_they_are(
 REFUSED = {
     "SELECT k FROM t": "has no result column 'event_time'",
     "SELECT k AS event_time FROM t": "'event_time' is string",
-    "SELECT event_time, k AS offset FROM t": "a column named 'offset'",
-    "SELECT event_time, k, k FROM t": "two columns named 'k'",
+    "SELECT event_time, k AS offset FROM t": "a result column named 'offset'",
+    "SELECT event_time, k, k FROM t": "two result columns named 'k'",
     "SELECT event_time, NULL AS n FROM t": "column 'n' has the type void",
     "SELECT event_time, INTERVAL '1' DAY AS i FROM t": "cannot be stored",
     "SELECT event_time, array(NULL) AS n FROM t": r"column 'n\[\]'",
