@@ -8,6 +8,7 @@ makes the null itself, by a CASE of one branch or nullif(), it must not read mem
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,12 +16,10 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
 
-_LEFT_OUT: Final = (
-    r"(?:nullif\(|CASE (?:(?!WHEN ).)*WHEN (?:(?!WHEN |ELSE ).)*"
-    r"(?: ELSE (?:NULL|Struct\(\{(?:\w+:,?)*\}\)))? END)"
+_ENDS: Final = re.compile(
+    r"(?:(?!ELSE ).)*(?: ELSE (?:NULL|Struct\(\{(?:\w+:,?)*\}\)))? END", re.DOTALL
 )
-_MADE: Final = re.compile(_LEFT_OUT, re.DOTALL)
-_READ: Final = re.compile(r"get_field\(" + _LEFT_OUT, re.DOTALL)
+"""What is after the only WHEN of a CASE without another value."""
 
 
 def check_members(plan: Any, schema_of: Callable[[Any], pa.Schema]) -> None:
@@ -28,7 +27,9 @@ def check_members(plan: Any, schema_of: Callable[[Any], pa.Schema]) -> None:
     text = plan.display_indent()
     if "get_field(" not in text:
         return
-    if _READ.search(text) or any(_makes_null(each, schema_of) for each in _projections(plan)):
+    if _leaves_out(text, "get_field(") or any(
+        _makes_null(each, schema_of) for each in _projections(plan)
+    ):
         raise InvalidQueryError(
             what="the query reads a member of a struct that a CASE of one branch, or nullif(), "
             "may make null",
@@ -36,6 +37,17 @@ def check_members(plan: Any, schema_of: Callable[[Any], pa.Schema]) -> None:
             "is there",
             fix="take the member first: case when ... then z.k end; or give the CASE an ELSE",
         )
+
+
+def _leaves_out(text: str, before: str = "") -> bool:
+    """Tell whether a plan's text has nullif() or a CASE of one branch, right behind a text."""
+    if f"{before}nullif(" in text:
+        return True
+    branches = text.split("WHEN ")
+    return any(
+        f"{before}CASE " in head and _ENDS.match(branch) is not None
+        for head, branch in pairwise(branches)
+    )
 
 
 def _projections(plan: Any) -> Iterator[Any]:
@@ -49,7 +61,7 @@ def _makes_null(plan: Any, schema_of: Callable[[Any], pa.Schema]) -> bool:
     """Tell whether a projection makes a struct that may be null with values below."""
     items = plan.to_variant().projections()
     return any(
-        _has_struct(field.type) and _MADE.search(str(each)) is not None
+        _has_struct(field.type) and _leaves_out(str(each))
         for each, field in zip(items, schema_of(plan), strict=True)
     )
 

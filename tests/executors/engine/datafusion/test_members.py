@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from odfbuild.executors.engine.datafusion.members import with_null_members
-from odfbuild.executors.engine.datafusion.session import query_context, rows_of
+from odfbuild.executors.engine.datafusion.session import columns, query_context, rows_of
 from tests.support.effort import examples
 
 LEAVES = ((pa.int64(), (0, 7)), (pa.string(), ("", "p")))
@@ -78,3 +78,12 @@ def test_types_and_values_stay() -> None:
         found = with_null_members(pa.chunked_array([array]))
         assert found.type == array.type
         assert found.to_pylist() == array.to_pylist()
+
+
+def test_a_long_text_of_words_of_a_case_is_read_through_once() -> None:
+    """A query is as long as whoever wrote it likes: to look at each word again took minutes."""
+    long = "CASE " * 100_000
+    query = f"select named_struct('a', '{long}') as y, z.k as k from t"
+    with query_context(spill=None, clock=False) as context:
+        context.add("t", pa.table({"z": [{"k": 1}]}))
+        assert columns(context.query(query)).names == ["y", "k"]
