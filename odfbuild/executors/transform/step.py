@@ -123,11 +123,11 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
             return None
         names = ", ".join(each.alias for each in batch.inputs if each.slices)
         cut = () if sealed is None else times_cut(f"the result of {name()}", sealed.cut)
-        told = InputNotes(checks=(*cut, *gate_findings(site, dataset.id, state, sealed, names)))
+        notes = InputNotes(checks=(*cut, *gate_findings(site, dataset.id, state, sealed, names)))
         files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
         left = dataset.commit(CommitRequest(events, now, files), on=state)
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
-        done(Round(names, len(events), records, told, read, left.head, place))
+        done(Round(names, len(events), records, notes, read, left.head, place))
         return left
 
 

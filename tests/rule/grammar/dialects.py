@@ -109,6 +109,29 @@ _OF_TWO = ("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "r
 _SPARK_LATEST = "timestamp'2020-01-01 00:00:00'"
 _LATEST = "timestamp '2020-01-01 00:00:00'"
 
+_CONDITIONS = (
+    "row_number() over (partition by {key} order by {total}) = 1",
+    "count(*) over (partition by {key}) > 1",
+    "rank() over (partition by {key} order by {by}) <= 2",
+    "2 >= row_number() over (partition by {key} order by {total})",
+    "coalesce(lag({n}) over (partition by {key} order by {total}), 0) < 2",
+    "last_value({by}) over (partition by {key} order by {by} desc) is not null",
+)
+_AGGREGATES = (
+    (BIGINT, "count(*)"),
+    (BIGINT, "count({s})"),
+    (BIGINT, "sum({n})"),
+    (BIGINT, "max({n})"),
+    (BIGINT, "count(distinct {n})"),
+    (BIGINT, "count(distinct {s})"),
+    (STRING, "min({s})"),
+    (BIGINT, "count(*) filter (where {b})"),
+    (STRING, "max({s})"),
+    (BOOLEAN, "bool_or({b})"),
+    (BIGINT, "sum(distinct {n})"),
+)
+"""What all dialects have; each has more of its own behind it."""
+
 SPARK = Dialect(
     engine="spark",
     plain=_plain_spark,
@@ -166,26 +189,9 @@ SPARK = Dialect(
         "first_value({by}) over ({over}{order} range between current row and unbounded following)",
     ),
     rank="{}() over ({})",
-    conditions=(
-        "row_number() over (partition by {key} order by {total}) = 1",
-        "count(*) over (partition by {key}) > 1",
-        "rank() over (partition by {key} order by {by}) <= 2",
-        "2 >= row_number() over (partition by {key} order by {total})",
-        "coalesce(lag({n}) over (partition by {key} order by {total}), 0) < 2",
-        "last_value({by}) over (partition by {key} order by {by} desc) is not null",
-    ),
+    conditions=_CONDITIONS,
     aggregates=(
-        (BIGINT, "count(*)"),
-        (BIGINT, "count({s})"),
-        (BIGINT, "sum({n})"),
-        (BIGINT, "max({n})"),
-        (BIGINT, "count(distinct {n})"),
-        (BIGINT, "count(distinct {s})"),
-        (STRING, "min({s})"),
-        (BIGINT, "count(*) filter (where {b})"),
-        (STRING, "max({s})"),
-        (BOOLEAN, "bool_or({b})"),
-        (BIGINT, "sum(distinct {n})"),
+        *_AGGREGATES,
         (BIGINT, "count_if({b})"),
         (BIGINT, "any_value({n})"),
         (STRING, "any_value({s})"),
@@ -307,26 +313,11 @@ DATAFUSION = Dialect(
     ),
     rank="cast({}() over ({}) as bigint)",
     conditions=(
-        "row_number() over (partition by {key} order by {total}) = 1",
-        "count(*) over (partition by {key}) > 1",
-        "rank() over (partition by {key} order by {by}) <= 2",
-        "2 >= row_number() over (partition by {key} order by {total})",
-        "coalesce(lag({n}) over (partition by {key} order by {total}), 0) < 2",
-        "last_value({by}) over (partition by {key} order by {by} desc) is not null",
+        *_CONDITIONS,
         f"row_number() over (partition by {{key}} order by {{by}}) = 1{BY_ORDER}",
     ),
     aggregates=(
-        (BIGINT, "count(*)"),
-        (BIGINT, "count({s})"),
-        (BIGINT, "sum({n})"),
-        (BIGINT, "max({n})"),
-        (BIGINT, "count(distinct {n})"),
-        (BIGINT, "count(distinct {s})"),
-        (STRING, "min({s})"),
-        (BIGINT, "count(*) filter (where {b})"),
-        (STRING, "max({s})"),
-        (BOOLEAN, "bool_or({b})"),
-        (BIGINT, "sum(distinct {n})"),
+        *_AGGREGATES,
         (BIGINT, "sum({n}) filter (where {b})"),
         (BIGINT, f"any_value({{n}}){BY_ORDER}"),
         (STRING, f"first_value({{s}}){BY_ORDER}"),

@@ -133,15 +133,15 @@ def _outcome(engine: Transforms, plain: Oracle, pair: Pair) -> Outcome:
         ours = Outcome("refused", kind, _coded(error), of_values=of_values)
     except Exception as error:
         ours = Outcome("fails", kind, f"{type(error).__name__}: {error}")
-    told = plain.answer()
-    if isinstance(told, Unanswered):
+    answer = plain.answer()
+    if isinstance(answer, Unanswered):
         if isinstance(ours, Outcome) or not ours:  # a history may run no step at all
-            return Outcome("invalid", kind, told.why, of_values=told.of_values)
-        return Outcome("lenient" if told.of_values else "fails", kind, told.why)
+            return Outcome("invalid", kind, answer.why, of_values=answer.of_values)
+        return Outcome("lenient" if answer.of_values else "fails", kind, answer.why)
     if isinstance(ours, Outcome):
         return ours
-    duck = _duck(pair, states[-1][1], told[-1])
-    for (number, _), rows in zip(states, told, strict=True):
+    duck = _duck(pair, states[-1][1], answer[-1])
+    for (number, _), rows in zip(states, answer, strict=True):
         left, expected = ours.get(number), counted(rows)
         if left is not None and left != expected:
             why = f"step {number}: too many {left - expected}, missing {expected - left}"
@@ -180,10 +180,10 @@ def _states(pair: Pair) -> list[tuple[int, Asked]]:
     return found
 
 
-def _duck(pair: Pair, state: Asked, told: Sequence[Row]) -> str:
+def _duck(pair: Pair, state: Asked, answer: Sequence[Row]) -> str:
     rows = duck_rows(pair.query, state)
     if rows is None:
         return "no words"
-    if counted(rows) == counted(told):
+    if counted(rows) == counted(answer):
         return "same"
     return "order" if pair.query.goes_by_order else "other"

@@ -281,10 +281,10 @@ def _facts(run: RunSummary, later: Later, steps: Sequence[RecordedStep]) -> Iter
     yield f"By       {run.user} on {run.host}, process {run.pid}, odfbuild {run.version}"
     yield f"Started  {run.started}, took {_took(run)}"
     begun = sum(each.outcome not in _NOT_BEGUN for each in steps)
-    told = f"{run.outcome.value}: {count(run.steps, 'step')} planned, {begun:,} started"
+    steps_done = f"{run.outcome.value}: {count(run.steps, 'step')} planned, {begun:,} started"
     blocks = sum(each.blocks for each in steps)
     rows = sum(each.records for each in steps)
-    yield f"Ended    {told}, {count(blocks, 'block')}, {count(rows, 'row')}"
+    yield f"Ended    {steps_done}, {count(blocks, 'block')}, {count(rows, 'row')}"
     if later.taken_back is not None:
         yield f"         undone by {later.taken_back.id}"
     if later.resumed is not None:

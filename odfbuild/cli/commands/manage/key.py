@@ -225,8 +225,8 @@ def import_(
         _say(_exposed(str(file), mode))
     taken = project.workspace.keys.take(key)
     how = "open" if isinstance(key, OpenKey) else "sealed"
-    told = f"stored, {how}" if taken else "here already; nothing was changed"
-    sys.stdout.write(f"the key of {key.dataset} is {told}\n")
+    outcome = f"stored, {how}" if taken else "here already; nothing was changed"
+    sys.stdout.write(f"the key of {key.dataset} is {outcome}\n")
     return exits.DONE
 
 

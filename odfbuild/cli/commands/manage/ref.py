@@ -54,8 +54,8 @@ def set_(
     dataset = app.find_dataset(open_given(given, lock_timeout=lock_timeout), name)
     target = find_block(dataset, block)
     before = advance(dataset, ref, target)
-    told = "new" if before is None else "as it was" if before == target else f"was {before}"
-    sys.stdout.write(f"{ref}  {target}  ({told})\n")
+    change = "new" if before is None else "as it was" if before == target else f"was {before}"
+    sys.stdout.write(f"{ref}  {target}  ({change})\n")
     return exits.DONE
 
 

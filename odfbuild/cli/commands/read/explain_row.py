@@ -210,8 +210,8 @@ def _from(each: WrittenBlock, *, merged: bool = False) -> str:
     state = each.state
     parts = [] if source["source"] is None else [f"{source['kind']} {source['source']}"]
     if state is not None and state.value != source["source"]:
-        told = state.kind.rpartition("/")[2].replace("-", " ")
-        kind = "file" if source["kind"] == "files" else told
+        kind_of_source = state.kind.rpartition("/")[2].replace("-", " ")
+        kind = "file" if source["kind"] == "files" else kind_of_source
         parts.append(f"{kind} {state.value}")
     if not parts:
         return "from a source that the chain does not name"

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -182,21 +181,21 @@ def test_settings_that_name_no_engine_are_refused_with_their_place(
     assert "odfbuild.yaml:" in done.err + done.out
 
 
-def _waiting_for(found: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+def sleeping(mark: Path) -> str:
+    """Return a script that writes its number into a file, and goes on for minutes."""
+    return f"import os; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
 
 
-def test_an_interrupted_run_ends_its_command(folder: Path) -> None:
-    mark = folder / "pid"
-    script = f"import os; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
-    project = JobProject(folder, scripted(folder, script))
+def check_interrupted(folder: Path, policy: str, mark: Path) -> None:
+    """Interrupt an apply whose command sleeps: the second signal ends both."""
     command = [sys.executable, "-m", "odfbuild", "apply", "--yes"]
-    env = environment(ODFBUILD_POLICY=project.policy, CI="")
-    with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL) as process:
-        _waiting_for(lambda: mark.exists() and mark.read_text() != "")
+    env = environment(ODFBUILD_POLICY=policy, CI="")
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=nothing, stderr=nothing) as process:
+        end = time.monotonic() + 60
+        while not (mark.exists() and mark.read_text()):
+            assert time.monotonic() < end
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)  # ends after the step
         time.sleep(0.5)
         assert process.poll() is None
@@ -204,6 +203,12 @@ def test_an_interrupted_run_ends_its_command(folder: Path) -> None:
         assert process.wait(60) != 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)
+
+
+def test_an_interrupted_run_ends_its_command(folder: Path) -> None:
+    mark = folder / "pid"
+    project = JobProject(folder, scripted(folder, sleeping(mark)))
+    check_interrupted(folder, project.policy, mark)
 
 
 @pytest.mark.parametrize("gone", [(), ("f1620*",), ("request.json", "*.parquet", "f1620*")])

@@ -1,11 +1,6 @@
 """Steps of our own engines that go as jobs: which do, and that their blocks do not show it."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +11,13 @@ import pytest
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
-from tests.executors.engine.contract.job.test_projects import RUN, scripted
-from tests.support.projects import Done, environment, odfbuild
+from tests.executors.engine.contract.job.test_projects import (
+    RUN,
+    check_interrupted,
+    scripted,
+    sleeping,
+)
+from tests.support.projects import Done, odfbuild
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer
 
 ROOT = """\
@@ -294,24 +294,9 @@ def test_a_plan_warns_of_what_the_policy_refuses(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_ends_the_command_of_a_step(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    script = f"import os; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
-    project = Sales(tmp_path / "project", "{tags: [big]}", scripted(tmp_path, script))
+    project = Sales(tmp_path / "project", "{tags: [big]}", scripted(tmp_path, sleeping(mark)))
     project.grow()
-    command = [sys.executable, "-m", "odfbuild", "apply", "--yes"]
-    env = environment(ODFBUILD_POLICY=str(project.policy), CI="")
-    with subprocess.Popen(
-        command, cwd=project.folder, env=env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    ) as process:
-        end = time.monotonic() + 60
-        while not (mark.exists() and mark.read_text()):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)  # ends after the step
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) != 0
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(mark.read_text()), 0)
+    check_interrupted(project.folder, str(project.policy), mark)
 
 
 @pytest.mark.parametrize(
