@@ -60,7 +60,7 @@ def apply(
     Raises, with nothing done, StalePlanError when a dataset changed since the plan was made,
     ProjectChangedError, and EngineFailedError; and InterruptedRun.
     """
-    from odfbuild.executors.engine.interrupt import interruptible
+    from odfbuild.executors.process.interrupt import interruptible
     from odfbuild.executors.runs.options import RunSettings
     from odfbuild.executors.runs.record import RunRequest
     from odfbuild.executors.runs.scheduler import InterruptedRun, Unwatched, check_heads

@@ -13,7 +13,6 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineFailedError, StateError
-from odfbuild.executors.engine.interrupt import result_of
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import check_master
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
@@ -29,6 +28,7 @@ from odfbuild.executors.engine.spark.jvm.resident import (
     started_at,
     traits,
 )
+from odfbuild.executors.process.interrupt import result_of
 from odfbuild.executors.verify.run import replaying, steps_since
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json

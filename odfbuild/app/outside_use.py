@@ -12,7 +12,7 @@ from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.ingest.fetch.local import file_of, fixed_part, is_local
 from odfbuild.executors.ingest.fetch.request import FetchError, printable
 from odfbuild.executors.ingest.fetch.substitute import used_by
-from odfbuild.executors.ingest.process.unpackers import unpacker_of
+from odfbuild.executors.process.unpackers import unpacker_of
 from odfbuild.host.permissions import (
     NotPermittedError,
     PathNotPermittedError,

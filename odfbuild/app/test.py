@@ -68,7 +68,7 @@ def unit_tests(testing: Testing, *, merged: bool, jobs: int) -> "Iterator[Ran]":
 
     Raises ProjectErrors, before anything runs, with all rows that do not fit their datasets.
     """
-    from odfbuild.executors.engine.interrupt import result_of, stop, stoppable
+    from odfbuild.executors.process.interrupt import result_of, stop, stoppable
     from odfbuild.executors.testing.fixtures import portions, run_fixture
 
     if not testing.tests.fixtures:

@@ -197,7 +197,7 @@ def take_back(project: Opened, undo: Undo, asking: RunRequest) -> None:
     the same can be prepared again.  Raises KeyboardInterrupt after an interrupt, between two
     datasets.
     """
-    from odfbuild.executors.engine.interrupt import interruptible, stoppable
+    from odfbuild.executors.process.interrupt import interruptible, stoppable
 
     with stoppable(), interruptible(lambda: None):
         _take_back(project, undo, asking)
@@ -205,7 +205,7 @@ def take_back(project: Opened, undo: Undo, asking: RunRequest) -> None:
 
 
 def _take_back(project: Opened, undo: Undo, asking: RunRequest) -> None:
-    from odfbuild.executors.engine.interrupt import is_ending
+    from odfbuild.executors.process.interrupt import is_ending
 
     record = RunRecorder(project, asking, len(undo.steps), lambda: canonical(to_json(undo)))
     record.begin()

@@ -70,7 +70,7 @@ class Meeting:
 
     def _surround(self, bad: Bad) -> None:
         (self.root / "data").mkdir()
-        self.patch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
+        self.patch.setattr("odfbuild.executors.process.interrupt.pause", lambda _: None)
         for name, value in {**HURRIED, **bad.env}.items():
             self.patch.setenv(name, value)
         for name, instead in bad.patches.items():

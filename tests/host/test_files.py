@@ -21,7 +21,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "cli/main.py": "/dev/null for a closed stream",
     "cli/commands/manage/key.py": "a descriptor that the user gives, which may be a pipe",
     "cli/terminal/streams.py": "/dev/null for a closed stream",
-    "executors/ingest/process/sandbox_program.py": "a path only, to say that a program may use it",
+    "executors/process/sandbox_program.py": "a path only, to say that a program may use it",
     "executors/ingest/fetch/container.py": "without links or waiting, then refuses what is no file",
     "executors/ingest/read/notes.py": "writes a new file",
     "state/remote/cache.py": "a lock, made without following a link",
@@ -54,7 +54,7 @@ READS = {  # reading methods of paths
     "executors/ingest/prepare.py": "an entry of an archive, by its name",
 }
 JSON = {
-    "executors/ingest/process/sandbox_program.py": "a program that imports nothing of this package",
+    "executors/process/sandbox_program.py": "a program that imports nothing of this package",
     "repositories/smart/messages.py": "digits and commas, by their characters, which nest nothing",
 }
 NOT_FILES = frozenset({"workspace", "_workspace", "archive", "webbrowser", "self"})

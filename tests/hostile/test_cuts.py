@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from odfbuild.errors import Diagnostic, OdfBuildError
-from odfbuild.executors.ingest.process.program import last_words
+from odfbuild.executors.process.program import last_words
 from odfbuild.texts.known_secrets import hidden
 from odfbuild.texts.redaction import excerpt, hiding, redacted
 from tests.support.projects import REPOSITORY
@@ -73,11 +73,11 @@ SLICES = {
         "text[:max(0, len(text) - _LONGEST_SECRET)]": REDACTED,
         "found[:most]": DATA,
     },
-    "executors/ingest/process/limits.py": {"text[:20]": DATA},
+    "executors/process/limits.py": {"text[:20]": DATA},
     "executors/ingest/fetch/download.py": {
         "re.sub('[^A-Za-z0-9._-]+', '_', last)[-_LONGEST_NAME:]": REDACTED
     },
-    "executors/ingest/process/program.py": {
+    "executors/process/program.py": {
         "text[-_SHOWN:]": REDACTED,
         "said[:-_KEPT]": DATA,
     },

@@ -17,8 +17,8 @@ from odfbuild.executors.ingest import prepare as pipe
 from odfbuild.executors.ingest.fetch import http
 from odfbuild.executors.ingest.fetch.download import TransientError
 from odfbuild.executors.ingest.fetch.request import Request, printable, redact
-from odfbuild.executors.ingest.process.program import last_words
 from odfbuild.executors.ingest.read import problems
+from odfbuild.executors.process.program import last_words
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.wire.blocks import block_hash, encode_block

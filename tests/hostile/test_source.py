@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
-from odfbuild.executors.ingest.process import sandbox as confinement
+from odfbuild.executors.process import sandbox as confinement
 from odfbuild.host.permissions import DEFAULTS, Permissions, PipeNotPermittedError
 from odfbuild.odf.events import PrepStepPipe
 

@@ -9,10 +9,10 @@ import pytest
 
 from odfbuild.executors.ingest.fetch import ftp, globs, http
 from odfbuild.executors.ingest.fetch.container import run_container
-from odfbuild.executors.ingest.fetch.container_runtime import ContainerError
 from odfbuild.executors.ingest.fetch.globs import GlobLimitError, matches
 from odfbuild.executors.ingest.fetch.local import news, pending, pending_bytes
 from odfbuild.executors.ingest.fetch.request import Request, UnreachableError
+from odfbuild.executors.process.containers import ContainerError
 from odfbuild.host import pace
 from odfbuild.host.permissions import (
     DEFAULTS,

@@ -245,7 +245,7 @@ def _archive() -> Iterator[Checkup]:
 
 def _programs() -> Iterator[Checkup]:
     """Say what bounds the programs of Pipe steps."""
-    from odfbuild.executors.ingest.process.sandbox import confinement
+    from odfbuild.executors.process.sandbox import confinement
 
     found = confinement()
     kept = ["files (landlock)"] if found.files else []

@@ -150,9 +150,9 @@ def answered(
     nothing else ends a question.
     """
     from odfbuild.executors.engine.analysis import PlacedQueryError
-    from odfbuild.executors.engine.interrupt import StoppedError
     from odfbuild.executors.engine.querier import QueryRequest
     from odfbuild.executors.engine.registry import engine_of
+    from odfbuild.executors.process.interrupt import StoppedError
 
     with project.workspace.staging() as staging:
         request = QueryRequest(

@@ -65,7 +65,7 @@ def restorations(
 
     The engine is started for the first step that can be run.
     """
-    from odfbuild.executors.engine.interrupt import stoppable
+    from odfbuild.executors.process.interrupt import stoppable
     from odfbuild.executors.verify.restoration import foresee, restore
 
     engine = None

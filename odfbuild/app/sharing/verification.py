@@ -124,7 +124,7 @@ def _is_here(workspace: Workspace, read: ExecuteTransformInput) -> bool:
 
 
 def _replay(project: Opened, dataset: Dataset, steps: "Sequence[RecordedStep]", place: str) -> None:
-    from odfbuild.executors.engine.interrupt import result_of
+    from odfbuild.executors.process.interrupt import result_of
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.run import replaying
 

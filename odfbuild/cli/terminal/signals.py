@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _HEEDED = (signal.SIGTERM, signal.SIGHUP)
-_OF_RUNS = "odfbuild.executors.engine.interrupt"  # not imported for this: most commands do without
+_OF_RUNS = "odfbuild.executors.process.interrupt"  # not imported for this: most commands do without
 _LAST: list[signal.Signals] = []
 
 

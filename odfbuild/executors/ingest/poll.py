@@ -19,7 +19,6 @@ from typing import Final
 from odfbuild.errors import Diagnostic, EngineError, InternalError, Level, OdfBuildError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import EMPTY_INPUT, InputNotes, Round, Site
-from odfbuild.executors.engine.interrupt import Enough, StoppedError
 from odfbuild.executors.ingest.cache_forever import is_cached_forever
 from odfbuild.executors.ingest.commit import InputCommit, Intake, Receiver, add, add_together
 from odfbuild.executors.ingest.fetch.download import sweep
@@ -30,6 +29,7 @@ from odfbuild.executors.ingest.fetch.secrets import secrets_of
 from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch, named_file
 from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
 from odfbuild.executors.ingest.read.column_policy import read_columns
+from odfbuild.executors.process.interrupt import Enough, StoppedError
 from odfbuild.odf.chain.partial_inputs import is_partial
 from odfbuild.odf.events import (
     FetchStepFilesGlob,

@@ -34,16 +34,16 @@ from typing import IO, Final, Protocol
 
 from odfbuild.errors import Diagnostic, EngineError, Level
 from odfbuild.executors.engine.context import OTHER_ENTRIES
-from odfbuild.executors.ingest.process.limits import seconds
-from odfbuild.executors.ingest.process.program import (
+from odfbuild.executors.process.limits import seconds
+from odfbuild.executors.process.program import (
     last_words,
     printed,
     signal_name,
     started,
     waited,
 )
-from odfbuild.executors.ingest.process.sandbox import confinement, prepared
-from odfbuild.executors.ingest.process.unpackers import unpacker_of
+from odfbuild.executors.process.sandbox import confinement, prepared
+from odfbuild.executors.process.unpackers import unpacker_of
 from odfbuild.host.files import open_regular
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.events import CompressionFormat, PrepStep, PrepStepDecompress, PrepStepPipe

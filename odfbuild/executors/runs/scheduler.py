@@ -16,7 +16,10 @@ from typing import Protocol, assert_never
 
 from odfbuild.errors import InternalError, OdfBuildError, PlanError, StateError
 from odfbuild.executors.engine.context import InputNotes, Round, Site
-from odfbuild.executors.engine.interrupt import (
+from odfbuild.executors.ingest.fetch.planned_files import other_files
+from odfbuild.executors.ingest.manual_watermark import advance_watermark
+from odfbuild.executors.ingest.poll import ingest
+from odfbuild.executors.process.interrupt import (
     Enough,
     StoppedError,
     breakable,
@@ -29,9 +32,6 @@ from odfbuild.executors.engine.interrupt import (
     stop,
     stoppable,
 )
-from odfbuild.executors.ingest.fetch.planned_files import other_files
-from odfbuild.executors.ingest.manual_watermark import advance_watermark
-from odfbuild.executors.ingest.poll import ingest
 from odfbuild.executors.runs.definition import StalePlanError, Stood, existing, write_definition
 from odfbuild.executors.runs.options import RunSettings
 from odfbuild.executors.runs.pull import pull

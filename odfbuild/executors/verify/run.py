@@ -8,8 +8,8 @@ from functools import partial
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from odfbuild.executors.engine.interrupt import StoppedError, result_of
 from odfbuild.executors.engine.registry import engine_of, query_engines
+from odfbuild.executors.process.interrupt import StoppedError, result_of
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
@@ -373,7 +373,7 @@ def replaying(
     after which the rows that stand may be compared with the query in full.  Each is done within
     `turns`, which others may take too.
     """
-    from odfbuild.executors.engine.interrupt import stop, stoppable
+    from odfbuild.executors.process.interrupt import stop, stoppable
     from odfbuild.executors.verify.recompute import recompute
     from odfbuild.executors.verify.replay import refusal, replay
 

@@ -17,7 +17,7 @@ from types import FrameType
 import pytest
 
 from odfbuild.cli.terminal import signals
-from odfbuild.executors.engine import interrupt
+from odfbuild.executors.process import interrupt
 from odfbuild.state.files.lock import is_locked
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, heads, lay_out
@@ -32,7 +32,7 @@ WATCHED = (
         "executors/runs/scheduler.py",
     ),
     *(
-        "executors/engine/interrupt.py",
+        "executors/process/interrupt.py",
         "state/runs.py",
         "cli/commands/apply/apply.py",
         "cli/terminal/signals.py",

@@ -406,7 +406,7 @@ def test_a_server_that_fails_is_told(
         monkeypatch.setenv(name, value)
     for dotted, instead in ONCE.items() if page.stall else ():
         monkeypatch.setattr(dotted, instead)
-    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
+    monkeypatch.setattr("odfbuild.executors.process.interrupt.pause", lambda _: None)
     where = server.put("/data.csv", page)
     lay_out(project, {SOURCE: root(fetch=url(where))})
     run("apply", "--yes")
@@ -421,7 +421,7 @@ def test_a_server_that_is_not_there_is_told(
 ) -> None:
     with serving() as server:
         where = server.url
-    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
+    monkeypatch.setattr("odfbuild.executors.process.interrupt.pause", lambda _: None)
     lay_out(project, {SOURCE: root(fetch=url(f"{where}/data.csv"))})
     run("apply", "--yes")
     case = Case(files={}, code="source-unreachable", says="cannot be fetched", fix="the network")

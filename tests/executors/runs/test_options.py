@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine import interrupt as stopping
 from odfbuild.executors.engine.context import Round
-from odfbuild.executors.engine.interrupt import stoppable
 from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.process import interrupt as stopping
+from odfbuild.executors.process.interrupt import stoppable
 from odfbuild.executors.runs import scheduler
 from odfbuild.executors.runs.options import RunSettings
 from odfbuild.executors.runs.report import Done, Interrupted, Outcome, RunReport, Skipped

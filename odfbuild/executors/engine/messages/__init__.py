@@ -18,7 +18,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.messages.dataset_step import run_dataset_step
 from odfbuild.executors.engine.messages.provenance import MessageEngine, derived
 from odfbuild.executors.engine.messages.state import BadCheckpointError, read_state, write_state
@@ -30,6 +29,7 @@ from odfbuild.executors.engine.protocol import (
     engine_version,
     query_over,
 )
+from odfbuild.executors.process.interrupt import StoppedError
 from odfbuild.odf import messages as msg
 from odfbuild.odf.chain.state import RESTATE
 from odfbuild.odf.events import TransformSql

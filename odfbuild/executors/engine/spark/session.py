@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import Diagnostic, EngineFailedError
-from odfbuild.executors.engine.interrupt import StoppedError, go_on
 from odfbuild.executors.engine.spark.cluster.driver import described_view, drop_view, replace_view
 from odfbuild.executors.engine.spark.cluster.executors import ClusterLostError, Executors
 from odfbuild.executors.engine.spark.cluster.providers import (
@@ -48,6 +47,7 @@ from odfbuild.executors.engine.spark.settings import (
     size_of,
     sized_settings,
 )
+from odfbuild.executors.process.interrupt import StoppedError, go_on
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:

@@ -24,17 +24,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from odfbuild.executors.ingest.fetch.container_runtime import (
+from odfbuild.executors.ingest.fetch.local import ETAG, LAST_MODIFIED, SOURCE_NAME
+from odfbuild.executors.ingest.fetch.request import Request, redact
+from odfbuild.executors.ingest.fetch.substitute import substitute, variables
+from odfbuild.executors.process.containers import (
     ContainerError,
     Image,
     Runtime,
     find_runtime,
 )
-from odfbuild.executors.ingest.fetch.local import ETAG, LAST_MODIFIED, SOURCE_NAME
-from odfbuild.executors.ingest.fetch.request import Request, redact
-from odfbuild.executors.ingest.fetch.substitute import substitute, variables
-from odfbuild.executors.ingest.process.limits import mebibytes, seconds
-from odfbuild.executors.ingest.process.program import last_words, printed, signal_name, waited
+from odfbuild.executors.process.limits import mebibytes, seconds
+from odfbuild.executors.process.program import last_words, printed, signal_name, waited
 from odfbuild.host.files import read_regular
 from odfbuild.odf.events import FetchStepContainer, SourceState
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp

@@ -22,8 +22,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
-from odfbuild.executors.engine import interrupt
 from odfbuild.executors.ingest.fetch.request import FetchError, Request, UnreachableError
+from odfbuild.executors.process import interrupt
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import sha3_256

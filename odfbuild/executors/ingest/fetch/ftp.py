@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from odfbuild.executors.engine.interrupt import go_on
 from odfbuild.executors.ingest.fetch.download import (
     PartialDownload,
     TransientError,
@@ -36,6 +35,7 @@ from odfbuild.executors.ingest.fetch.request import (
     redact,
     unreachable,
 )
+from odfbuild.executors.process.interrupt import go_on
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.values import dataclass
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from odfbuild.executors.engine.interrupt import go_on
 from odfbuild.executors.ingest.fetch.download import (
     PartialDownload,
     TransientError,
@@ -31,6 +30,7 @@ from odfbuild.executors.ingest.fetch.request import (
     redact,
     unreachable,
 )
+from odfbuild.executors.process.interrupt import go_on
 from odfbuild.host.client_logs import silence_clients
 from odfbuild.host.pace import Deadline, SlowError
 

@@ -44,7 +44,7 @@ from odfbuild.executors.ingest.fetch.substitute import (
     used_by,
     variables,
 )
-from odfbuild.executors.ingest.process.limits import seconds
+from odfbuild.executors.process.limits import seconds
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.events import (
     EventTimeSource,

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.engine.interrupt import StoppedError, stop, stoppable
-from odfbuild.executors.ingest.fetch.container_runtime import ContainerError
 from odfbuild.executors.ingest.fetch.download import sweep
 from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch
 from odfbuild.executors.ingest.fetch.substitute import TemplateError
-from odfbuild.executors.ingest.process.limits import BadLimitError
+from odfbuild.executors.process.containers import ContainerError
+from odfbuild.executors.process.interrupt import StoppedError, stop, stoppable
+from odfbuild.executors.process.limits import BadLimitError
 from odfbuild.odf.events import (
     DatasetKind,
     EnvVar,

@@ -21,7 +21,7 @@ LOGIN = {"LOGIN": "reader", "PASSWORD": "p@ss/word"}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.process.interrupt.pause", lambda seconds: None)
 
 
 @pytest.fixture

@@ -240,7 +240,7 @@ def test_what_a_command_said_is_kept_with_the_download(
 def test_a_download_that_breaks_off_goes_on_in_the_next_run(
     run: Inside, server: Server, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
+    monkeypatch.setattr("odfbuild.executors.process.interrupt.pause", lambda _: None)
     whole = Page(body=FIRST, headers={"ETag": '"1"'}, ranges=True)
     cut = replace(whole, cut=6)
     server.put("/data.csv", cut, *[Page(status=503)] * 4, whole)

@@ -42,7 +42,7 @@ def line(nginx: Nginx) -> Iterator[Cut]:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.process.interrupt.pause", lambda seconds: None)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -120,7 +120,7 @@ def test_a_file_that_changes_in_between_is_taken_whole(
     line.limits = [100_000]
     other = ROWS.swapcase()
     monkeypatch.setattr(
-        "odfbuild.executors.engine.interrupt.pause", lambda _: put(nginx, "rows.csv", other, NOW)
+        "odfbuild.executors.process.interrupt.pause", lambda _: put(nginx, "rows.csv", other, NOW)
     )
     found = fetched(line.url("rows.csv"), tmp_path)
     assert isinstance(found, Fetched)

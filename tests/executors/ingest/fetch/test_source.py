@@ -34,7 +34,7 @@ from odfbuild.executors.ingest.fetch.request import (
 )
 from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, _of_url, fetch
 from odfbuild.executors.ingest.fetch.substitute import TemplateError
-from odfbuild.executors.ingest.process.limits import BadLimitError
+from odfbuild.executors.process.limits import BadLimitError
 from odfbuild.odf.events import (
     EventTimeSourceFromMetadata,
     EventTimeSourceFromPath,
@@ -66,7 +66,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.process.interrupt.pause", lambda seconds: None)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

@@ -40,8 +40,8 @@ from odfbuild.executors.engine.datafusion.merging.statements import (
     repeated_text,
 )
 from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, write
-from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
+from odfbuild.executors.process.interrupt import StoppedError
 from odfbuild.odf.merge_strategies import key_of, reads_operations, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.engine.interrupt import pause
 from odfbuild.executors.engine.spark.cluster.driver import (
     executor_hosts,
     executor_ids,
@@ -34,6 +33,7 @@ from odfbuild.executors.engine.spark.cluster.probe import (
     report,
 )
 from odfbuild.executors.engine.spark.cluster.providers import SessionProvider
+from odfbuild.executors.process.interrupt import pause
 from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
-from odfbuild.executors.engine.interrupt import pause
 from odfbuild.executors.engine.spark.cluster.probe import ClusterFolderError
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
+from odfbuild.executors.process.interrupt import pause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

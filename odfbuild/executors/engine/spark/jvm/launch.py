@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.engine.interrupt import ended_in_order, go_on, hurries, kill_in_haste
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
 from odfbuild.executors.engine.spark.jvm.gateway import tune
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.executors.engine.spark.settings import NO_XML_FETCHES
+from odfbuild.executors.process.interrupt import ended_in_order, go_on, hurries, kill_in_haste
 from odfbuild.host.files import read_regular
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass

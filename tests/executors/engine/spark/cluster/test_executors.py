@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.engine.interrupt import StoppedError
 from odfbuild.executors.engine.spark.cluster import executors as module
 from odfbuild.executors.engine.spark.cluster.driver import java_property
 from odfbuild.executors.engine.spark.cluster.executors import ClusterLostError, Executors
@@ -23,6 +22,7 @@ from odfbuild.executors.engine.spark.cluster.probe import (
 from odfbuild.executors.engine.spark.cluster.providers import ClusterProvider
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import StepSize
+from odfbuild.executors.process.interrupt import StoppedError
 
 MASTER = "spark://h:7077"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.errors import EngineError
-from odfbuild.executors.engine.interrupt import go_on
-from odfbuild.executors.ingest.process.program import last_words, printed, started, waited
+from odfbuild.executors.process.interrupt import go_on
+from odfbuild.executors.process.program import last_words, printed, started, waited
 from odfbuild.host.json_text import parse_json
 from odfbuild.values import dataclass
 

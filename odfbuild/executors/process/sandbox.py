@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from odfbuild.executors.ingest.process import sandbox_program
+from odfbuild.executors.process import sandbox_program
 from odfbuild.host.permissions import Permissions
 from odfbuild.values import dataclass
 

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.engine import interrupt as stopping
-from odfbuild.executors.engine.interrupt import (
+from odfbuild.executors.ingest.fetch import http
+from odfbuild.executors.ingest.fetch.download import TransientError, persist
+from odfbuild.executors.ingest.fetch.request import Request, unreachable
+from odfbuild.executors.process import interrupt as stopping
+from odfbuild.executors.process.interrupt import (
     StoppedError,
     go_on,
     interruptible,
@@ -20,9 +23,6 @@ from odfbuild.executors.engine.interrupt import (
     stop,
     stoppable,
 )
-from odfbuild.executors.ingest.fetch import http
-from odfbuild.executors.ingest.fetch.download import TransientError, persist
-from odfbuild.executors.ingest.fetch.request import Request, unreachable
 from tests.support.servers.http import Page, serving
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from odfbuild.executors.engine.interrupt import go_on, killable, poll
+from odfbuild.executors.process.interrupt import go_on, killable, poll
 from odfbuild.texts.redaction import redacted
 
 _BLOCK: Final = 1 << 20

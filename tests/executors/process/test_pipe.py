@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.interrupt import StoppedError, stop, stoppable
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
-from odfbuild.executors.ingest.process.limits import BadLimitError
-from odfbuild.executors.ingest.process.unpackers import unpacker_of
+from odfbuild.executors.process.interrupt import StoppedError, stop, stoppable
+from odfbuild.executors.process.limits import BadLimitError
+from odfbuild.executors.process.unpackers import unpacker_of
 from odfbuild.odf.events import DatasetKind, PrepStepPipe, SetPollingSource
 from tests.planner.builders import declare
 from tests.support.engines import FakeEngine

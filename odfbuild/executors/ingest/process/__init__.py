@@ -1,1 +1,0 @@
-"""Programs of sources, with limits and without access to the machine."""

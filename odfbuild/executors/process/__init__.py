@@ -1,0 +1,1 @@
+"""Programs and containers that steps run: their limits, their confinement, interruption."""
