@@ -18,7 +18,8 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo       build a small project, add a file, build again"
 	@echo "make check      style, types and the tests of functions: the quick half, minutes"
-	@echo "make test       run the tests"
+	@echo "make test       run the tests, of those that take long a sample"
+	@echo "make test ALL=1 run all tests, as the gate does"
 	@echo "make test-long  run the slow tests too, with many more examples"
 	@echo "make test-pythons  run the tests with each of PYTHONS: $(PYTHONS)"
 	@echo "make lint       check style"
@@ -37,7 +38,7 @@ check: lint types
 	@$(BIN)/python -m pytest -q -m "not slow and not spark" -n auto --dist loadfile $(QUICK)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile --no-loadscope-reorder $(if $(ALL),,--sample)
 
 test-long: $(STAMP)
 	@$(BIN)/python -m pytest -q --hypothesis-profile=long

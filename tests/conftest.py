@@ -10,11 +10,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from operator import not_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support import sample
 
 if TYPE_CHECKING:
     from tests.support.process.chromium import Browser
@@ -56,15 +59,24 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files again")
+    parser.addoption(
+        "--sample",
+        action="store_true",
+        help="of tests that take long run a sample; see support/sample.py",
+    )
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that need a JVM, then others that take long: no process is left waiting.
 
     With several processes this needs --no-loadscope-reorder.  A test that names no limit of its
     own has that of its kind, which is far from what it takes: it is to end a test that hangs.
     """
+    if config.getoption("sample"):
+        stays = sample.sampled([item.nodeid for item in items], sample.listed())
+        config.hook.pytest_deselected(items=[*itertools.compress(items, map(not_, stays))])
+        items[:] = itertools.compress(items, stays)
     for item in items:
         for kind, seconds in _LIMITS.items():
             if item.get_closest_marker(kind) and not item.get_closest_marker("timeout"):

@@ -1,0 +1,54 @@
+"""The sample of `make test`: the listed tests are there; of each with cases some stay."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import sample
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", sorted(sample.listed()))
+def test_each_listed_test_is_there(name: str) -> None:
+    path, *_, function = name.split("::")
+    assert re.search(rf"^ *def {function}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+
+
+NAMES = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.integers(0, 40)).map(
+        lambda each: f"{each[0]}[{each[1]}]"
+    ),
+    unique=True,
+)
+
+
+@given(NAMES, st.frozensets(st.sampled_from("abcd")))
+def test_a_test_with_cases_stays_with_a_quarter_of_them(
+    names: list[str], long: frozenset[str]
+) -> None:
+    stays = dict(zip(names, sample.sampled(names, long), strict=True))
+    for family in "abcd":
+        cases = [each for each in names if sample.family(each) == family]
+        left = sum(stays[each] for each in cases)
+        if family not in long:
+            assert left == len(cases)
+        elif len(cases) == 1:
+            assert left == 0
+        else:
+            assert left == -(-len(cases) // 4)
+
+
+def test_what_took_long_is_listed() -> None:
+    seconds = {
+        "t.py::a": 1.9,
+        "t.py::b": 2.0,
+        "t.py::c[1]": 0.5,
+        "t.py::c[x[y]]": 0.5,
+        "t.py::d[1]": 0.9,
+    }
+    lines = [line.split() for line in sample.long_tests(seconds)]
+    assert lines == [["2.0", "1", "t.py::b"], ["1.0", "2", "t.py::c"]]
