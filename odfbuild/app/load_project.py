@@ -219,11 +219,7 @@ def granted_at(project: Opened, against: str) -> Config:
 
 def locked_schemas(root: Path, loaded: Project) -> "Mapping[DatasetAlias, DataSchema]":
     """Return the data columns that the lock file knows, as far as they still hold."""
-    from odfbuild.project.lock import read_lock
-    from odfbuild.project.lock.state import Definitions, LockedSchemas
-
-    lock = read_lock(root)
-    return {} if lock is None else LockedSchemas(lock, Definitions(loaded.declared))
+    return locked_columns(root, loaded.declared)
 
 
 def check_packages(project: Opened, config: Config) -> None:

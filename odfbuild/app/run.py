@@ -7,10 +7,9 @@ from odfbuild.app.load_project import known_names, load, wrong_of
 from odfbuild.app.outside_use import disabled_notes, disabled_sources
 from odfbuild.app.plan.cache import at_rest, engines
 from odfbuild.app.plan.changed_inputs import refused_changes
-from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
+from odfbuild.app.plan.input_history import rewritten_inputs, taken_inputs
 from odfbuild.app.plan.late_files import files_notes, reread_files
-from odfbuild.app.plan.partial_inputs import partial_inputs
 from odfbuild.app.plan.remote_inputs import (
     as_they_are,
     barred_readers,
@@ -18,7 +17,6 @@ from odfbuild.app.plan.remote_inputs import (
     without_inputs,
 )
 from odfbuild.app.plan.sources import Files, look, with_foreseen
-from odfbuild.app.plan.taken_inputs import taken_inputs
 from odfbuild.errors import OdfBuildError, ProjectErrors
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.refs import DatasetAlias
@@ -30,6 +28,7 @@ from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.planner.plan.remote_inputs import NONE_REMOTE, LookMode, RemoteInput, RemoteStates
 from odfbuild.project.opened import Opened
+from odfbuild.state.partial_inputs import chains_in_part
 from odfbuild.values import dataclass
 
 
@@ -83,7 +82,7 @@ def _data_plan(project: Opened, files: ProjectFiles, repositories: LookMode) -> 
     seen = Files()
     barred: dict[DatasetAlias, OdfBuildError] = {}
     looks = look(project, found.declared, known, files=seen, barred=barred)
-    barred |= partial_inputs(project, found.declared, known)
+    barred |= chains_in_part(project.workspace, (d.alias for d in found.declared), known)
     barred |= _broken_readers(project, found.declared, current, remote)
     if barred:
         ids = {alias: state.dataset for alias, state in current.items()}

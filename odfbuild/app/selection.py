@@ -300,7 +300,7 @@ def _facts(
         drifted = (each.dataset for each in found if isinstance(each.dataset, DatasetAlias))
         facts = _flagged(facts, StateFlag.DRIFTED, drifted)
     if Fact.DIVERGED in asked:
-        from odfbuild.app.plan.divergence import rewritten_inputs
+        from odfbuild.app.plan.input_history import rewritten_inputs
 
         lost = rewritten_inputs(project.workspace, project.workspace.states())
         facts = _flagged(facts, StateFlag.DIVERGED, lost)

@@ -1,12 +1,15 @@
 """Chains that end inside of an input: not read on from; reset refuses to make one."""
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from odfbuild.errors import StateError
-from odfbuild.odf.chain.partial_inputs import blocks_in_part
+from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.odf.chain.partial_inputs import blocks_in_part, is_partial
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.workspace import Workspace
 
 _WHY: Final = (
     "an input is in several blocks if it has many rows, if files were read again together, or if "
@@ -32,6 +35,17 @@ def in_part(dataset: Dataset, state: ChainState, called: str) -> PartialInputErr
         fix=f"odfbuild reset {called} {before.short()} resets it to before that input, then "
         "apply; or pull the rest of the chain",
     )
+
+
+def chains_in_part(
+    workspace: Workspace, names: Iterable[DatasetAlias], states: Mapping[DatasetAlias, ChainState]
+) -> dict[DatasetAlias, OdfBuildError]:
+    """Return what is wrong with those of the named chains that end inside of an input."""
+    return {
+        name: in_part(workspace.dataset(state.dataset), state, str(name))
+        for name in names
+        if (state := states.get(name)) is not None and is_partial(state.last_add_data)
+    }
 
 
 def check_target(dataset: Dataset, to: Multihash, head: Multihash, called: str) -> None:

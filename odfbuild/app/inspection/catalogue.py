@@ -189,7 +189,7 @@ def catalogue_of(
     """
     from odfbuild.app.load_project import locked_columns
     from odfbuild.app.plan.cache import engines
-    from odfbuild.app.plan.divergence import rewritten_inputs
+    from odfbuild.app.plan.input_history import rewritten_inputs
     from odfbuild.executors.testing.files import load_tests
 
     workspace = project.workspace

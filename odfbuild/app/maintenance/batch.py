@@ -12,7 +12,7 @@ from odfbuild.app.maintenance.rewrite import (
     carry_out,
     prepare,
 )
-from odfbuild.app.plan.divergence import rewritten_inputs
+from odfbuild.app.plan.input_history import rewritten_inputs
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.chain.state import ChainState

@@ -35,8 +35,8 @@ def changed_inputs(
     if not any(_has_more_to_take(project, each, heads) for each in current.values()):
         return {}
     from odfbuild.app.load_project import load
+    from odfbuild.app.plan.input_history import taken_inputs
     from odfbuild.app.plan.make_plan import PlanRequest, plan_result
-    from odfbuild.app.plan.taken_inputs import taken_inputs
 
     try:
         declared = load(project, partly=True).declared

@@ -15,10 +15,9 @@ from odfbuild.app.load_project import (
 )
 from odfbuild.app.outside_use import disabled_notes, disabled_sources, engine_notes, uses_of
 from odfbuild.app.plan.cache import PlanBasis, UnchangedPlan, at_rest, engines, remember
-from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
+from odfbuild.app.plan.input_history import rewritten_inputs, taken_inputs
 from odfbuild.app.plan.late_files import files_notes, reread_files
-from odfbuild.app.plan.partial_inputs import partial_inputs
 from odfbuild.app.plan.remote_inputs import (
     as_they_are,
     barred_readers,
@@ -28,7 +27,6 @@ from odfbuild.app.plan.remote_inputs import (
 )
 from odfbuild.app.plan.rows import rows_of
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
-from odfbuild.app.plan.taken_inputs import taken_inputs
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
@@ -51,6 +49,7 @@ from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.memory.origins import pulled_from
+from odfbuild.state.partial_inputs import chains_in_part
 from odfbuild.values import dataclass
 
 _NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
@@ -193,7 +192,7 @@ def work_out(
     looks: Mapping[DatasetAlias, SourceLook] = {}
     if asked.refresh:
         looks = look(project, rest.declared, renamed, links, files_seen, barred)
-    barred |= partial_inputs(project, rest.declared, renamed)
+    barred |= chains_in_part(project.workspace, (d.alias for d in rest.declared), renamed)
     if barred:
         wrong = replace(wrong, refused={**wrong.refused, **barred})
         rest = plannable(whole.declared, current, wrong)

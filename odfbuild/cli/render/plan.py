@@ -34,11 +34,20 @@ from odfbuild.cli.render.words import (
 from odfbuild.cli.terminal.console import Paint, Tone, printable
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
-from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Pull, Step, Transform
+from odfbuild.planner.plan import (
+    Append,
+    Ingest,
+    Move,
+    Plan,
+    Planned,
+    Pull,
+    Step,
+    Transform,
+    steps_by_target,
+)
 from odfbuild.planner.plan.at_rest import examined, heads
 from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judgement
 from odfbuild.planner.plan.reasons import InputMayAdvance
-from odfbuild.planner.plan.summary import steps_by_target
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.events import DatasetKind
-from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Pull, Step
+from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Pull, Step, steps_by_target
 from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, ColumnChange, Judgement
 from odfbuild.planner.plan.reasons import (
@@ -29,7 +29,6 @@ from odfbuild.planner.plan.reasons import (
     SourceToAsk,
     WatermarkDue,
 )
-from odfbuild.planner.plan.summary import steps_by_target
 from odfbuild.planner.staleness import records
 
 if TYPE_CHECKING:

@@ -17,8 +17,15 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.rewrite import MODES, RESET, Housekeeping, Stranded
 from odfbuild.planner.maintenance.undo import Undo
-from odfbuild.planner.plan import Append, Plan, Planned, Step
-from odfbuild.planner.plan.summary import action_of, steps_by_target, summary_of
+from odfbuild.planner.plan import (
+    Append,
+    Plan,
+    Planned,
+    Step,
+    action_of,
+    steps_by_target,
+    summary_of,
+)
 from odfbuild.planner.saved.codec import (
     TEXT,
     DamagedPlanError,

@@ -25,7 +25,7 @@ from odfbuild.app.import_chain import (
 )
 from odfbuild.app.load_project import load
 from odfbuild.app.outside_use import uses_of_source
-from odfbuild.app.plan.divergence import rewritten_inputs
+from odfbuild.app.plan.input_history import rewritten_inputs
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import OnBusy

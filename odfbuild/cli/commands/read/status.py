@@ -71,7 +71,7 @@ def status(
 
 
 def _statuses(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_DatasetStatus]:
-    from odfbuild.app.plan.divergence import rewritten_inputs
+    from odfbuild.app.plan.input_history import rewritten_inputs
 
     states = project.workspace.states()
     by_id = {state.dataset: state for state in states.values()}

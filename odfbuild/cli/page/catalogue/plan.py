@@ -29,7 +29,7 @@ from odfbuild.errors import Diagnostic
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Plan, Planned, Step
+from odfbuild.planner.plan import Append, Plan, Planned, Step, steps_by_target
 from odfbuild.planner.plan.changes import (
     Affected,
     Assessment,
@@ -38,7 +38,6 @@ from odfbuild.planner.plan.changes import (
     Judgement,
     Usage,
 )
-from odfbuild.planner.plan.summary import steps_by_target
 from odfbuild.texts.redaction import blanked
 
 MOST_DETAILED = 300

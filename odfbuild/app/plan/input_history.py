@@ -1,4 +1,4 @@
-"""States of undeclared inputs when their readers last read them.
+"""History of inputs since their readers took them: blocks that are gone, other definitions.
 
 How an input got to its head does not matter to the judgement of what reads it: a plan may be about
 to bring it there, or a pull, a clone or an import has done so before.
@@ -6,6 +6,7 @@ to bring it there, or a pull, a clone or an import has done so before.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.state import ChainState
@@ -13,19 +14,55 @@ from odfbuild.odf.events import AddPushSource, SetDataSchema, SetPollingSource, 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.assess import TakenInputs
 from odfbuild.state.chain.dataset import holds
 from odfbuild.state.memory.accepted_inputs import accepted_inputs
 from odfbuild.state.workspace import Workspace
 
+if TYPE_CHECKING:
+    from odfbuild.planner.evolution.assess import TakenInputs
+
 _DEFINING = (AddPushSource, SetDataSchema, SetPollingSource, SetTransform)
+
+
+def rewritten_inputs(
+    workspace: Workspace, current: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, frozenset[DatasetId]]:
+    """Return the rewritten inputs of each dataset that has some.
+
+    Nothing is read of inputs that stand where they stood; of others the blocks since.
+    """
+    heads = {state.dataset: state.head for state in current.values()}
+    known: dict[tuple[DatasetId, Multihash], bool] = {}
+
+    def is_held(input: DatasetId, block: Multihash | None) -> bool:
+        head = heads.get(input)
+        if block is None or head is None or head == block:
+            return True
+        if (input, block) not in known:
+            known[input, block] = _holds(workspace, input, block, head)
+        return known[input, block]
+
+    found: dict[DatasetAlias, frozenset[DatasetId]] = {}
+    for alias, state in current.items():
+        read = state.progress
+        lost = {each for each in read if not is_held(each, read[each].new_block_hash)}
+        if lost:
+            found[alias] = frozenset(lost)
+    return found
+
+
+def _holds(workspace: Workspace, input: DatasetId, block: Multihash, head: Multihash) -> bool:
+    try:
+        return holds(workspace.dataset(input), block, head)
+    except OdfBuildError:
+        return True  # a damaged chain says nothing of the sort: verify does
 
 
 def taken_inputs(
     workspace: Workspace,
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
-) -> TakenInputs:
+) -> "TakenInputs":
     """Return, by reader, its undeclared inputs whose definition is another one by now.
 
     `current` are datasets as they are in the workspace.  Nothing is read of inputs that stand where
