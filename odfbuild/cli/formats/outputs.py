@@ -181,6 +181,13 @@ def _problems_json(found: Sequence[Diagnostic]) -> str:
 
 
 def _prefix(settings: PlanFormatOptions) -> str:
-    from odfbuild.cli.formats.git_prefix import prefix_of
+    """Return the path from the top of the repository to the project, ended by a slash.
 
-    return "" if settings.root is None else prefix_of(settings.root)
+    Empty at the top itself, and where there is no repository that can be read.
+    """
+    from odfbuild.project.git import GitError, WorkTree
+
+    try:
+        return "" if settings.root is None else WorkTree.of(settings.root).prefix
+    except GitError:
+        return ""

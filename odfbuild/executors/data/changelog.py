@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import EngineError
-from odfbuild.executors.data.footers import footer
-from odfbuild.executors.data.parquet import scan_slices
+from odfbuild.executors.data.parquet import footer, scan_slices
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp

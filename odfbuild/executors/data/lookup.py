@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.conformance import conform, null_column
-from odfbuild.executors.data.footers import columns_of_file, footer
 from odfbuild.executors.data.frames import Frame, ReadAmount
+from odfbuild.executors.data.parquet import columns_of_file, footer
 from odfbuild.values import dataclass
 
 _THREADS: Final = 2

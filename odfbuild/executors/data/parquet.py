@@ -9,6 +9,7 @@ version number at the start of the footer is set back.
 import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,10 +23,12 @@ from odfbuild.host.files import open_regular
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.state.chain.checked_files import FileMark, mark_of
 
 GROUP_ROWS = 1 << 20
 GROUP_BYTES = 32 << 20
 READ_BYTES = 1 << 20
+_MOST = 4096  # footers that are kept
 
 
 class FileWriter(pq.ParquetWriter):  # type: ignore[misc]  # pyarrow has no types
@@ -229,3 +232,23 @@ def _set_format_version(path: Path) -> None:
             raise ValueError("pyarrow begins the footer with something else than format version 2")
         file.seek(-2, 1)
         file.write(b"\x15\x02")
+
+
+def footer(path: Path) -> pq.FileMetaData:
+    """Return the footer of a file, which is read once.  One put in its place is another."""
+    return _footer(path, mark_of(path))
+
+
+def columns_of_file(path: Path) -> pa.Schema:
+    """Return the columns of a file."""
+    return _columns(path, mark_of(path))
+
+
+@lru_cache(maxsize=_MOST)
+def _columns(path: Path, mark: FileMark) -> pa.Schema:
+    return _footer(path, mark).schema.to_arrow_schema()
+
+
+@lru_cache(maxsize=_MOST)
+def _footer(path: Path, _: FileMark) -> pq.FileMetaData:
+    return pq.read_metadata(path)

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import StateError
 from odfbuild.executors.data.changelog import current_rows, only_appends
-from odfbuild.executors.data.footers import footer
-from odfbuild.executors.data.parquet import scan_slices
+from odfbuild.executors.data.parquet import footer, scan_slices
 from odfbuild.executors.data.versions import in_force
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, DataSlice
 from odfbuild.odf.schema.arrow import to_arrow

@@ -6,12 +6,12 @@ one, then the data columns, rows in their final order; offsets and system time a
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.odf.events import (
@@ -30,11 +30,12 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odfbuild.executors.engine.inputs import Inputs
-
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+Inputs: TypeAlias = Mapping[str, "pa.Table"]
+"""The interval of each input of a step."""
 
 POSITION_SHIFT: Final = 48
 """Bits of a position that are the offset; those before are the number of the input."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from odfbuild.executors.engine.analysis import Analysis
-    from odfbuild.executors.engine.inputs import Inputs
+    from odfbuild.executors.engine.protocol import Inputs
     from odfbuild.executors.engine.querier import QueryRequest
 
 _ARROW: Final = "datafusion.merging"

@@ -41,8 +41,7 @@ from odfbuild.odf.merge_strategies import name_of, only_adds, traits_of
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.plan.policy import AS_USUAL, EmptyInputs, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.lost_race import ATTEMPTS
+from odfbuild.state.chain.heads import ATTEMPTS, HeadMovedError
 from odfbuild.state.disabled import DisabledSourceError, is_disabled
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import hiding

@@ -45,8 +45,7 @@ from odfbuild.planner.plan import Append, BaseHead
 from odfbuild.sql.text.steps import is_foreign, steps_of
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.lost_race import until_committed
+from odfbuild.state.chain.heads import HeadMovedError, until_committed
 from odfbuild.state.workspace import AliasTakenError
 
 if TYPE_CHECKING:

@@ -1,11 +1,16 @@
-"""Continuity: whether one query wrote all rows of a dataset, so that a step may add to it.
+"""Continuity: whether one query wrote all rows of a dataset, so that a step may build on them.
 
-Another query left rows that this one does not give: what it would take back may not be there.
+Another query left rows that this one does not give.  A query of rows one by one gives of a row that
+goes what it would give of it today: what it would take back may not be there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from odfbuild.errors import EngineError
+from odfbuild.executors.data.changelog import InvalidChangelogError, current_rows, only_appends
+from odfbuild.executors.data.checks.verified_files import all_files
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
@@ -16,6 +21,12 @@ from odfbuild.state.chain.dataset import Dataset
 _OURS = "+odfbuild."  # in the version of an engine of ours
 
 
+class EarlierRowError(EngineError):
+    """A step would retract what an earlier query of the dataset made of a row."""
+
+    code = "needs-restate"
+
+
 def unbroken(work: TransformWork, output: Dataset, state: ChainState) -> bool:
     """Tell whether a dataset holds what its query gave; looked up only where a step adds to it.
 
@@ -24,6 +35,39 @@ def unbroken(work: TransformWork, output: Dataset, state: ChainState) -> bool:
     if work.in_full or (work.query.products is None and not work.query.spans):
         return False
     return came_of_one_query(block.event for _, block in output.blocks(upto=state.head))
+
+
+def check_earlier_rows(
+    output: Dataset,
+    state: ChainState,
+    work: TransformWork,
+    sealed: Sealed,
+    name: Callable[[], str],
+) -> None:
+    """Refuse a step row by row that takes back what the dataset does not hold.
+
+    That is looked up only where another query ruled before.  `state` is that before the step.
+    Raises EarlierRowError.
+    """
+    new = [each.path for each in sealed.slices]
+    if only_appends(new, state.vocab.operation_type_column):
+        return
+    facts = work.query.facts
+    if work.in_full or not facts.is_linear or facts.names_op:
+        return
+    if came_of_one_query(block.event for _, block in output.blocks(upto=state.head)):
+        return
+    earlier = all_files(output, state.head)
+    try:
+        for _ in current_rows([*earlier, *new], sealed.schema, state.vocab):
+            pass
+    except InvalidChangelogError:
+        raise EarlierRowError(
+            what="the inputs retract rows of which an earlier query made something else",
+            why="the query computes rows one by one, and would retract a row that does not exist",
+            fix=f"odfbuild rebuild {name()} makes all rows by the query in force; with "
+            "on_query_change: restate the next change of it corrects them by itself",
+        ) from None
 
 
 def came_of_one_query(events: Iterable[MetadataEvent]) -> bool:

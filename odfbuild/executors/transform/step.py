@@ -29,8 +29,7 @@ from odfbuild.executors.transform.checkpoint import (
     previous,
     staged_checkpoint,
 )
-from odfbuild.executors.transform.continuity import unbroken
-from odfbuild.executors.transform.earlier_rows import check_earlier_rows
+from odfbuild.executors.transform.continuity import check_earlier_rows, unbroken
 from odfbuild.executors.transform.input_columns import accepted_schemas, check_inputs
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
@@ -56,7 +55,7 @@ from odfbuild.planner.staleness import InputNow, diverged, why_stale
 from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
-from odfbuild.state.chain.lost_race import until_committed
+from odfbuild.state.chain.heads import until_committed
 from odfbuild.state.memory.empty_steps import keep_empty_step
 from odfbuild.values import dataclass
 

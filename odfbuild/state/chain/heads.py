@@ -6,10 +6,10 @@ every other named reference.  Nobody sets one without saying which block they be
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol, TypeVar
 
 from odfbuild.errors import StateError
 from odfbuild.host.files import NO_FILE
@@ -20,7 +20,12 @@ from odfbuild.texts.redaction import excerpt
 
 HEAD = "head"
 DEFAULT_LOCK_TIMEOUT = 10.0
+ATTEMPTS: Final = 10
+"""How often work is done in a row before a lost race is reported as `head-moved`."""
+
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,99}")
+
+Result = TypeVar("Result")
 
 
 class HeadMovedError(StateError):
@@ -40,6 +45,20 @@ class HeadMovedError(StateError):
         )
         self.expected = expected
         self.actual = actual
+
+
+def until_committed(attempt: Callable[[], Result]) -> Result:
+    """Return what an attempt gives that reads a state, works and commits; again after a lost race.
+
+    Raises HeadMovedError after the last attempt, and at once when the dataset is gone.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return attempt()
+        except HeadMovedError as error:
+            if left == 0 or error.actual is None:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 class CorruptHeadError(StateError):

@@ -25,8 +25,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.planner.declared import Declared
 from odfbuild.state.chain.commit_request import CommitRequest
-from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.lost_race import ATTEMPTS
+from odfbuild.state.chain.heads import ATTEMPTS, HeadMovedError
 from tests.planner.builders import declare, derivative
 from tests.support.engines import FakeEngine
 from tests.support.workshop import Watcher, Workshop, ledger

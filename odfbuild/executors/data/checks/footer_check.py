@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.checks.leaves import leaf_types, leaves
-from odfbuild.executors.data.footers import columns_of_file, footer
 from odfbuild.executors.data.lookup import as_stored, is_sorted_as_stored
+from odfbuild.executors.data.parquet import columns_of_file, footer
 from odfbuild.values import dataclass
 
 

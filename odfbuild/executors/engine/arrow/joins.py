@@ -24,8 +24,7 @@ from odfbuild.executors.engine.arrow.keyed import (
     rows_of,
     seen_types,
 )
-from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import Inputs, TransformInputFrame, TransformWork
 from odfbuild.sql.analysis.keys.joins import Products
 from odfbuild.values import dataclass
 

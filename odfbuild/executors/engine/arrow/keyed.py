@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.data.changelog import current_table, only_appends
-from odfbuild.executors.data.footers import columns_of_file
 from odfbuild.executors.data.frames import ReadAmount
 from odfbuild.executors.data.lookup import Condition, KeyTable, Times, in_millis, look_up
+from odfbuild.executors.data.parquet import columns_of_file
 from odfbuild.executors.data.rows import with_one_zero
-from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
+    Inputs,
     TransformInputFrame,
     TransformWork,
     system_columns,

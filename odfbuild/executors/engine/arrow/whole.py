@@ -18,8 +18,7 @@ from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import difference, row_keys
 from odfbuild.executors.engine.arrow.keyed import touched_states
 from odfbuild.executors.engine.arrow.requirements import check_event_time
-from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import TransformWork, system_columns
+from odfbuild.executors.engine.protocol import Inputs, TransformWork, system_columns
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.types import is_optional

@@ -30,8 +30,8 @@ from odfbuild.executors.engine.contract.exchange import (
     write_log,
 )
 from odfbuild.executors.engine.contract.permission import check_permitted
-from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
+    Inputs,
     RawQueryWork,
     TransformInputFrame,
     TransformWork,

@@ -17,10 +17,9 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.messages import EngineOperations, answered
 from odfbuild.executors.engine.messages.provenance import MessageEngine
-from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
+from odfbuild.executors.engine.protocol import Inputs, RawQueryWork, TransformWork
 from odfbuild.host.frames import framed, read_frame
 from odfbuild.host.json_text import parse_json
 

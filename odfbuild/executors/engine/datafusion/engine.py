@@ -25,7 +25,7 @@ from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.steps import QueryStep, steps_of
 
 if TYPE_CHECKING:
-    from odfbuild.executors.engine.inputs import Inputs
+    from odfbuild.executors.engine.protocol import Inputs
     from odfbuild.executors.engine.querier import QueryRequest
     from odfbuild.project.opened import Opened
 

@@ -38,9 +38,9 @@ from odfbuild.executors.engine.datafusion.session import (
     rows_of,
 )
 from odfbuild.executors.engine.datafusion.spool import spooled
-from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
     POSITION_SHIFT,
+    Inputs,
     TransformInputFrame,
     TransformWork,
     system_columns,

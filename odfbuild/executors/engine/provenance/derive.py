@@ -13,9 +13,9 @@ import pyarrow as pa
 from odfbuild.executors.data.changelog import COMES, InvalidChangelogError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.keyed import TooMuchError
-from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
     POSITION_SHIFT,
+    Inputs,
     ReplayEngine,
     TransformWork,
     system_columns,

@@ -13,8 +13,8 @@ from odfbuild.executors.data.changelog import COMES, current_table
 from odfbuild.executors.data.lookup import Condition, KeyTable, in_millis, look_up
 from odfbuild.executors.data.rows import with_one_zero
 from odfbuild.executors.engine.arrow.keyed import all_rows, seen_types
-from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
+    Inputs,
     TransformInputFrame,
     TransformWork,
     system_columns,

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import row_keys
-from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import ReplayEngine, TransformWork
+from odfbuild.executors.engine.protocol import Inputs, ReplayEngine, TransformWork
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns, opaque_keys
 from odfbuild.values import dataclass
 

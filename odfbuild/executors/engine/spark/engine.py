@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from odfbuild.executors.engine.inputs import Inputs
+    from odfbuild.executors.engine.protocol import Inputs
     from odfbuild.executors.engine.spark.transform.run import StepRun
     from odfbuild.project.opened import Opened
 

@@ -26,7 +26,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.lost_race import until_committed
+from odfbuild.state.chain.heads import until_committed
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass

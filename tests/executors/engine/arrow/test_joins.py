@@ -18,8 +18,12 @@ from hypothesis import strategies as st
 
 from odfbuild.executors.data.changelog import InvalidChangelogError
 from odfbuild.executors.engine.arrow.joins import weighted
-from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
+from odfbuild.executors.engine.protocol import (
+    Inputs,
+    TransformInputFrame,
+    TransformWork,
+    query_over,
+)
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
 from tests.support.effort import examples

@@ -11,11 +11,10 @@ import pytest
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
-from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.messages import EngineOperations, answered, answered_json
 from odfbuild.executors.engine.messages.dataset_step import rows_of_step, step_request
 from odfbuild.executors.engine.messages.provenance import MessageEngine
-from odfbuild.executors.engine.protocol import TransformWork, engine_version
+from odfbuild.executors.engine.protocol import Inputs, TransformWork, engine_version
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf import messages as msg
 from odfbuild.odf.events import TransformSql

@@ -16,8 +16,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.keyed import TouchedStates
-from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import Inputs, TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.frames import from_table, gather
 from odfbuild.executors.engine.spark.transform.fine_times import collecting
 from odfbuild.executors.engine.spark.transform.keyed import versions_of
