@@ -16,9 +16,12 @@ JSON objects that people read have it as a last member, `check`; the layout of t
 import json
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.host.json_text import parse_json
+from odfbuild.state.files.disk import pending, read_file
 
 _CHECK: Final = "check"
 _FIRST: Final = len("3f2a91c0\n")  # bytes of the checksum and its line end
@@ -61,6 +64,28 @@ def checked_texts(data: bytes, of: str) -> list[str]:
         found.append(_text(body[at : at + length]))
         at += length
     return found
+
+
+def write_document(path: Path, value: Any) -> bool:
+    """Put a JSON value into a file of a cache, whatever was in it; say whether that could be done.
+
+    The checksum is of the value and the name of the file.
+    """
+    near = pending(path.parent)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        near.write_text(with_check_sum(f"{json.dumps(value)}\n", path.name), "utf-8")
+        near.replace(path)
+        return True
+    return False
+
+
+def read_document(path: Path) -> Any:
+    """Return the JSON value in a file of a cache, None if there is none or it cannot be read."""
+    with suppress(OSError, ValueError):
+        text = checked_text(read_file(path) or b"", path.name)
+        return None if text is None else parse_json(text)
+    return None
 
 
 def _checked(data: bytes, of: str) -> memoryview | None:

@@ -4,17 +4,14 @@ Such a step leaves no block (the chain rules forbid it), so its interval stays o
 takes it again.  Until a head moves it would change nothing again, and no plan has it.  A cache.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from odfbuild import __version__
-from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.state.files.checksum import checked_text, with_check_sum
-from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.files.checksum import read_document, write_document
 
 EMPTY_STEPS: Final = "empty-steps"
 
@@ -23,13 +20,8 @@ def keep_empty_step(
     root: Path, dataset: DatasetId, heads: Mapping[DatasetId, Multihash], engine: str
 ) -> None:
     """Remember that a step changed nothing; `heads` are those of the dataset and its inputs."""
-    folder, name = root / "cache" / EMPTY_STEPS, dataset.multibase
-    near = pending(folder)
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        body = json.dumps([_version(engine), _plain(heads)])
-        near.write_text(with_check_sum(body, name), "utf-8")
-        near.replace(folder / name)
+    path = root / "cache" / EMPTY_STEPS / dataset.multibase
+    write_document(path, [_version(engine), _plain(heads)])
 
 
 def recall_empty_steps(
@@ -47,9 +39,8 @@ def recall_empty_steps(
         name = dataset.multibase
         if name not in there:
             continue
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            text = checked_text(read_file(folder / name) or b"", name)
-            known, before = parse_json(text or "")
+        with suppress(ValueError, TypeError, AttributeError):
+            known, before = read_document(folder / name)
             if known == _version(engine) and before.items() <= plain.items():
                 found.add(dataset)
     return frozenset(found)

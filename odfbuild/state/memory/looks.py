@@ -5,7 +5,6 @@ in the workspace; the state at that head is in `looks.sqlite`.  A cache: what is
 again.  Trust does not rest on it: what is pulled is judged again.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,12 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.errors import ProtocolError
-from odfbuild.host.json_text import parse_json
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.index import Index
-from odfbuild.state.files.checksum import checked_text, with_check_sum
-from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.files.checksum import read_document, write_document
 from odfbuild.values import dataclass
 
 _FILE: Final = "looks.json"
@@ -53,18 +50,14 @@ def keep_look(folder: Path, reference: str, look: Look, state: ChainState) -> No
         folder.mkdir(parents=True, exist_ok=True)
         Index(folder / _STATES).put(state)
         form = {key: _written(each) for key, each in recall_looks(folder).items()}
-        form[reference] = _written(look)
-        near = pending(folder)
-        near.write_text(with_check_sum(json.dumps(form), _FILE), "utf-8")
-        near.replace(folder / _FILE)
+        write_document(folder / _FILE, {**form, reference: _written(look)})
 
 
 def recall_looks(folder: Path) -> Mapping[str, Look]:
     """Return what is remembered of looks, by reference; nothing of a file that is damaged."""
     try:
-        text = checked_text(read_file(folder / _FILE) or b"", _FILE)
-        return {key: _read(each) for key, each in parse_json(text or "{}").items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ProtocolError):
+        return {key: _read(each) for key, each in read_document(folder / _FILE).items()}
+    except (ValueError, KeyError, TypeError, AttributeError, ProtocolError):
         return {}
 
 

@@ -6,17 +6,14 @@
 What is lost of it has to be named again; nothing else rests on it.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.files.checksum import checked_text, with_check_sum
-from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.files.checksum import read_document, write_document
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
@@ -33,12 +30,9 @@ class Origin:
 
 def origin_of(workspace: Workspace, id: DatasetId) -> Origin:
     """Return where a dataset came from and goes to, as far as it is known."""
-    with suppress(OSError, ValueError, TypeError, LookupError):
-        data = read_file(workspace.root / "cache" / ORIGINS / id.multibase)
-        text = None if data is None else checked_text(data, id.multibase)
-        if text is not None:
-            form = parse_json(text)
-            return Origin(_text(form["pull"]), _text(form["push"]))
+    form = read_document(workspace.root / "cache" / ORIGINS / id.multibase)
+    with suppress(TypeError, LookupError):
+        return Origin(_text(form["pull"]), _text(form["push"]))
     return Origin()
 
 
@@ -70,12 +64,8 @@ def _put(workspace: Workspace, id: DatasetId, origin: Origin) -> None:
     if origin == origin_of(workspace, id):
         return
     with suppress(OSError):
-        folder = workspace.cache / ORIGINS
-        folder.mkdir(exist_ok=True)
-        near = pending(folder)
-        text = json.dumps({"pull": origin.pull, "push": origin.push}) + "\n"
-        near.write_text(with_check_sum(text, id.multibase), "utf-8")
-        near.replace(folder / id.multibase)
+        path = workspace.cache / ORIGINS / id.multibase
+        write_document(path, {"pull": origin.pull, "push": origin.push})
 
 
 def _text(value: object) -> str | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
@@ -25,8 +25,12 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddData, MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
-from odfbuild.state.files.checksum import check_sum, checked_text, with_check_sum
-from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.state.files.checksum import (
+    check_sum,
+    read_document,
+    write_document,
+)
+from odfbuild.state.files.disk import Disk, read_file
 from odfbuild.values import dataclass
 
 FOLDER: Final = "sources"
@@ -212,10 +216,8 @@ def _read(
 
 def recall_seen(root: Path, dataset: DatasetId) -> ReadFilesMemory:
     """Return what was seen at the last look; nothing of what cannot be read."""
-    name = dataset.multibase
+    raw = read_document(root / "cache" / _FILES / dataset.multibase)
     try:
-        text = checked_text(read_file(root / "cache" / _FILES / name) or b"", name)
-        raw = parse_json(text or "")
         return ReadFilesMemory(
             head=BlockPlace(*raw["head"]),
             inside=frozenset(raw["inside"]),
@@ -223,41 +225,31 @@ def recall_seen(root: Path, dataset: DatasetId) -> ReadFilesMemory:
             names={name: BlockPlace(*at) for name, at in raw["names"].items()},
             looked={path: tuple(each) for path, each in raw["looked"].items()},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return ReadFilesMemory()
 
 
 def keep_seen(root: Path, dataset: DatasetId, seen: ReadFilesMemory) -> None:
     """Remember what was seen; else it is looked at again."""
-    name, folder = dataset.multibase, root / "cache" / _FILES
-    body: dict[str, Any] = {
+    body = {
         "head": None if seen.head is None else (seen.head.block, seen.head.number),
         "inside": sorted(seen.inside),
         "outside": sorted(seen.outside),
         "names": {name: (at.block, at.number) for name, at in seen.names.items()},
         "looked": dict(seen.looked),
     }
-    near = pending(folder)
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        near.write_text(with_check_sum(json.dumps(body), name), "utf-8")
-        near.replace(folder / name)
+    write_document(root / "cache" / _FILES / dataset.multibase, body)
 
 
 def recall_clear(root: Path) -> dict[str, tuple[str, str]]:
     """Return heads and marks of files where nothing was passed over, by dataset; a cache."""
+    raw = read_document(root / "cache" / _CLEAR)
     try:
-        raw = parse_json(checked_text(read_file(root / "cache" / _CLEAR) or b"", _CLEAR) or "{}")
         return {str(id): (str(head), str(mark)) for id, (head, mark) in raw.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return {}
 
 
 def keep_clear(root: Path, found: Mapping[str, tuple[str, str]]) -> None:
     """Remember where nothing was passed over; else it is looked at again."""
-    folder = root / "cache"
-    near = pending(folder)
-    with suppress(OSError):
-        folder.mkdir(exist_ok=True)
-        near.write_text(with_check_sum(json.dumps(found), _CLEAR), "utf-8")
-        near.replace(folder / _CLEAR)
+    write_document(root / "cache" / _CLEAR, found)

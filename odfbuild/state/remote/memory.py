@@ -4,17 +4,14 @@ A file in the local folder of the workspace.  The next request for an unchanged 
 body, and a command that does not ask the store shows what was there.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from odfbuild.host.json_text import parse_json
 from odfbuild.state.chain.heads import parse_head
-from odfbuild.state.files.checksum import checked_text, with_check_sum
-from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.files.checksum import read_document, write_document
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.remote.client import TaggedBytes
 from odfbuild.state.remote.heads import SeenTag
@@ -36,14 +33,9 @@ def keep_memory(root: Path, memory: StoreMemory) -> bool:
     """Write what was seen; say whether that could be done."""
     heads = {k: [str(e.head), e.tag] for k, e in memory.heads.items() if e.head is not None}
     names = {n: [e.data.decode("ascii", "replace"), e.tag] for n, e in memory.names.items()}
-    text = json.dumps({"heads": heads, "names": names})
-    folder = root / "cache"
     with suppress(OSError):
-        make_workspace_folder(root, folder)
-        near = pending(folder)
-        near.write_text(with_check_sum(text + "\n", _FILE), "utf-8")
-        near.replace(folder / _FILE)
-        return True
+        make_workspace_folder(root, root / "cache")
+        return write_document(root / "cache" / _FILE, {"heads": heads, "names": names})
     return False
 
 
@@ -56,12 +48,8 @@ def touch_memory(root: Path) -> None:
 def read_memory(root: Path) -> StoreMemory | None:
     """Return what was seen last; None if nothing was, or it cannot be read."""
     path = root / "cache" / _FILE
+    form = read_document(path)
     with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
-        data = read_file(path)
-        text = None if data is None else checked_text(data, _FILE)
-        if text is None:
-            return None
-        form = parse_json(text)
         heads = {
             k: SeenTag(parse_head(h.encode(), k), tag) for k, (h, tag) in form["heads"].items()
         }
