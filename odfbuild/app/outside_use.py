@@ -117,7 +117,7 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
     if chosen.spark.master is not None and not chosen.spark.master.startswith("local"):
         yield "master", chosen.spark.master
     for engine in config.engines.values():
-        yield "engine", engine.address
+        yield ("engine", engine.address) if engine.image is None else ("container", engine.image)
         if engine.objects is not None:
             yield "engine", engine.objects
     if chosen.workspace.startswith("/") or ".." in chosen.workspace.split("/"):

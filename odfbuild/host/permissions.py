@@ -192,12 +192,14 @@ class Permissions:
                 f"there is; or say in {self.file}: confine: auto",
             )
 
-    def check_container(self, image: str) -> None:
-        """Raise ContainerNotPermittedError of an image that may not be run."""
+    def check_container(
+        self, image: str, reason: str = "a container has the network, and what it is given"
+    ) -> None:
+        """Raise ContainerNotPermittedError of an image that may not be run; why it matters."""
         if not _fits(image, self.containers):
             raise ContainerNotPermittedError(
                 what=f"the image {image} is to be run",
-                why=self.refusal("a container has the network, and what it is given"),
+                why=self.refusal(reason),
                 fix=self.way_on("containers", image),
             )
 

@@ -22,6 +22,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "cli/commands/manage/key.py": "a descriptor that the user gives, which may be a pipe",
     "cli/terminal/streams.py": "/dev/null for a closed stream",
     "executors/process/sandbox_program.py": "a path only, to say that a program may use it",
+    "executors/engine/contract/relay.py": "a namespace of Linux",
     "executors/ingest/fetch/container.py": "without links or waiting, then refuses what is no file",
     "executors/ingest/read/notes.py": "writes a new file",
     "state/remote/cache.py": "a lock, made without following a link",

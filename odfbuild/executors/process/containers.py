@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.process.interrupt import go_on
@@ -45,12 +45,24 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """A container that runs: its name, and the process of the runtime that waits for its end."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
-    """A program that runs containers, where it is run, and the environment that it gets."""
+    """A program that runs containers, where it is run, and the environment that it gets.
+
+    `setting` is where its images are named, for messages.
+    """
 
     program: str
     folder: Path
     env: Mapping[str, str]
+    setting: str
 
     def image(self, reference: str, limit: float) -> Image:
         """Return an image that is there, or get it first.  Raises ContainerError."""
@@ -68,21 +80,31 @@ class Runtime:
 
     @contextmanager
     def running(
-        self, options: Sequence[str], env: Mapping[str, str]
-    ) -> Iterator["subprocess.Popen[bytes]"]:
+        self, options: Sequence[str], env: Mapping[str, str], output: IO[bytes] | None = None
+    ) -> Iterator[Container]:
         """Run a container for the length of a block; what is left of it then is removed.
 
-        Raises OSError or ValueError if that cannot be tried.
+        What it prints is written to `output`, or piped.  Raises OSError or ValueError if that
+        cannot be tried.
         """
         name = f"odfbuild-{secrets.token_hex(8)}"
         command = [self.program, "run", "--rm", f"--name={name}", *options]
         process: subprocess.Popen[bytes] | None = None
         try:
-            with started(command, None, self.folder, {**self.env, **env}) as process:
-                yield process
+            with started(command, None, self.folder, {**self.env, **env}, output) as process:
+                yield Container(name, process)
         finally:
             if process is None or process.returncode != 0:
                 self._remove(name)
+
+    def process_id(self, container: Container) -> int | None:
+        """Return the id of the first process of a container, None before it runs.
+
+        Raises ContainerError.
+        """
+        code, out, _ = self._call(["inspect", "--format={{.State.Pid}}", container.name], _LOOK)
+        found = out.strip()
+        return int(found) if code == 0 and found.isdigit() and int(found) else None
 
     def _inspect(self, reference: str) -> Image | None:
         code, out, _ = self._call(["image", "inspect", reference], _LOOK)
@@ -98,7 +120,7 @@ class Runtime:
             raise ContainerError(
                 what=f"the image {reference} cannot be had",
                 why=last_words(said),
-                fix=f"check `fetch.image`, that `{Path(self.program).name} pull` gets it, "
+                fix=f"check {self.setting}, that `{Path(self.program).name} pull` gets it, "
                 "and that the service behind it runs",
                 said=said,
             )
@@ -138,18 +160,19 @@ class Runtime:
             raise _not_run(self.program, error) from None
 
 
-def find_runtime(folder: Path, env: Mapping[str, str]) -> Runtime:
+def find_runtime(folder: Path, env: Mapping[str, str], user: str, setting: str) -> Runtime:
     """Return what runs containers here: what the environment names, else podman, else docker.
 
-    Raises ContainerError if there is neither.
+    `user` is what needs it, and `setting` where the image is named.  Raises ContainerError if
+    there is neither.
     """
     named = env.get(_RUNTIME)
     for each in (named,) if named else _RUNTIMES:
         program = shutil.which(each, path=env.get("PATH"))
         if program is not None:
-            return Runtime(program, folder, env)
+            return Runtime(program, folder, env, setting)
     raise ContainerError(
-        what="sources of kind Container need podman or docker",
+        what=f"{user} need podman or docker",
         why=f"{_RUNTIME} names {named!r}, and there is no such program"
         if named
         else "neither of them is on the PATH",

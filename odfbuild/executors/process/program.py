@@ -26,17 +26,22 @@ _SHOWN: Final = 800
 
 @contextmanager
 def started(
-    command: Sequence[str], source: IO[bytes] | None, folder: Path, env: Mapping[str, str]
+    command: Sequence[str],
+    source: IO[bytes] | None,
+    folder: Path,
+    env: Mapping[str, str],
+    output: IO[bytes] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process for the length of a block; if it is not done then, it is killed.
 
-    `source` is its standard input.  Raises OSError or ValueError if it cannot be started.
+    `source` is its standard input, `output` the file for all that it prints, which is piped
+    otherwise.  Raises OSError or ValueError if it cannot be started.
     """
     process = subprocess.Popen(
         list(command),
         stdin=subprocess.DEVNULL if source is None else source,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE if output is None else output,
+        stderr=subprocess.PIPE if output is None else subprocess.STDOUT,
         cwd=folder,
         env=dict(env),
         start_new_session=True,

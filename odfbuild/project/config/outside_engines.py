@@ -15,13 +15,21 @@ from odfbuild.values import dataclass
 
 REQUEST_PLACE: Final = "{request}"
 """What the place of a request is put for in a command."""
-_KEYS: Final = ("address", "command", "objects", "engine", "steps", "mounted", "limit")
+_KINDS: Final = ("address", "command", "image")
+_KEYS: Final = (*_KINDS, "port", "memory", "objects", "engine", "steps", "mounted", "limit")
 _NAME: Final = late_pattern(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*", re.ASCII)
 _ADDRESS: Final = late_pattern(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]):([1-9][0-9]{0,4})",
     re.ASCII,
 )
+_IMAGE: Final = late_pattern(
+    r"[a-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}",
+    re.ASCII,
+)
 _LIMIT: Final = 3600.0
+_PORT: Final = 2884
+_MOST_PORT: Final = 65_535
+_LEAST_MEMORY: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +54,13 @@ class OutsideEngine:
     """An engine that is reached over gRPC (ODF 0.34.1, "Engine Contract"), or takes jobs.
 
     `address` is its machine and port; of one that takes jobs `command:` and the program that is
-    run for each, with the words of `command`.  `objects` is the prefix of an object store where
-    jobs are written, None for the folder of the workspace.  `engine` is what it calls itself, in
-    requests; `steps` which steps of that engine it carries out beside those of queries that name
-    it, None for none; `mounted` where it sees the folder of the workspace, None for the same path;
-    `limit` how many seconds it may take for an answer; `span` where its address is written.
+    run for each, with the words of `command`; of one in a container `image:` and its `image`, which
+    listens at `port` and has `memory` bytes, None for no limit.  `objects` is the prefix of an
+    object store where jobs are written, None for the folder of the workspace.  `engine` is what it
+    calls itself, in requests; `steps` which steps of that engine it carries out beside those of
+    queries that name it, None for none; `mounted` where it sees the folder of the workspace, None
+    for the same path; `limit` how many seconds it may take for an answer; `span` where its address
+    is written.
     """
 
     name: str
@@ -58,6 +68,9 @@ class OutsideEngine:
     engine: str
     steps: StepRule | None = None
     command: tuple[str, ...] = ()
+    image: str | None = None
+    port: int = _PORT
+    memory: int | None = None
     objects: str | None = None
     mounted: str | None = None
     limit: float = _LIMIT
@@ -86,40 +99,121 @@ def read_engines(reading: SettingsReader, value: Value) -> Mapping[str, OutsideE
                 key=True,
             )
         else:
-            command = _command(section)
-            address = f"command:{command[0]}" if command else _address(section)
+            kind = _kind(section)
+            command = _command(section) if kind == "command" else ()
+            image = _image(section) if kind == "image" else None
+            address = _address(section) if kind == "address" else None
+            if command:
+                address = f"command:{command[0]}"
+            elif image is not None:
+                address = f"image:{image}"
+            port, memory = _port(section), _memory(section)
             if address is not None:
                 found[name] = OutsideEngine(
                     name=name,
                     address=address,
                     command=command,
+                    image=image,
+                    port=port,
+                    memory=memory,
                     objects=_objects(section),
                     engine=section.text("engine") or name,
                     steps=_steps(section),
                     mounted=_mounted(section),
                     limit=_limit(section),
-                    span=reading.places.value(section.at("command" if command else "address")),
+                    span=reading.places.value(section.at(kind or "address")),
                 )
     return found
 
 
+def _kind(section: Section) -> str | None:
+    """Return the key that says how the engine is reached; the first of several."""
+    found = [each for each in _KINDS if each in section.entries]
+    for each in found[1:]:
+        section.wrong(
+            each,
+            f"the engine has '{found[0]}' and '{each}'",
+            "it is reached at an address, or a command takes its requests as jobs, or its image is "
+            "started for each request",
+            "remove one of the two",
+            at_key=True,
+        )
+    if not found:
+        section.reading.refuse(
+            section.path,
+            f"{section.reading.called(section.path)} does not give 'address'",
+            "it is the address of the engine",
+            "add `address: HOST:PORT`, a `command` that takes its requests as jobs, or an `image`",
+            key=True,
+        )
+    return found[0] if found else None
+
+
+def _image(section: Section) -> str | None:
+    text = section.text("image")
+    if text is None or _IMAGE.fullmatch(text):
+        return text
+    section.wrong(
+        "image",
+        f"'{text}' does not name an image by its digest",
+        "a tag may be another image tomorrow, which gives other rows",
+        "write it like ghcr.io/acme/engine@sha256:..., which `podman image inspect` and "
+        "`docker image inspect` show in RepoDigests",
+    )
+    return None
+
+
+def _port(section: Section) -> int:
+    if "port" not in section.entries or _is_of_another(section, "port"):
+        return _PORT
+    found = section.reading.count(section.entries["port"], section.at("port"), 1)
+    if found is not None and found > _MOST_PORT:
+        section.wrong(
+            "port",
+            f"{found} is not a port",
+            "the engine listens there in its container",
+            f"write one up to {_MOST_PORT}, or omit it: engines of the reference listen at {_PORT}",
+        )
+    return found or _PORT
+
+
+def _memory(section: Section) -> int | None:
+    text = section.text("memory")
+    if text is None or _is_of_another(section, "memory"):
+        return None
+    found = parse_size(text)
+    if found is not None and found >= _LEAST_MEMORY:
+        return found
+    section.wrong(
+        "memory",
+        f"'{text}' is not a size of at least {_LEAST_MEMORY >> 20} MiB",
+        "the container gets no more memory",
+        "write it like 4GB or 2GiB, or omit it",
+    )
+    return None
+
+
+def _is_of_another(section: Section, key: str) -> bool:
+    """Tell whether a key is only for engines with an image, and this one has none."""
+    if "image" in section.entries:
+        return False
+    section.wrong(
+        key,
+        f"an engine without an image has no '{key}'",
+        "it is about the container in which the image is started",
+        "remove the key",
+        at_key=True,
+    )
+    return True
+
+
 def _command(section: Section) -> tuple[str, ...]:
     """Return the words of a command: a program of the machine, and its arguments."""
-    if "command" not in section.entries:
-        return ()
     reading, path = section.reading, section.at("command")
     words = tuple(
         reading.text(each, (*path, number), "")
         for number, each in enumerate(reading.items(section.entries["command"], path))
     )
-    if "address" in section.entries:
-        section.wrong(
-            "address",
-            "the engine has an address and a command",
-            "it is reached over gRPC, or a command takes its requests as jobs",
-            "remove one of the two",
-            at_key=True,
-        )
     if not words or not all(words):
         section.wrong(
             "command",
@@ -152,7 +246,7 @@ def _objects(section: Section) -> str | None:
     if "command" not in section.entries:
         section.wrong(
             "objects",
-            "an engine with an address has no objects",
+            "an engine without a command has no objects",
             "it reads and writes files in the folder of the workspace",
             "remove the key, or give the engine a command",
             at_key=True,
@@ -221,19 +315,11 @@ def _words(rule: Section, key: str) -> tuple[str, ...]:
 
 
 def _address(section: Section) -> str | None:
-    if "address" not in section.entries and "command" not in section.entries:
-        section.reading.refuse(
-            section.path,
-            f"{section.reading.called(section.path)} does not give 'address'",
-            "it is the address of the engine",
-            "add `address: HOST:PORT`, or a `command` that takes its requests as jobs",
-            key=True,
-        )
     text = section.text("address")
     if text is None:
         return None
     found = _ADDRESS.fullmatch(text)
-    if found is not None and int(found[1]) <= 65_535:
+    if found is not None and int(found[1]) <= _MOST_PORT:
         return text
     section.wrong(
         "address",
@@ -246,6 +332,15 @@ def _address(section: Section) -> str | None:
 
 def _mounted(section: Section) -> str | None:
     text = section.text("mounted")
+    if text is not None and "image" in section.entries:
+        section.wrong(
+            "mounted",
+            "an engine with an image does not see the folder of the workspace",
+            "its container sees the files of one request",
+            "remove the key",
+            at_key=True,
+        )
+        return None
     if text is not None and "objects" in section.entries:
         section.wrong(
             "mounted",

@@ -11,13 +11,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Played", "play", "real_runtime", "why_no_runtime"]
+__all__ = ["Played", "play", "real_runtime", "runtime_settings", "why_no_runtime"]
 
 _SCRIPT = """#!{python} -IS
 import json, os, pathlib, re, signal, subprocess, sys
@@ -148,7 +148,7 @@ def _tried() -> tuple[Mapping[str, str], str] | str:
     if shell is None:
         return "there is no busybox to make an image of"
     folder = Path(tempfile.gettempdir()) / f"odfbuild-images-{os.getuid()}"
-    env = {**os.environ, **_settings(folder)}
+    env = {**os.environ, **runtime_settings(folder)}
     (folder / "image").mkdir(parents=True, exist_ok=True)
     shutil.copy(shell, folder / "image" / "busybox")
     recipe = "FROM scratch\nCOPY busybox /bin/busybox\nCOPY busybox /bin/sh\nENV PATH=/bin\n"
@@ -164,15 +164,20 @@ def _tried() -> tuple[Mapping[str, str], str] | str:
     return env, tag
 
 
-def _settings(folder: Path) -> Mapping[str, str]:
-    """Write what podman needs where it may not raise limits, and where cgroups are mixed."""
-    folder.mkdir(exist_ok=True, mode=0o700)
+def runtime_settings(folder: Path, mounted: Sequence[str] = ()) -> Mapping[str, str]:
+    """Write what podman needs where it may not raise limits, and where cgroups are mixed.
+
+    All containers have the folders `mounted`, to read.
+    """
+    folder.mkdir(exist_ok=True, mode=0o700, parents=True)
+    volumes = json.dumps([f"{each}:{each}:ro" for each in mounted])
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = files if 0 < files < 1 << 20 else 1 << 20
     runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
     (folder / "containers.conf").write_text(
         f'[containers]\ndefault_ulimits = ["nofile={most}:{most}", "nproc=32768:32768"]\n'
-        f'netns = "none"\n[engine]\n{runtime}cgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+        f'netns = "none"\nvolumes = {volumes}\n'
+        f'[engine]\n{runtime}cgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
     )
     (folder / "storage.conf").write_text(
         f'[storage]\ndriver = "overlay"\nrunroot = "{folder}/run"\ngraphroot = "{folder}/graph"\n'

@@ -231,18 +231,20 @@ _STREAMS: dict[str, Any] = {
 }
 
 
-def main() -> None:
-    """Serve until the standard input ends."""
+def main(port: int = 0) -> None:
+    """Serve until the standard input ends; at a port that is given until the process is killed."""
     server = grpc.server(
         futures.ThreadPoolExecutor(8),
         options=[("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)],
     )
     server.add_generic_rpc_handlers((_Handlers(),))
-    print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+    print(server.add_insecure_port(f"127.0.0.1:{port}"), flush=True)
     server.start()
+    if port:
+        server.wait_for_termination()
     sys.stdin.read()
     server.stop(0).wait()
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

@@ -138,10 +138,14 @@ class EngineClient(ABC):
 
 
 class ContractClient(EngineClient):
-    """A client over gRPC; it connects with the first request."""
+    """A client over gRPC; it connects with the first request.
 
-    def __init__(self, engine: OutsideEngine, root: Path) -> None:
+    `target` is where, as gRPC writes it, if that is not the address of the engine.
+    """
+
+    def __init__(self, engine: OutsideEngine, root: Path, target: str | None = None) -> None:
         super().__init__(engine, root)
+        self._target = target
         self._channel: Any = None
         self._calls: set[Any] = set()
 
@@ -157,9 +161,8 @@ class ContractClient(EngineClient):
             if self._cancelled:
                 raise interrupted()
             if self._channel is None:
-                self._channel = grpc.insecure_channel(
-                    _target(self._engine.address), options=list(_OPTIONS)
-                )
+                target = self._target or _target(self._engine.address)
+                self._channel = grpc.insecure_channel(target, options=list(_OPTIONS))
             call = self._channel.unary_stream(f"/{SERVICE}/{method}")(
                 message, timeout=self._engine.limit
             )

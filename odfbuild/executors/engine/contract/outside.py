@@ -207,6 +207,10 @@ def client_of(engine: "OutsideEngine", root: Path, project: Path) -> EngineClien
         from odfbuild.executors.engine.contract.job.client import JobClient
 
         return JobClient(engine, root, project)
+    if engine.image is not None:
+        from odfbuild.executors.engine.contract.container import ContainerClient
+
+        return ContainerClient(engine, root, project)
     return ContractClient(engine, root)
 
 

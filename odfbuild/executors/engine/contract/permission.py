@@ -1,4 +1,4 @@
-"""Permission to use an engine elsewhere: its address or command, and the store of its jobs."""
+"""Permission to use an engine elsewhere: its address, command or image, the store of its jobs."""
 
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,15 @@ if TYPE_CHECKING:
 
 
 def check_permitted(project: "Opened", name: str) -> None:
-    """Raise EngineNotPermittedError or StoreNotPermittedError of an engine that may not be used."""
+    """Raise NotPermittedError of an engine that may not be used."""
     engine = project.config.engines[name]
     try:
-        project.permissions.check_engine(name, engine.address)
+        if engine.image is None:
+            project.permissions.check_engine(name, engine.address)
+        else:
+            project.permissions.check_container(
+                engine.image, "an engine sees the rows of the inputs, and makes those of datasets"
+            )
         if engine.objects is not None:
             project.permissions.check_store(engine.objects, f"jobs of the engine {name} are in")
     except NotPermittedError as error:

@@ -192,7 +192,7 @@ def run_container(
     order = _order(step, state, env)
     limit = seconds(env, _TIMEOUT, 3600.0, "the time that a container may take")
     most = mebibytes(env, _SIZE, 256 << 10, "what a container may print")
-    runtime = find_runtime(project_dir, env)
+    runtime = find_runtime(project_dir, env, "sources of kind Container", "`fetch.image`")
     image = runtime.image(order.image, limit)
     cache.mkdir(parents=True, exist_ok=True)
     name = f"{step.image} ({image.digest[:19]})"
@@ -228,16 +228,16 @@ class _Round:
             with _environment(self.order.env, self.runtime.env) as (shown, carried):
                 options = [*_options(self.order, out), *shown, self.image.id, *_words(self.order)]
                 with (
-                    self.runtime.running(options, carried) as process,
+                    self.runtime.running(options, carried) as container,
                     self.path.open("wb") as file,
                 ):
-                    for block in printed(process, said, until):
+                    for block in printed(container.process, said, until):
                         size += len(block)
                         if size > most:
                             raise too_much(self.name, most, _SIZE, bytes(said))
                         digest.update(block)
                         file.write(block)
-                    code = waited(process, until)
+                    code = waited(container.process, until)
         except TimeoutError:
             raise too_late(self.name, limit, _TIMEOUT, bytes(said)) from None
         except (OSError, ValueError) as error:

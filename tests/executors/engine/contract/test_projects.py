@@ -48,11 +48,15 @@ content:
 """
 
 
+IMAGE = f"example.org/engine@sha256:{'0' * 64}"
+
+
 class Project:
     """A project of two datasets, whose commands are run in its folder."""
 
     def __init__(self, folder: Path, engines: str) -> None:
         self.folder, self.header = folder, "t,k,v"
+        self.env = {"CI": ""}
         (folder / "datasets").mkdir()
         (folder / "data").mkdir()
         (folder / "datasets" / "prices.yaml").write_text(ROOT)
@@ -69,7 +73,7 @@ class Project:
         (self.folder / "data" / name).write_text("\n".join([self.header, *lines]) + "\n")
 
     def __call__(self, *arguments: str, **more: str) -> Done:
-        return odfbuild(*arguments, cwd=self.folder, **{"CI": "", **more})
+        return odfbuild(*arguments, cwd=self.folder, **{**self.env, **more})
 
     def check_steps(self) -> None:
         """Check that the dataset is made, corrected by new rows, and then at rest."""
@@ -226,7 +230,20 @@ def test_a_policy_names_addresses_and_no_proxy_is_asked(
         ("engines: {duck: {address: 'unix:///run/x:1'}}", "is not the address of an engine"),
         ("engines: {duck: {address: 'h:1', limit: soon}}", "is not a length of time"),
         ("engines: {duck: {address: 'h:1', mounted: here}}", "is not an absolute path"),
-        ("engines: {duck: {address: 'h:1', image: x}}", "unknown key 'image'"),
+        ("engines: {duck: {address: 'h:1', images: x}}", "unknown key 'images'"),
+        (f"engines: {{duck: {{address: 'h:1', image: '{IMAGE}'}}}}", "has 'address' and 'image'"),
+        (f"engines: {{duck: {{command: [a, '{{request}}'], image: '{IMAGE}'}}}}", "'command' and"),
+        ("engines: {duck: {image: 'example.org/engine:1'}}", "by its digest"),
+        ("engines: {duck: {image: '-v@sha256:" + "0" * 64 + "'}}", "by its digest"),
+        (f"engines: {{duck: {{image: '{IMAGE}', port: 0}}}}", "a whole number, 1 or more"),
+        (f"engines: {{duck: {{image: '{IMAGE}', port: 70000}}}}", "70000 is not a port"),
+        (f"engines: {{duck: {{image: '{IMAGE}', memory: 4}}}}", "must be a text"),
+        (f"engines: {{duck: {{image: '{IMAGE}', memory: 1MB}}}}", "not a size of at least 16 MiB"),
+        (f"engines: {{duck: {{image: '{IMAGE}', mounted: /w}}}}", "does not see the folder"),
+        (f"engines: {{duck: {{image: '{IMAGE}', objects: 's3://b/p'}}}}", "has no objects"),
+        (f"engines: {{duck: {{image: '{IMAGE}', steps: {{tags: [a]}}}}}}", "cannot carry out"),
+        ("engines: {duck: {address: 'h:1', port: 5}}", "an engine without an image has no 'port'"),
+        ("engines: {duck: {address: 'h:1', memory: 4GB}}", "without an image has no 'memory'"),
         ("engines: {other: {address: 'h:1'}}", "the engine 'duck' is not installed"),
         ("", "spark, datafusion; or name the address"),
     ],

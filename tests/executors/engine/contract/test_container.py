@@ -1,0 +1,169 @@
+"""Engines in containers: what they make, what they reach, and that none is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.executors.engine.contract.test_projects import Project
+from tests.support.process.engine_images import (
+    EngineImages,
+    PlayedImages,
+    PodmanImages,
+    why_not_played,
+    why_not_podman,
+)
+from tests.support.projects import REPOSITORY, environment
+from tests.support.servers.second_engine import MODULE
+
+PORT = 2884
+SETTING = "engines: {{duck: {{image: '{image}'{more}}}}}"
+
+
+@pytest.fixture(params=["played", "podman"])
+def images(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> EngineImages:
+    why = why_not_played() if request.param == "played" else why_not_podman()
+    if why is not None:
+        pytest.skip(why)
+    folder = tmp_path_factory.mktemp("images")
+    return PlayedImages(folder) if request.param == "played" else PodmanImages(folder)
+
+
+def project(folder: Path, images: EngineImages, image: str, more: str = "") -> Project:
+    found = Project(folder, SETTING.format(image=image, more=more))
+    found.env = {**found.env, **images.env}
+    return found
+
+
+def engine(images: EngineImages, *, port: int = PORT) -> str:
+    return images.image(sys.executable, "-m", MODULE, str(port))
+
+
+def test_a_dataset_is_made_and_corrected_by_an_image(tmp_path: Path, images: EngineImages) -> None:
+    project(tmp_path, images, engine(images)).check_steps()
+
+
+def test_the_port_of_an_image_may_be_another(tmp_path: Path, images: EngineImages) -> None:
+    made = project(tmp_path, images, engine(images, port=5544), ", port: 5544")
+    assert made("apply", "--yes").code == 0
+
+
+@pytest.mark.holds("engine-images")
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("import sys; sys.exit('no such model')", "no such model"),
+        ("import socket; print(socket.if_nameindex())", "[(1, 'lo')]"),
+        ("import os; open('/opt/engine/in/more', 'w')", "Read-only file system"),
+        ("import os; print(sorted(os.listdir('/opt/engine')))", "['in', 'out']"),
+        ("import os; print(sorted(os.listdir('/opt/engine/in')))", "['input.parquet']"),
+        ("print('x' * 200_000); print('the end')", "the end"),
+    ],
+)
+def test_an_engine_that_ends_is_reported_with_what_it_printed(
+    tmp_path: Path, images: EngineImages, program: str, printed: str
+) -> None:
+    made = project(tmp_path, images, images.python(program))
+    done = made("apply", "--yes")
+    assert done.code == 4
+    assert "before it answered" in done.err
+    assert printed in " ".join(done.err.split())
+    assert "engine-failed" in done.err
+    assert made("show", "prices", "-o", "ndjson").out == ""
+
+
+def test_an_engine_that_never_listens_is_given_up(tmp_path: Path, images: EngineImages) -> None:
+    image = images.python("import time; print('loading', flush=True); time.sleep(600)")
+    made = project(tmp_path, images, image, ", limit: 3s")
+    done = made("apply", "--yes")
+    assert done.code in (1, 4)
+    assert "engine-timeout" in done.err
+    assert not running_with("time.sleep(600)")
+
+
+@pytest.mark.holds("engine-images")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_container_is_left_by_a_command_that_ends(
+    tmp_path: Path, images: EngineImages, how: signal.Signals
+) -> None:
+    mark = f"unique-{os.getpid()}-{time.time_ns()}"
+    listening = (
+        f"{mark!r}; import socket, time; s = socket.create_server(('', {PORT})); time.sleep(600)"
+    )
+    made = project(tmp_path, images, images.python(listening))
+    process = subprocess.Popen(
+        [str(Path(sys.executable).parent / "odfbuild"), "apply", "--yes"],
+        cwd=made.folder,
+        env={**environment(**{"CI": "", "PYTHONPATH": str(REPOSITORY)}), **images.env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    await_(lambda: running_with(mark) and running_with("relay.py"))
+    process.send_signal(how)
+    if how is signal.SIGINT:
+        time.sleep(0.5)
+        process.send_signal(how)
+    process.wait(60)
+    await_(lambda: not running_with(mark))
+
+
+def await_(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def running_with(mark: str) -> list[int]:
+    """Return the processes that have a text among their arguments."""
+    found = []
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit() and int(each.name) != os.getpid():
+            try:
+                words = (each / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mark.encode() in words:
+                found.append(int(each.name))
+    return found
+
+
+def test_variables_of_proxies_do_not_reach_a_container(tmp_path: Path) -> None:
+    if (why := why_not_played()) is not None:
+        pytest.skip(why)
+    images = PlayedImages(tmp_path / "images")
+    (tmp_path / "project").mkdir()
+    made = project(tmp_path / "project", images, images.python("pass"))
+    made("apply", "--yes", HTTPS_PROXY="http://me:secret@proxy", https_proxy="http://me:secret@x")
+    assert "secret" not in json.dumps(images.commands())
+    run = next(each for each in images.commands() if each["argv"][0] == "run")
+    assert "--network=none" in run["argv"]
+
+
+@pytest.mark.holds("engine-images")
+@pytest.mark.parametrize("policy", ["containers: []", "containers: ['other*']"])
+def test_an_image_that_the_policy_does_not_name_is_not_started(tmp_path: Path, policy: str) -> None:
+    (tmp_path / "policy.yaml").write_text(f"odfbuild_policy: 1\n{policy}\n")
+    (tmp_path / "project").mkdir()
+    images = PlayedImages(tmp_path / "images")
+    made = project(tmp_path / "project", images, images.python("pass"))
+    made.env = {**made.env, "ODFBUILD_POLICY": str(tmp_path / "policy.yaml")}
+    assert "apply is refused here" in made("plan").out
+    done = made("apply", "--yes")
+    assert done.code in (1, 4)
+    assert "container-not-permitted" in done.err
+    assert not (tmp_path / "images" / "asked.ndjson").exists()
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    yield
+    await_(lambda: not running_with("contract/relay.py"))
