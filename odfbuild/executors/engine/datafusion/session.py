@@ -140,6 +140,10 @@ class QueryContext:
         self._context.deregister_table(quoted)
         self._context.register_view(quoted, frame)
 
+    def keep_join_order(self) -> None:
+        """Have queries from here on join tables in the order of their text, whatever they hold."""
+        self._context.sql("set datafusion.optimizer.join_reordering = false")
+
     def query(self, text: str) -> "datafusion.DataFrame":
         """Return a query, analysed but not run.  Raises InvalidQueryError."""
         with engine_errors("read the query"):
@@ -201,6 +205,11 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     if written != computed:
         raise _mixed(f"the columns {_types(written)}", _types(computed))
     return written
+
+
+def has_joins(frame: "datafusion.DataFrame") -> bool:
+    """Tell whether a query joins tables, also by a subquery."""
+    return "Join" in frame.optimized_logical_plan().display_indent()
 
 
 def check_plan(frame: "datafusion.DataFrame") -> None:

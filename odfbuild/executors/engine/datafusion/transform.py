@@ -33,6 +33,7 @@ from odfbuild.executors.engine.datafusion.session import (
     QueryContext,
     check_plan,
     columns,
+    has_joins,
     last_of,
     query_context,
     rows_of,
@@ -230,9 +231,13 @@ def result_schema(
     with query_context(spill=None, clock=False) as context:
         for alias, schema in inputs.items():
             context.add(alias, schema.empty_table())
-        frame = last_of(context, texts_of(steps))
+        texts = texts_of(steps)
+        frame = last_of(context, texts)
         found = columns(frame)
         check_plan(frame)
+        if has_joins(frame):  # a step has the sides in the order of their sizes
+            context.keep_join_order()
+            check_plan(last_of(context, texts))
     _check(found, vocab, raw=raw)
     op, time = vocab.operation_type_column, vocab.event_time_column
     others = [each for each in found if each.name not in {op, time}]

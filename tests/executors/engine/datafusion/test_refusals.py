@@ -167,6 +167,17 @@ def test_a_plan_refuses_what_is_read_and_has_no_plan(text: str) -> None:
         analysed(text)
 
 
+def test_a_plan_refuses_what_cannot_join_in_the_order_that_a_step_may_choose() -> None:
+    """Over no rows DataFusion exchanges the sides of this join, and fails only with them as here."""
+    inner = (
+        "select *, cast(dense_rank() over (partition by n order by n desc) as bigint) as r from a"
+    )
+    rank = "cast(rank() over (partition by v.r order by v.event_time desc) as bigint)"
+    other = f"(select * from ({inner}) as q where r = 1) as v"
+    with pytest.raises(InvalidQueryError, match="SanityCheckPlan"):
+        analysed(f"select v.event_time, {rank} as n from a right join {other} on a.n = v.n")
+
+
 @pytest.mark.parametrize(
     "text",
     [
