@@ -168,7 +168,7 @@ def test_a_plan_refuses_what_is_read_and_has_no_plan(text: str) -> None:
 
 
 def test_a_plan_refuses_what_cannot_join_in_the_order_that_a_step_may_choose() -> None:
-    """Over no rows DataFusion exchanges the sides of this join, and fails only with them as here."""
+    """Over no rows DataFusion exchanges the sides of this join, and fails if it does not."""
     inner = (
         "select *, cast(dense_rank() over (partition by n order by n desc) as bigint) as r from a"
     )
