@@ -36,9 +36,11 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
 from odfbuild.planner.plan import OutsideUse, Plan, Transform
+from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.opened import Opened
 from odfbuild.state.disabled import is_disabled
+from odfbuild.texts.suggest import did_you_mean
 
 
 def path_problems(
@@ -195,9 +197,10 @@ def _host(url: str) -> str:
 
 
 def engine_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> Iterator[Diagnostic]:
-    """Yield a warning for each engine elsewhere that steps of a plan need and the policy refuses.
+    """Yield warnings of engines elsewhere.
 
-    `apply` refuses it, on a machine with the same policy.
+    Of those that steps of a plan need and the policy refuses, as `apply` does on a machine with the
+    same policy; of targets and tags in `steps` that the project does not have.
     """
     if not project.config.engines:
         return
@@ -207,7 +210,12 @@ def engine_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> I
     events = (each.snapshot.metadata for each in declared if each.alias in planned)
     named = query_engines(*(event for found in events for event in found))
     transforms = any(isinstance(step.work, Transform) for step in plan.steps)
+    tags = {tag for each in declared for tag in each.traits.tags}
     for name, engine in project.config.engines.items():
+        if engine.steps is not None:
+            known = project.config.targets
+            yield from _unknown(engine, "target", engine.steps.targets, known)
+            yield from _unknown(engine, "tag of a dataset", engine.steps.tags, tags)
         takes = engine.steps is not None and engine.steps.counts_in(project.target)
         if name not in named and not (takes and transforms):
             continue
@@ -216,6 +224,22 @@ def engine_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> I
         except NotPermittedError as error:
             (found,) = error.diagnostics()
             yield replace(found, what=f"apply is refused here: {found.what}", level=Level.WARNING)
+
+
+def _unknown(
+    engine: OutsideEngine, kind: str, names: Sequence[str], known: Collection[str]
+) -> Iterator[Diagnostic]:
+    """Yield a warning for each name that the project does not have."""
+    for each in names:
+        if each not in known:
+            yield Diagnostic(
+                code="config",
+                what=f"{each!r} is no {kind} here, and `steps` of the engine {engine.name} name it",
+                why="no step is carried out there because of it",
+                fix=did_you_mean(each, known) or "remove it, or add it to the project",
+                span=engine.span,
+                level=Level.WARNING,
+            )
 
 
 # Sources of imported chains, which are not used until their user enables them

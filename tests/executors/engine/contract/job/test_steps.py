@@ -292,6 +292,26 @@ def test_a_plan_warns_of_what_the_policy_refuses(tmp_path: Path) -> None:
     assert "engine-not-permitted" not in project("plan", "--metadata-only").out
 
 
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("{tags: [bigg]}", "'bigg' is no tag of a dataset here"),
+        ("{tags: [big], targets: [prdo]}", "did you mean 'prod'?"),
+        ("{tags: [big], targets: [dev]}", None),
+        ("{from: 1GB}", None),
+    ],
+)
+def test_a_plan_warns_of_tags_and_targets_that_are_not_there(
+    tmp_path: Path, steps: str, said: str | None
+) -> None:
+    project = Sales(tmp_path / "project", steps)
+    planned = project("plan")
+    assert planned.code == 0
+    warned = " ".join(planned.out.split())
+    assert ("warning[config]" in warned) == (said is not None)
+    assert said is None or said in warned
+
+
 def test_an_interrupted_run_ends_the_command_of_a_step(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     project = Sales(tmp_path / "project", "{tags: [big]}", scripted(tmp_path, sleeping(mark)))
