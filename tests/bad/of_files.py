@@ -111,10 +111,10 @@ def flipped(data: bytes, at: int) -> bytes:
 
 PARQUET_FILES = {
     "a text for Parquet": table(TEXT, "data/2 is not"),
-    "a Parquet file that was cut off": table(FINE[:-10], "data/2 is not a whole Parquet file"),
+    "a Parquet file that was cut off": table(FINE[:-10], "data/2 is not a complete Parquet file"),
     "a Parquet file without its beginning": table(FINE[200:], "data/2"),
     "a Parquet file with a broken footer": table(
-        FINE[:-8] + struct.pack("<I", 1 << 30) + b"PAR1", "data/2 is not a whole Parquet file"
+        FINE[:-8] + struct.pack("<I", 1 << 30) + b"PAR1", "data/2 is not a complete Parquet file"
     ),
     "a Parquet file with a broken page": table(flipped(FINE, 8), "data/2"),
     "a Parquet column of another type": table(
@@ -154,7 +154,7 @@ def packed(prepare: str, good: bytes, data: bytes, says: str, fix: str = "fetch 
 
 
 def gz(data: bytes, says: str) -> Bad:
-    return packed(GZIP, gzip.compress(TEXT), data, f"data/2 is not a whole gzip file{says}")
+    return packed(GZIP, gzip.compress(TEXT), data, f"data/2 is not a complete gzip file{says}")
 
 
 def zip_(data: bytes, says: str, fix: str = "fetch it again", path: str = "") -> Bad:
@@ -208,9 +208,11 @@ PACKED = {
     "a gzip file with a broken length": gz(flipped(GZ, len(GZ) - 2), ""),
     "a gzip file with something behind it": gz(GZ + b"garbage", ""),
     "a gzip bomb": bomb(GZIP, gzip.compress(TEXT), gzip.compress(ZEROS)),
-    "a zip file that is none": zip_(TEXT, "data/2 is not a whole zip file"),
-    "a zip file that was cut off": zip_(zipped(["a.csv"])[:-30], "data/2 is not a whole zip file"),
-    "a zip file with a broken checksum": zip_(broken_sum(), "data/2 is not a whole zip file"),
+    "a zip file that is none": zip_(TEXT, "data/2 is not a complete zip file"),
+    "a zip file that was cut off": zip_(
+        zipped(["a.csv"])[:-30], "data/2 is not a complete zip file"
+    ),
+    "a zip file with a broken checksum": zip_(broken_sum(), "data/2 is not a complete zip file"),
     "a zip file of nothing": zip_(zipped([]), "it holds no file"),
     "a zip file of a folder": zip_(zipped(["folder/"]), "it holds no file"),
     "a zip file that is encrypted": zip_(

@@ -161,7 +161,7 @@ JSON_FILES = {
         good='{"k": "a"}\n',
         data='{"k": 1}\n{"k": "x"}\n',
         says="data/2:1: column k: the number 1 is not text",
-        fix="a Pipe in `prepare` makes one",
+        fix="a Pipe in `prepare` can make several kinds of values one",
     ),
 }
 

@@ -226,7 +226,7 @@ DOWNLOADS = {
     "a download that is a page": download("invalid-source", "/data is an HTML page"),
     "a download with a bad row": download("invalid-source", "/data:2: column v", data="k,v\na,x\n"),
     "a download that is not packed": download(
-        "damaged-archive", "/data is not a whole gzip file",
+        "damaged-archive", "/data is not a complete gzip file",
         prepare="{kind: Decompress, format: Gzip}", good=gzip.compress(GOOD.encode()),
     ),
     "a download that a command refuses": download(

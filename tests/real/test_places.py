@@ -91,5 +91,5 @@ def test_a_file_that_is_cut_off_leaves_each_chain_as_it_was(places: Building) ->
     assert "b.geojson:" in said
     assert "b.ndgeojson:" in said
     assert "not JSON at character" in said
-    assert "b.zip is not a whole zip archive" in said
+    assert "b.zip is not a complete zip archive" in said
     assert {name: places.dataset(name).head() for name in places.names()} == before

@@ -352,7 +352,7 @@ def _unfit(name: str, what: str, why: str) -> DamagedArchiveError:
 
 def _damaged(name: str, kind: str, why: str) -> DamagedArchiveError:
     return DamagedArchiveError(
-        what=f"{name} is not a whole {kind} file",
+        what=f"{name} is not a complete {kind} file",
         why=why,
         fix=f"fetch it again; if it never was {kind}, correct `prepare`",
     )

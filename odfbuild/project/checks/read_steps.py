@@ -81,7 +81,7 @@ def _unheld_types(schema: DataSchema | None, path: KeyPath, findings: Findings) 
         wide = too_wide(field.type)
         if wide is not None:
             what = f"the column '{field.name}' is a {type_name(wide)}"
-            why = f"the engine, and the files that it writes, have at most {MOST_DIGITS} digits"
+            why = f"decimals of the engine and of its files have at most {MOST_DIGITS} digits"
             fix = f"declare it with at most {MOST_DIGITS} digits, or as STRING"
             findings.refuse("invalid-schema", path, what, why, fix)
         twice = repeated(field.type)

@@ -276,7 +276,7 @@ def test_a_feed_of_exact_columns_refuses_others(run: Inside, text: str) -> None:
     lay_out(run.project, {"data/3.csv": text})
     done = run("apply", "--yes")
     assert done.code == 1
-    assert "data/3.csv has not exactly the columns of the schema" in done.err + done.out
+    assert "the columns of data/3.csv are not exactly those of the schema" in done.err + done.out
     assert len(shown(run, "k")) == 2
 
 

@@ -295,14 +295,14 @@ FAILING = {
         first=packed(GZIP, gzip.compress(GOOD.encode())),
         files={"packed/b": gzip.compress(GOOD.encode() * 9)[:-9]},
         code="damaged-archive",
-        says="packed/b is not a whole gzip file",
+        says="packed/b is not a complete gzip file",
         fix="fetch it again",
     ),
     "a zip file that was cut off": Case(
         first=packed(ZIP, zipped("a.csv")),
         files={"packed/b": zipped("a.csv")[:-9]},
         code="damaged-archive",
-        says="packed/b is not a whole zip file",
+        says="packed/b is not a complete zip file",
         fix="fetch it again",
     ),
     "a zip file with two candidates": Case(

@@ -127,7 +127,7 @@ def test_a_file_cut_anywhere_is_refused_by_name(tmp_path: Path, step: PrepStep) 
     whole = PACKERS[step](TEXT)
     for length in [*range(0, len(whole), 50), len(whole) - 1]:
         error = refused(whole[:length], tmp_path, step)
-        assert error.what.startswith("data.bin is not a whole ")
+        assert error.what.startswith("data.bin is not a complete ")
 
 
 @every
@@ -147,7 +147,7 @@ def test_a_flipped_byte_never_gives_wrong_data(tmp_path: Path, step: PrepStep) -
 
 def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
     error = refused(b"garbage", tmp_path, ZIP)
-    assert error.what == "data.bin is not a whole zip file"
+    assert error.what == "data.bin is not a complete zip file"
     assert error.fix == "fetch it again; if it never was zip, correct `prepare`"
     error = refused(b"city,population\n", tmp_path, GZIP)
     assert error.why == "Not a gzipped file (b'ci')"

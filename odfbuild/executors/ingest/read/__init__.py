@@ -1,4 +1,4 @@
-"""Readers of prepared files into typed columns: one module a format (ODF 0.34.1, "ReadStep").
+"""Readers of prepared files into typed columns: one module per format (ODF 0.34.1, "ReadStep").
 
 Small files become a table in memory, large ones one Parquet file in the staging folder; memory
 stays bounded either way.
@@ -32,30 +32,31 @@ def read(
     """Return the rows of a file in the columns and types that the step declares.
 
     None means that there is nothing to read and no schema that would make it an empty table.
-    `name` is how messages call the file; `notes` takes what there is to tell beyond the rows,
-    and the bad ones if they are to be put aside.  Raises InvalidSourceError for data that is not
-    what the step says, UnsupportedReadError for what this version does not read.
+    `name` is the name of the file in messages; `notes` receives what is to be reported, and the bad
+    rows if these are put aside.  Raises InvalidSourceError for data that is not what the step
+    declares, UnsupportedReadError for what this version does not read.
     """
-    noted = ReadNotes() if notes is None else notes
+    if notes is None:
+        notes = ReadNotes()
     _refuse_declared(step, name)
     try:
-        with noting(noted.fine_times):
-            frame = _read(step, path, staging, name, noted)
-        if noted.aside is not None:
-            noted.aside.finish(0 if frame is None else frame.rows)
+        with noting(notes.fine_times):
+            frame = _read(step, path, staging, name, notes)
+        if notes.bad_rows is not None:
+            notes.bad_rows.finish(0 if frame is None else frame.rows)
     finally:
-        if noted.aside is not None:
-            noted.aside.close()
+        if notes.bad_rows is not None:
+            notes.bad_rows.close()
     return frame
 
 
 def _refuse_declared(step: ReadStep, name: str) -> None:
-    """Refuse declared types that no engine holds, which a chain from elsewhere may have."""
+    """Refuse declared types that no engine supports; a chain from elsewhere may have them."""
     for field in () if step.schema is None else step.schema.fields:
         if too_wide(field.type) is not None:
             raise UnsupportedReadError(
                 what=f"{name}: the column {field.name} is declared as {type_name(field.type)}",
-                why=f"the engine, and the files that it writes, have at most {MOST_DIGITS} digits",
+                why=f"decimals of the engine and of its files have at most {MOST_DIGITS} digits",
                 fix=f"declare it with at most {MOST_DIGITS} digits, or as STRING",
             )
         twice = repeated(field.type)

@@ -1,11 +1,11 @@
-"""Reports of bad rows and of columns that differ: their files, and their messages.
+"""Reports of bad rows and of columns that differ: their files and messages.
 
-    bad-rows/<id of the dataset>/<name of the input>-<time>.ndjson    for its owner only
-    cache/drift/<id of the dataset>                                  what was told of its columns
+    bad-rows/<id of the dataset>/<name of the input>-<time>.ndjson    readable by its owner only
+    cache/drift/<id of the dataset>                                  differences already reported
 
-Both lie outside of the dataset's folder, which can be served.  The file of bad rows is in its place
-before the commit, so that no crash loses them, and is taken back if nothing was committed.  A
-difference of columns is told once: most are meant, and only what is new is news.
+Both are outside the dataset's folder, which may be served.  The file of bad rows is moved to its
+place before the commit, so that a crash does not lose it, and is deleted if the commit fails.  A
+difference of columns is reported once, since most are intended.
 """
 
 import json
@@ -42,10 +42,10 @@ _PLAIN: Final = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)[A-Za-z_
 
 
 def reader_notes(options: IngestOptions, name: str, staging: Path) -> ReadNotes:
-    """Return what to give a reader of one input; its bad rows go into the staging folder."""
+    """Return the notes for a reader of one input; bad rows are written to the staging folder."""
     if options.bad_rows is BadRows.REFUSE:
         return ReadNotes()
-    return ReadNotes(BadRowFile(staging / f"aside-{secrets.token_hex(8)}", name, options))
+    return ReadNotes(BadRowFile(staging / f"bad-rows-{secrets.token_hex(8)}", name, options))
 
 
 @contextmanager
@@ -58,34 +58,34 @@ def reported_notes(
     name: str,
     now: Timestamp,
 ) -> Iterator[InputNotes]:
-    """Give what there is to tell of an input, around its commit, and make it last."""
+    """Yield the notes of an input for its commit; move or delete their files accordingly."""
     if notes is None:
         yield InputNotes()
         return
-    aside = notes.aside
-    kept = None
-    if aside is not None and aside.rows:
-        kept = _in_place(aside.path, workspace.root / "bad-rows" / dataset.multibase, name, now)
-    drift = _news(notes.drift, source)
-    memory = workspace.cache / "drift" / dataset.multibase
-    known = known_drift(memory)
+    bad_rows = notes.bad_rows
+    stored = None
+    if bad_rows is not None and bad_rows.rows:
+        stored = _moved(bad_rows.path, workspace.root / "bad-rows" / dataset.multibase, name, now)
+    drift = _reported_drift(notes.drift, source)
+    drift_file = workspace.cache / "drift" / dataset.multibase
+    known = known_drift(drift_file)
     try:
         yield InputNotes(
-            bad_rows=0 if aside is None else aside.rows,
-            bad_rows_file=None if kept is None else str(kept),
-            drifted=_drifted(drift, source.read, known),
+            bad_rows=0 if bad_rows is None else bad_rows.rows,
+            bad_rows_file=None if stored is None else str(stored),
+            drifted=_new_drift(drift, source.read, known),
             checks=times_cut(name, tuple(notes.fine_times.first.values())),
         )
     except OdfBuildError:
-        if kept is not None:
-            kept.unlink()
+        if stored is not None:
+            stored.unlink()
         raise
-    if not _signs(drift) <= known:
-        keep_drift(memory, known | _signs(drift))
+    if not _drift_keys(drift) <= known:
+        keep_drift(drift_file, known | _drift_keys(drift))
 
 
-def _in_place(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
-    """Move the side file to where it stays, under a name that no other has."""
+def _moved(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
+    """Move the file of bad rows to its final folder, under an unused name."""
     disk = Disk()
     for each in (folder.parent, folder):
         with suppress(FileExistsError):
@@ -103,13 +103,13 @@ def _in_place(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
     raise AssertionError("a folder has no million files of one millisecond")
 
 
-def _news(drift: SchemaDrift, source: SetPollingSource | AddPushSource) -> SchemaDrift:
-    """Return what may be news: who pushes is free to leave out columns."""
+def _reported_drift(drift: SchemaDrift, source: SetPollingSource | AddPushSource) -> SchemaDrift:
+    """Return the differences to report: a push may leave out columns."""
     is_shorter = isinstance(source, AddPushSource) and not drift.added
     return replace(drift, missing=()) if is_shorter else drift
 
 
-def _signs(drift: SchemaDrift) -> frozenset[str]:
+def _drift_keys(drift: SchemaDrift) -> frozenset[str]:
     return frozenset(
         (
             *(f"+{each.name}" for each in drift.added),
@@ -120,8 +120,8 @@ def _signs(drift: SchemaDrift) -> frozenset[str]:
     )
 
 
-def _drifted(drift: SchemaDrift, read: ReadStep, known: frozenset[str]) -> ColumnDrift | None:
-    """Return what is new of a drift, as the schema of the source would have it."""
+def _new_drift(drift: SchemaDrift, read: ReadStep, known: frozenset[str]) -> ColumnDrift | None:
+    """Return the differences not reported yet, as the source's schema would declare them."""
     line = _odf_line if read.schema is not None else _ddl_line
     found = ColumnDrift(
         added=tuple(redacted(line(e)) for e in drift.added if f"+{e.name}" not in known),

@@ -1,8 +1,8 @@
-"""Column policies: the columns of an input that are read, by its schema or by `columns`.
+"""Column policies: which columns of an input are read, by its schema and by `columns`.
 
-`exact` refuses an input whose columns are not those declared; `by-name` takes those that are,
-leaves others out and has null where one lacks, without a word; `union` takes in new ones, too, with
-the types that their first values show, for good.
+`exact` refuses an input whose columns are not those declared; `by-name` reads those declared,
+drops others and fills missing ones with null, and reports neither; `union` also adds new columns to
+the dataset, permanently, with the types that their first values show.
 """
 
 from dataclasses import replace
@@ -34,9 +34,9 @@ def read_columns(
     options: IngestOptions,
     state: ChainState,
 ) -> tuple[Frame | None, ReadNotes]:
-    """Return the rows of an input in the columns that a policy wants, and the notes of the reader.
+    """Return the rows of an input in the columns of the policy, and the notes of the reader.
 
-    `state` is that of the dataset.  Raises what `read` does.
+    `state` is the state of the dataset.  Raises what `read` raises.
     """
     policy = options.columns
     declared = declared_schema(step)
@@ -44,14 +44,14 @@ def read_columns(
         notes = reader_notes(options, name, staging)
         return read(step, path, staging=staging, name=name, notes=notes), notes
     if policy is ColumnsPolicy.UNION:
-        step = _with(step, _gained(state, declared.names))
+        step = _extended(step, _earlier_fields(state, declared.names))
     frame, notes = _read(step, path, staging, name, options)
     if policy is ColumnsPolicy.EXACT:
         if notes.drift:
-            raise _not_exact(name, notes.drift)
+            raise _columns_differ(name, notes.drift)
         return frame, notes
     if policy is ColumnsPolicy.UNION and notes.drift.added:
-        step = _with(step, _new(notes.drift))
+        step = _extended(step, _new_fields(notes.drift))
         frame, notes = _read(step, path, staging, name, options)
     notes.drift = replace(notes.drift, added=(), missing=())
     return frame, notes
@@ -65,7 +65,7 @@ def _read(
     return read(step, path, staging=staging, name=name, notes=notes), notes
 
 
-def _with(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
+def _extended(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
     """Return a read step that declares more columns."""
     if not more:
         return step
@@ -74,8 +74,8 @@ def _with(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
     return replace(step, ddl_schema=None, schema=DataSchema((*fields, *more)))
 
 
-def _gained(state: ChainState, declared: list[str]) -> tuple[DataField, ...]:
-    """Return the columns that a dataset has beyond those declared, from earlier inputs."""
+def _earlier_fields(state: ChainState, declared: list[str]) -> tuple[DataField, ...]:
+    """Return the undeclared columns that a dataset has from earlier inputs."""
     schema, vocab = schema_in_force(state), state.vocab
     known = {
         *declared,
@@ -88,25 +88,28 @@ def _gained(state: ChainState, declared: list[str]) -> tuple[DataField, ...]:
     )
 
 
-def _new(drift: SchemaDrift) -> tuple[DataField, ...]:
-    """Return new columns of an input as a dataset gets them: all optional."""
+def _new_fields(drift: SchemaDrift) -> tuple[DataField, ...]:
+    """Return the new columns of an input as columns of a dataset: all optional."""
     fields = from_arrow(pa.schema(drift.added)).fields
     return tuple(DataField(each.name, optional(each.type)) for each in fields)
 
 
-def _not_exact(name: str, drift: SchemaDrift) -> InvalidSourceError:
+def _columns_differ(name: str, drift: SchemaDrift) -> InvalidSourceError:
     there = [each.name for each in (*drift.added, *drift.grown)]
     there += [there for there, _ in drift.renamed]
     here = [*drift.missing, *(ours for _, ours in drift.renamed)]
-    words = [f"it has {_some(there)}" if there else "", f"it lacks {_some(here)}" if here else ""]
+    words = [
+        f"it has {_listed(there)}" if there else "",
+        f"it lacks {_listed(here)}" if here else "",
+    ]
     return InvalidSourceError(
-        what=f"{name} has not exactly the columns of the schema",
+        what=f"the columns of {name} are not exactly those of the schema",
         why=f"{', and '.join(filter(None, words))}; the defaults of odfbuild.yaml say "
         "`columns: exact`",
-        fix="correct the file, or `schema` in `read`, or say `columns: by-name` or `union`",
+        fix="correct the file, or `schema` in `read`, or set `columns: by-name` or `union`",
     )
 
 
-def _some(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:_LISTED])
     return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED:,} more"

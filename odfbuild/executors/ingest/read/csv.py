@@ -1,15 +1,14 @@
 """CSV into typed columns (ODF 0.34.1, "ReadStep::Csv").
 
-Arrow splits the text into cells, `columns` gives them their types.  A row after the end of the
-file proves that the last quote was closed.  What is wrong is found again with Python's own
-parser, which knows the lines; so a good file never pays for the messages of a bad one.
+Arrow splits the text into cells, `values` gives them their types.  A row appended to the file
+shows that the last quote was closed.  Problems are located afterwards with Python's own parser,
+which counts lines, so that good files are read at full speed.
 
-With `header` columns bind by NAME when one set of names contains the other: a declared column
-that the file lacks is null, one that is not declared is dropped; so it is with any header where a
-source asks for that.  Otherwise they bind by POSITION
-as in the reference, which needs equal counts, and each name that both have in its place.  An
-unquoted empty cell is null; a quoted one is the empty text in text columns and null in all others,
-and so it is with `nullValue`.
+With `header`, columns bind by NAME when one set of names contains the other, and always with
+`columns: by-name` or `union`: a declared column that the file lacks is null, one that is not
+declared is dropped.  Otherwise they bind by POSITION as in the reference, which needs equal counts,
+and common names in the same places.  An unquoted empty cell is null; a quoted one is the empty text
+in text columns and null in all others.  The same holds for `nullValue`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,7 +64,7 @@ _BY_NAME = "or `columns: by-name` in the defaults of odfbuild.yaml, if columns c
 class Binding:
     """For each column of the schema the position of its field, None if the file lacks it.
 
-    `width` is how many fields each record must have.
+    `width` is the number of fields that each record must have.
     """
 
     schema: pa.Schema
@@ -83,9 +82,9 @@ def bind(
 ) -> Binding:
     """Bind by name if one set of names contains the other, else by position.
 
-    `header` None: the file has no header, `width` counts its first record.  With `by_name`, names
-    that are on one side only matter not, as long as there are others.  Raises InvalidSourceError
-    if no way works.
+    `header` is None if the file has none; `width` is then the size of its first record.  With
+    `by_name`, names that only the file or only the schema has are ignored, as long as there are
+    common ones.  Raises InvalidSourceError if the columns cannot be bound.
     """
     if header is None:
         return _by_position(name, declared, width, None)
@@ -123,8 +122,8 @@ def check_is_header(
 ) -> None:
     """Refuse a first line that looks like a record, where the columns bind by position.
 
-    It does if it has no name of the schema, and each value for a column that is not of text has the
-    type of that column.
+    A line looks like a record if it contains no name of the schema, and each value for a column
+    other than text has the type of that column.
     """
     names = [field.strip() for field in header]
     if len(names) != len(declared) or set(names) & set(declared.names):
@@ -140,7 +139,7 @@ def check_is_header(
             what=f"{name}: the first line looks like a record, not like a header:"
             f" {listed([quoted(each) for each in header])}",
             why=f"`header: true` skips it, and {quoted(text)} is {expected(column.type, formats)} "
-            f"for {column.name}; no name of the schema is in it",
+            f"for {column.name}; it contains no name of the schema",
             fix="write `header: false` in `read`; if it is a header, use its names in `schema`",
         )
 
@@ -239,7 +238,7 @@ def _by_position(
             if names is None
             else f"{difference(names, declared.names)}; neither contains the other, and binding by "
             "position needs equal counts",
-            fix=_way_out(names),
+            fix=_remedy(names),
         )
     there = declared.names if names is None else names
     pairs = zip(declared.names, there, strict=True)
@@ -255,7 +254,7 @@ def _crossed(
     ours = sorted(set(declared.names) - set(names))
     theirs = sorted(set(names) - set(declared.names))
     return InvalidSourceError(
-        what=f"{name}: the header has no {listed(ours)}, and {listed(theirs)} instead",
+        what=f"{name}: the header has {listed(theirs)} instead of {listed(ours)}",
         why=f"columns would bind by position, but {moved} is in another place than in the schema",
         fix=f"correct the names in `read.schema`, or put its columns in the order of the file; "
         f"{_BY_NAME}",
@@ -263,7 +262,7 @@ def _crossed(
 
 
 def difference(names: Sequence[str], ours: Sequence[str]) -> str:
-    """Return what is in one of two lists of names only, in words."""
+    """Describe how two lists of names differ."""
     there = [name for name in names if name not in ours]
     here = [name for name in ours if name not in names]
     words = [f"only the file has {listed(there)}"] if there else []
@@ -271,7 +270,7 @@ def difference(names: Sequence[str], ours: Sequence[str]) -> str:
     return "; ".join(words) or "they are in another order"
 
 
-def _way_out(names: Sequence[str] | None) -> str:
+def _remedy(names: Sequence[str] | None) -> str:
     if names is None:
         return "declare every column of the file, in its order"
     other = [sign for sign in ";\t|," if len(names) == 1 and sign in names[0]]
@@ -303,15 +302,15 @@ def read_csv(
         declared = declared_schema(step)
         return None if declared is None else empty(declared)
     try:
-        if notes.aside is None:
+        if notes.bad_rows is None:
             return job.run(staging)
-        return _diverted(job, notes.aside, staging)
+        return _read_diverting(job, notes.bad_rows, staging)
     except pa.ArrowInvalid as error:
         raise job.explained(error) from None
 
 
-def _diverted(job: "_Job", aside: BadRowFile, staging: Path) -> Frame:
-    """Read the rows that are good, and put the others aside."""
+def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path) -> Frame:
+    """Read the good rows, and put the others aside."""
     with closing(Spool(staging)) as spool:
         diversion = Diversion(
             source=job.source,
@@ -328,12 +327,12 @@ def _diverted(job: "_Job", aside: BadRowFile, staging: Path) -> Frame:
             frame = on_disk(tables, schema, staging)
         else:
             frame = Frame.of(pa.concat_tables([schema.empty_table(), *tables]))
-        diversion.put(aside)
+        diversion.put(bad_rows)
         return frame
 
 
 def _job(step: ReadStepCsv, source: CsvText, notes: ReadNotes) -> "_Job | None":
-    """Look at the first records and bind them; None if there are none."""
+    """Bind the columns by the first records; None if there are no records."""
     formats = formats_of(step)
     declared = declared_schema(step)
     if declared is not None:
@@ -370,7 +369,7 @@ def _job(step: ReadStepCsv, source: CsvText, notes: ReadNotes) -> "_Job | None":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """One reading of one file: how its cells become columns."""
+    """One read of one file: how its cells become columns."""
 
     source: CsvText
     binding: Binding
@@ -391,12 +390,12 @@ class _Job:
         return Frame.of(self._typed(rows, self.skipped))
 
     def records(self) -> Iterator[bytes]:
-        """Yield the text, and a row after its end, in blocks of whole records."""
+        """Yield the text, with a row appended, in blocks of complete records."""
         content = chain(self.source.blocks(), [self._ending()])
         return record_blocks(content, self.source.dialect, self.source.name)
 
     def cells(self, block: bytes, handler: Callable[[Any], str]) -> pa.Table:
-        """Read the records of one block; the handler is told those of another width."""
+        """Read the records of one block; the handler is called for those of another width."""
         return arrow_csv.read_csv(
             pa.BufferReader(block),
             self._read_options(use_threads=False),
@@ -405,12 +404,12 @@ class _Job:
         )
 
     def sieved(self, cells: pa.Table) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
-        """Return the rows that fit, and what is wrong with the others, by row."""
+        """Return the rows that fit, and the problems of the others, by row."""
         columns = self._columns(cells)
         return sieve_columns(columns, self.binding.schema, self.formats, cells.num_rows)
 
     def explained(self, error: Exception) -> InvalidSourceError:
-        """Find what Arrow stumbled over: open quotes, rows of the wrong width, bad bytes."""
+        """Return the error behind Arrow's: an open quote, rows of the wrong width, bad bytes."""
         wrong: list[tuple[int, str]] = []
         last: TextRecord | None = None
         for record in self.source.records(self._ending()):
@@ -425,7 +424,7 @@ class _Job:
                 self.source.name,
                 wrong[:_COUNTED],
                 more=len(wrong) > _COUNTED,
-                why=f"every record must have the {self.binding.width} fields of the first one, "
+                why=f"every record must have {self.binding.width} fields like the first one, "
                 "in UTF-8",
                 fix="correct the file, or `separator`, `quote`, `escape`, `encoding` in `read`",
             )
@@ -446,18 +445,18 @@ class _Job:
             self._convert_options(),
         )
         start = 0
-        held: pa.Table | None = None
+        waiting: pa.Table | None = None
         for batch in reader:
             if not batch.num_rows:
                 continue
-            if held is not None:
-                yield self._typed(held, start)
-                start += held.num_rows
-            held = pa.Table.from_batches([batch])
+            if waiting is not None:
+                yield self._typed(waiting, start)
+                start += waiting.num_rows
+            waiting = pa.Table.from_batches([batch])
             if not start:
-                held, start = held.slice(self.skipped), self.skipped
-        if held is not None:
-            yield self._typed(self._without_end(held), start)
+                waiting, start = waiting.slice(self.skipped), self.skipped
+        if waiting is not None:
+            yield self._typed(self._without_end(waiting), start)
 
     def _typed(self, cells: pa.Table, start: int) -> pa.Table:
         """Give the cells their types; `start` is the number of the first record in the file."""
@@ -492,7 +491,7 @@ class _Job:
         return rejected.at_lines(self.source.name, lambda row: at[start + row])
 
     def _without_end(self, cells: pa.Table) -> pa.Table:
-        """Take off the row that was put after the end; if it is not there, a quote is open."""
+        """Drop the row appended to the file; if it is missing, a quote is open."""
         last = cells.num_rows - 1
         if last < 0 or cells.column(0)[last].as_py() != self.end:
             raise pa.ArrowInvalid("the last quoted value is not closed")
@@ -500,7 +499,7 @@ class _Job:
 
     @property
     def end(self) -> str:
-        """The cells of the row that is put after the end of the file."""
+        """The text of each cell of the row appended to the file."""
         dialect = self.source.dialect
         return next(c for c in "\4\5\6" if c not in {dialect.separator, dialect.quote}) * 8
 
@@ -541,6 +540,6 @@ class _Job:
 def _unclosed(name: str, line: int) -> InvalidSourceError:
     return InvalidSourceError(
         what=f"{name}:{line}: a quoted value of this record is never closed",
-        why="the file ends inside of the value",
+        why="the file ends inside the value",
         fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
     )

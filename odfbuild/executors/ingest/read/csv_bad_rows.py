@@ -1,8 +1,8 @@
 """CSV files with bad records: good ones read, bad ones put aside.
 
-A record is bad before it is read, by its number of fields or by bytes that are no text, or after
-it, by a value.  Blocks of whole records are read one by one; the lines of records are only looked
-up in blocks that have bad ones, and the texts of these at the end, by reading the file once more.
+A record is bad by its number of fields, by bytes that are not text, or by a value.  Blocks of
+complete records are read one by one; line numbers are looked up only in blocks with bad records,
+and the texts of these at the end, by reading the file once more.
 """
 
 from bisect import bisect_right
@@ -23,10 +23,10 @@ _Found: TypeAlias = Mapping[int, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diversion:
-    """What is left out of one reading of a file, whose records have `width` fields.
+    """A read of a file that leaves out bad records; good ones have `width` fields.
 
-    The first `skipped` records are no rows, nor is the last one, whose cells are `end`.  `read`
-    turns whole records into cells, `sieve` cells into rows.
+    The first `skipped` records are not rows, nor is the last one, whose cells are `end`.  `read`
+    turns complete records into cells, `sieve` cells into rows.
     """
 
     source: CsvText
@@ -40,30 +40,30 @@ class Diversion:
     def tables(self, blocks: Iterable[bytes]) -> Iterator[pa.Table]:
         """Yield the good rows; raises ArrowInvalid if the last quoted value is not closed."""
         line, skipped = 1, self.skipped
-        held: _Block | None = None
+        waiting: _Block | None = None
         for text in blocks:
             if text.strip(b"\r\n"):
-                if held is not None:
-                    yield self._table(held)
-                held = self._block(text, line, skipped)
+                if waiting is not None:
+                    yield self._table(waiting)
+                waiting = self._block(text, line, skipped)
                 skipped = 0
             line += len(text.splitlines()) if b"\r" in text else text.count(b"\n")
-        if held is not None:
-            yield self._table(held.without_end(self.end))
+        if waiting is not None:
+            yield self._table(waiting.without_end(self.end))
 
-    def put(self, aside: BadRowFile) -> None:
-        """Put aside what was left out."""
+    def put(self, bad_rows: BadRowFile) -> None:
+        """Write the records left out to the file of bad rows."""
         groups = self.source.lines()
-        first, held = 1, list[bytes]()
+        first, waiting = 1, list[bytes]()
         for line, last, reasons in self.spool:
-            while last >= first + len(held):
+            while last >= first + len(waiting):
                 more = next(groups, None)
                 if more is None:
-                    raise self._uncertain()
-                kept = held[max(0, line - first) :]
-                first += len(held) - len(kept)
-                held = kept + more
-            aside.put(line, reasons, b"".join(held[line - first : last - first + 1]))
+                    raise self._undetermined()
+                kept = waiting[max(0, line - first) :]
+                first += len(waiting) - len(kept)
+                waiting = kept + more
+            bad_rows.put(line, reasons, b"".join(waiting[line - first : last - first + 1]))
 
     def _block(self, text: bytes, line: int, skipped: int) -> "_Block":
         wrong: dict[int, int] = {}
@@ -83,12 +83,12 @@ class Diversion:
         return _Block(text, line, skipped, cells, wrong, bytes_fit)
 
     def _table(self, block: "_Block") -> pa.Table:
-        """Return the good rows of a block, and note down the others."""
+        """Return the good rows of a block, and add the others to the spool."""
         where = None if block.is_clean else self._spans(block)
         bad = {row: [self._width(count)] for row, count in block.wrong.items()}
         if where is not None:
-            bad |= self._undecoded(block, where, bad)
-            self._refuse_doubt(block, where, bad)
+            bad |= self._undecodable(block, where, bad)
+            self._check_doubtful(block, where, bad)
         rows = block.rows
         leave: list[int] = []
         if bad or block.skipped:
@@ -109,7 +109,7 @@ class Diversion:
         return f"{counted(count, 'field')} instead of {self.width}"
 
     def _spans(self, block: "_Block") -> Sequence[tuple[int, int]]:
-        """Return the lines of the records of a block, from 0; seldom by looking at the records."""
+        """Return the first and last line, from 0, of each record; parse them only if need be."""
         lines = block.text.splitlines()
         there = [at for at, line in enumerate(lines) if line]
         if len(there) == block.size:
@@ -117,13 +117,13 @@ class Diversion:
         whole = block.text.decode(errors="surrogateescape")
         found = spans(_lines(whole), self.source.dialect)
         if len(found) != block.size:
-            raise self._uncertain()
+            raise self._undetermined()
         return found
 
-    def _undecoded(
+    def _undecodable(
         self, block: "_Block", where: Sequence[tuple[int, int]], bad: _Found
     ) -> Mapping[int, list[str]]:
-        """Return what is wrong with records that have bytes that are no text."""
+        """Return the problems of records with bytes that are not text."""
         if block.bytes_fit:
             return {}
         lines = block.text.splitlines(keepends=True)
@@ -139,43 +139,45 @@ class Diversion:
                     found[row] = [problem]
         return found
 
-    def _refuse_doubt(self, block: "_Block", where: Sequence[tuple[int, int]], bad: _Found) -> None:
-        """Refuse what may be no bad row but a bad file; the first such record is told."""
+    def _check_doubtful(
+        self, block: "_Block", where: Sequence[tuple[int, int]], bad: _Found
+    ) -> None:
+        """Raise for a bad header, and for a bad record that an open quote may have made."""
         if all(row >= block.skipped and where[row][0] == where[row][1] for row in bad):
             return
         for number, record in enumerate(self.source.records()):
             problem = problem_of(record, self.width)
             if problem is not None:
-                self._check_doubt(number, record, problem)
-        raise self._uncertain()
+                self._check_record(number, record, problem)
+        raise self._undetermined()
 
-    def _check_doubt(self, number: int, record: TextRecord, problem: str) -> None:
+    def _check_record(self, number: int, record: TextRecord, problem: str) -> None:
         if number < self.skipped:
             raise InvalidSourceError(
                 what=f"{self.source.name}:{record.line}: {problem}",
-                why="this is the header, without which no row is known",
+                why="this is the header, without which no row can be read",
                 fix="correct the file, or `encoding` in `read`",
             )
         if record.last > record.line:
             raise InvalidSourceError(
                 what=f"{self.source.name}:{record.line}: {problem}, up to line {record.last}",
-                why="a bad row of several lines cannot be told from a quote that is not closed",
+                why="a bad row of several lines cannot be distinguished from an unclosed quote",
                 fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
             )
 
-    def _uncertain(self) -> InvalidSourceError:
+    def _undetermined(self) -> InvalidSourceError:
         return InvalidSourceError(
             what=f"{self.source.name}: which rows are bad cannot be determined",
-            why="the records that were read are not those of the lines of the file",
-            fix="correct the file, or refuse bad rows to see the first ones: `bad_rows: refuse`",
+            why="the records that were read do not match the lines of the file",
+            fix="correct the file, or set `bad_rows: refuse`, which reports the first bad rows",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Whole records, of which `wrong` have other numbers of fields, and the cells of the others.
+    """Complete records: the cells of those with the right number of fields, others in `wrong`.
 
-    `line` is the first of them in the file.  The last `ends` records were not in the file.
+    `line` is where the first begins in the file.  The last `ends` records were appended to it.
     """
 
     text: bytes
@@ -188,12 +190,12 @@ class _Block:
 
     @property
     def size(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return int(self.cells.num_rows) + len(self.wrong) + self.ends
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is wrong before values are looked at."""
+        """Whether all records have the right number of fields, in UTF-8."""
         return self.bytes_fit and not self.wrong
 
     @property
@@ -203,7 +205,7 @@ class _Block:
         return [at for at in numbers if at not in self.wrong] if self.wrong else numbers
 
     def without_end(self, end: str) -> "_Block":
-        """Take off the row that was put after the end of the file; raises ArrowInvalid."""
+        """Drop the row appended to the file; raises ArrowInvalid if it is missing."""
         last = self.cells.num_rows - 1
         if last < 0 or self.cells.column(0)[last].as_py() != end:
             raise pa.ArrowInvalid("the last quoted value is not closed")

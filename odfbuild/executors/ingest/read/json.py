@@ -1,7 +1,7 @@
 """One JSON document into typed columns (ODF 0.34.1, "ReadStep::Json").
 
 `subPath` is a path of keys, `a.b.c`, to an array of objects; without it the document is that
-array.  The text is held in memory as a whole, its records only a few thousand at a time.
+array.  The text is read into memory completely, its records a few thousand at a time.
 """
 
 import json
@@ -42,13 +42,13 @@ _LARGEST: Final = 512 << 20
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 
 _Item: TypeAlias = tuple[int, Any]
-"""An element of the array and where it begins in the text."""
+"""The position in the text of an element of the array, and its value."""
 
 
 def read_json(
     step: ReadStepJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
-    """Return one row an element; None if there is no element and no schema.
+    """Return one row per element; None if there is no element and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
     """
@@ -56,7 +56,7 @@ def read_json(
     schema = declared_schema(step)
     if schema is not None:
         check_buildable(schema)
-    document = _Document(_text(path, encoding, name), name, lenient=notes.aside is not None)
+    document = _Document(_text(path, encoding, name), name, lenient=notes.bad_rows is not None)
     if not document.text.strip():
         return None if schema is None else empty(schema)
     keys = step.sub_path.split(".") if step.sub_path else []
@@ -68,7 +68,7 @@ def read_json(
             return None
     else:
         notes.drift = drift_of(first, schema)
-    reader = _DocumentReader(document, schema, formats_of(step), notes.aside)
+    reader = _DocumentReader(document, schema, formats_of(step), notes.bad_rows)
     if len(document.text) > LARGE:
         return on_disk(reader.tables(keys), schema, staging)
     made = list(reader.tables(keys))
@@ -81,7 +81,7 @@ def _text(path: Path, encoding: str, name: str) -> str:
         raise UnsupportedReadError(
             what=f"{name} is one JSON document of {size >> 20} MiB",
             why=f"a document is read as a whole, and {_LARGEST >> 20} MiB are the limit",
-            fix="ask for newline-delimited JSON, which is read piece by piece (`kind: NdJson`)",
+            fix="use newline-delimited JSON, which is read piece by piece (`kind: NdJson`)",
         )
     data = b"".join(utf8_blocks(path, encoding, name)) if size else b""
     try:
@@ -102,13 +102,17 @@ class _DocumentReader:
     document: "_Document"
     schema: pa.Schema
     formats: Formats
-    aside: BadRowFile | None
+    bad_rows: BadRowFile | None
 
     def tables(self, keys: list[str]) -> Iterator[pa.Table]:
         """Yield the rows, some thousand at a time."""
         items = self.document.records(keys)
         while some := list(islice(items, _TOGETHER)):
-            yield self._table(some) if self.aside is None else self._sifted(some, self.aside)
+            yield (
+                self._table(some)
+                if self.bad_rows is None
+                else self._sieved_table(some, self.bad_rows)
+            )
 
     def _table(self, items: Sequence[_Item]) -> pa.Table:
         try:
@@ -117,7 +121,7 @@ class _DocumentReader:
             document = self.document
             raise rejected.at_lines(document.name, lambda r: document.line(items[r][0])) from None
 
-    def _sifted(self, items: Sequence[_Item], aside: BadRowFile) -> pa.Table:
+    def _sieved_table(self, items: Sequence[_Item], bad_rows: BadRowFile) -> pa.Table:
         bad = {
             row: [not_an_object(value)]
             for row, (_, value) in enumerate(items)
@@ -128,7 +132,7 @@ class _DocumentReader:
         bad |= {rest[at]: list(reasons) for at, reasons in misfits.items()}
         for row, reasons in sorted(bad.items()):
             at = items[row][0]
-            aside.put(self.document.line(at), reasons, self.document.element(at).encode())
+            bad_rows.put(self.document.line(at), reasons, self.document.element(at).encode())
         return table
 
     def _built(self, items: Sequence[_Item]) -> pa.Table:
@@ -136,28 +140,28 @@ class _DocumentReader:
 
 
 class _Document:
-    """The text of a document, walked from the left; what is not asked for is only checked."""
+    """A parser of a document, from left to right; parts that are not read are only checked."""
 
     def __init__(self, text: str, name: str, *, lenient: bool) -> None:
         self.text = text
         self.name = name
         self._lenient = lenient
-        self._counted = (0, 1)  # a place and its line
+        self._counted = (0, 1)  # a position and its line
 
     def line(self, position: int) -> int:
-        """Return the number of the line that a place in the text is on, from 1."""
+        """Return the line, from 1, of a position in the text."""
         at, line = self._counted if self._counted[0] <= position else (0, 1)
         self._counted = (position, line + self.text.count("\n", at, position))
         return self._counted[1]
 
     def element(self, at: int) -> str:
-        """Return the text of the value at a place."""
+        """Return the text of the value at a position."""
         return self.text[at : DECODER.raw_decode(self.text, at)[1]]
 
     def records(self, keys: list[str]) -> Iterator[_Item]:
-        """Yield the objects of the array that the keys lead to, each with its place.
+        """Yield the objects of the array that the keys lead to, each with its position.
 
-        A lenient document has other elements, too.
+        A lenient document also yields other elements.
         """
         try:
             end = yield from self._below(self._skip(0), keys, 0)
@@ -174,7 +178,7 @@ class _Document:
         if depth == len(keys):
             return (yield from self._elements(at, keys))
         if self.text[at : at + 1] != "{":
-            raise self._astray(at, keys, depth, "is not an object")
+            raise self._wrong_path(at, keys, depth, "is not an object")
         found = False
         at = self._skip(at + 1)
         while self.text[at : at + 1] != "}":
@@ -184,19 +188,19 @@ class _Document:
             at = self._after(at, ":")
             if key == keys[depth]:
                 if found:
-                    raise self._astray(at, keys, depth + 1, TWICE)
+                    raise self._wrong_path(at, keys, depth + 1, TWICE)
                 found = True
                 at = self._skip((yield from self._below(at, keys, depth + 1)))
             else:
                 _, at = self._value(at)
             at = self._next(at, "}")
         if not found:
-            raise self._astray(at, keys, depth + 1, "does not exist")
+            raise self._wrong_path(at, keys, depth + 1, "does not exist")
         return at + 1
 
     def _elements(self, at: int, keys: list[str]) -> Generator[_Item, None, int]:
         if self.text[at : at + 1] != "[":
-            raise self._astray(at, keys, len(keys), "is not an array")
+            raise self._wrong_path(at, keys, len(keys), "is not an array")
         at = self._skip(at + 1)
         while self.text[at : at + 1] != "]":
             value, end = self._value(at)
@@ -211,7 +215,7 @@ class _Document:
         return at + 1
 
     def _value(self, at: int) -> tuple[Any, int]:
-        """Return the value at a place and the next place that is not blank."""
+        """Return the value at a position and the next position that is not blank."""
         value, end = DECODER.raw_decode(self.text, at)
         return value, self._skip(end)
 
@@ -239,10 +243,10 @@ class _Document:
         return InvalidSourceError(
             what=f"{self.name}:{self.line(at)}: not JSON at character {column}",
             why="the document ends too early" if is_cut else why,
-            fix="correct the file; one object a line is `kind: NdJson`",
+            fix="correct the file; one object per line is `kind: NdJson`",
         )
 
-    def _astray(self, at: int, keys: list[str], depth: int, why: str) -> InvalidSourceError:
+    def _wrong_path(self, at: int, keys: list[str], depth: int, why: str) -> InvalidSourceError:
         path = ".".join(keys[:depth]) or "the document"
         return InvalidSourceError(
             what=f"{self.name}:{self.line(at)}: {path} {why}",

@@ -4,7 +4,7 @@ Numbers come as their own text (`Number`), so that none is rounded before its ty
 number may be written as a string (many services do so); a string is never made from a number.
 
 An object may have a key twice (RFC 8259, section 4): readers take the first, the last or neither.
-Where such a key is that of a column or a member, the record is refused; of others nothing is read.
+Where a column or a member has such a key, the record is refused; other such keys are ignored.
 """
 
 import json
@@ -46,7 +46,7 @@ class Number(str):
 
 
 class RepeatedMembers(dict[str, Json]):
-    """An object that has keys several times, with their last values; `twice` are these keys."""
+    """An object with repeated keys, which have their last values; `twice` are these keys."""
 
     def __init__(self, members: Mapping[str, Json], twice: frozenset[str]) -> None:
         super().__init__(members)
@@ -68,18 +68,18 @@ DECODER: Final = json.JSONDecoder(
 
 
 def check_buildable(schema: pa.Schema) -> None:
-    """Refuse a schema with types that JSON has no form for."""
+    """Refuse a schema with types that JSON cannot represent."""
     for field in schema:
         if not _is_buildable(field.type):
             raise UnsupportedReadError(
                 what=f"the column {field.name} has the type {field.type}",
-                why="JSON has no form for values of this type",
+                why="JSON cannot represent values of this type",
                 fix="declare the column as STRING, and convert it in `preprocess`",
             )
 
 
 def build(records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: Formats) -> pa.Table:
-    """Return the records as a table; missing members are null, others than declared dropped.
+    """Return the records as a table; missing members are null, undeclared ones dropped.
 
     Raises Rejected with the rows at fault.
     """
@@ -95,9 +95,9 @@ def build(records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: For
 def sieve(
     records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: Formats
 ) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
-    """Return a table of the records that fit, and what is wrong with the others, by their number.
+    """Return a table of the records that fit, and the problems of the others, by their number.
 
-    What `build` makes of the good ones, in one pass over all.
+    The table is that of `build` for the good ones, made in one pass over all.
     """
     maker = _ColumnBuilder(formats, most=None)
     rows = range(len(records))
@@ -116,7 +116,7 @@ def infer_schema(records: Sequence[Mapping[str, Json]]) -> pa.Schema:
 
 
 def not_an_object(value: Json) -> str:
-    """Return what is wrong with a value that should be a record."""
+    """Return the problem of a value that should be a record."""
     return f"{shown(value)} is not an object"
 
 
@@ -138,9 +138,9 @@ def shown(value: Json) -> str:
 
 
 class _ColumnBuilder:
-    """Builds columns and collects what does not fit: the first `most`, or all, which are null then.
+    """Builds columns and collects the values that do not fit: the first `most`, or all.
 
-    The rows of these values are not to be used.
+    Such values become null; their rows must not be used.
     """
 
     def __init__(self, formats: Formats, most: int | None = _COUNTED) -> None:
@@ -152,13 +152,13 @@ class _ColumnBuilder:
     def top(
         self, records: Sequence[Mapping[str, Json]], rows: Sequence[int], field: pa.Field
     ) -> Column:
-        """Return the column that a member of all records makes."""
+        """Return the column of a member of all records."""
         noting_column(field.name, len(records))
-        self._reject_twice(records, rows, field.name, field.name)
+        self._reject_repeated(records, rows, field.name, field.name)
         return self.column([r.get(field.name) for r in records], rows, field, field.name)
 
     def column(self, values: list[Json], rows: Sequence[int], field: pa.Field, path: str) -> Column:
-        """Return one column; `rows` tells for each value the record that it is from."""
+        """Return one column; `rows` are the numbers of the records that the values are from."""
         if not field.nullable:
             self._reject(values, rows, path, lambda v: v is not None, REQUIRED)
         target = field.type
@@ -179,7 +179,7 @@ class _ColumnBuilder:
         children = []
         spread = _spread([value is not None for value in found])
         for child in target:
-            self._reject_twice(objects, present, child.name, f"{path}.{child.name}")
+            self._reject_repeated(objects, present, child.name, f"{path}.{child.name}")
             members = [value.get(child.name) for value in objects]
             column = self.column(members, present, child, f"{path}.{child.name}")
             children.append(column.take(spread))
@@ -201,7 +201,7 @@ class _ColumnBuilder:
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
     ) -> Column:
         found = self._only(values, rows, path, dict, "an object")
-        self._reject_twice([value or {} for value in found], rows, None, path)
+        self._reject_repeated([value or {} for value in found], rows, None, path)
         pairs = [None if value is None else list(value.items()) for value in found]
         offsets, items, origins = _flattened(pairs, rows)
         keys = self.column([key for key, _ in items], origins, target.key_field, f"{path} (key)")
@@ -229,7 +229,7 @@ class _ColumnBuilder:
         return made
 
     def _encoded(self, texts: list[Json], rows: Sequence[int], path: str) -> Column:
-        """Return texts as a column, with those rejected that are none in UTF-8."""
+        """Return texts as a column; reject those that UTF-8 cannot encode."""
         try:
             return pa.array(texts, pa.string())
         except UnicodeEncodeError:
@@ -239,7 +239,7 @@ class _ColumnBuilder:
     def _only(
         self, values: list[Json], rows: Sequence[int], path: str, kind: type, name: str
     ) -> list[Json]:
-        """Return the values with those of another kind rejected and made null."""
+        """Return the values; reject those of another kind, and make them null."""
         found: list[Json] = []
         for row, value in zip(rows, values, strict=True):
             if value is not None and not isinstance(value, kind):
@@ -248,14 +248,14 @@ class _ColumnBuilder:
             found.append(value)
         return found
 
-    def _reject_twice(
+    def _reject_repeated(
         self,
         objects: Sequence[Mapping[str, Json]],
         rows: Sequence[int],
         name: str | None,
         path: str,
     ) -> None:
-        """Reject objects that have a key several times: that of a member, or any if it is None."""
+        """Reject objects with a repeated key: the given one, or any if it is None."""
         for row, found in zip(rows, objects, strict=True):
             if type(found) is RepeatedMembers and (name is None or name in found.twice):
                 key = min(found.twice) if name is None else name
@@ -264,7 +264,7 @@ class _ColumnBuilder:
     def _of_size(
         self, found: Sequence[list[Json] | None], rows: Sequence[int], path: str, size: int
     ) -> list[list[Json] | None]:
-        """Return arrays with those of another size rejected and made null."""
+        """Return the arrays; reject those of another size, and make them null."""
         self._reject(found, rows, path, lambda v: v is None or len(v) == size, f"not {size} items")
         return [None if each is None or len(each) != size else each for each in found]
 
@@ -288,7 +288,7 @@ class _ColumnBuilder:
 
 
 def _own_kinds(target: pa.DataType) -> set[type]:
-    """Return the kinds of values that are their own text."""
+    """Return the types of values whose text is used as it is."""
     kinds: set[type] = {str, type(None)}
     return kinds | {Number} if _is_numeric(target) else kinds
 
@@ -300,7 +300,7 @@ def _is_numeric(target: pa.DataType) -> bool:
 
 
 def _as_text(value: Json, target: pa.DataType) -> str | None:
-    """Return the text that stands for a scalar; None if a value of its kind never fits."""
+    """Return the text of a scalar; None if a value of its kind never fits."""
     match value:
         case Number():
             return str(value) if _is_numeric(target) else None
@@ -317,7 +317,7 @@ def _is_encodable(value: Json) -> bool:
 
 
 def _spread(present: Sequence[bool]) -> Column:
-    """Return for each value its place among those that are present, null if it is not."""
+    """Return for each value its index among those that are present, null if it is not."""
     count = 0
     places: list[int | None] = []
     for is_there in present:
@@ -329,7 +329,7 @@ def _spread(present: Sequence[bool]) -> Column:
 def _flattened(
     found: Sequence[list[Json] | None], rows: Sequence[int]
 ) -> tuple[Column, list[Json], list[int]]:
-    """Return offsets with null for null, all items in turn, and the record of each item."""
+    """Return offsets (null for null), all items in order, and the record of each item."""
     offsets: list[int | None] = []
     items: list[Json] = []
     origins: list[int] = []

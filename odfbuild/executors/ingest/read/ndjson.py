@@ -1,8 +1,8 @@
 """Newline-delimited JSON into typed columns (ODF 0.34.1, "ReadStep::NdJson").
 
-The file is taken in pieces of whole lines.  Arrow reads a piece when it can; a piece with numbers
-in strings, nested times or a mistake is read again line by line, which also knows where.
-Without a schema the first 1000 records tell it, columns in alphabetical order.
+The file is read in pieces of complete lines.  Arrow reads a piece if it can; a piece with numbers
+in strings, nested times or an error is read again line by line, which also gives line numbers.
+Without a schema it is inferred from the first 1000 records, with columns in alphabetical order.
 """
 
 import json
@@ -40,7 +40,7 @@ _COUNTED: Final = 100
 def read_ndjson(
     step: ReadStepNdJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
-    """Return one row a line; None if there is no line and no schema.
+    """Return one row per line; None if there is no line and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
     """
@@ -50,10 +50,10 @@ def read_ndjson(
         check_buildable(schema)
         notes.drift = drift_of(source.sample(lenient=True), schema)
     else:
-        schema = infer_schema(source.sample(lenient=notes.aside is not None))
+        schema = infer_schema(source.sample(lenient=notes.bad_rows is not None))
         if not len(schema):
             return None
-    reader = _NdJsonReader(source, schema, formats_of(step), notes.aside)
+    reader = _NdJsonReader(source, schema, formats_of(step), notes.bad_rows)
     if path.stat().st_size > LARGE:
         return on_disk(reader.tables(), schema, staging)
     tables = list(reader.tables())
@@ -67,7 +67,7 @@ class _LineSource:
     encoding: str
 
     def pieces(self, size: int = _PIECE) -> Iterator[bytes]:
-        """Yield the text in pieces of whole lines, of about this size."""
+        """Yield the text in pieces of complete lines, of about this size."""
         held: list[bytes] = []
         total = 0
         for block in utf8_blocks(self.path, self.encoding, self.name):
@@ -82,7 +82,7 @@ class _LineSource:
             elif total > _LONGEST_LINE:
                 raise InvalidSourceError(
                     what=f"{self.name} has a line of more than {_LONGEST_LINE >> 20} MiB",
-                    why="NdJson has one record a line",
+                    why="NdJson has one record per line",
                     fix="use `kind: Json` for one document",
                 )
             held, total = [text[cut:]], len(text) - cut
@@ -90,7 +90,7 @@ class _LineSource:
             yield b"".join(held)
 
     def sample(self, *, lenient: bool) -> list[dict[str, Any]]:
-        """Return the first records; when lenient, lines that hold none are passed over."""
+        """Return the first records; when lenient, other lines are skipped."""
         lines = (line for piece in self.pieces(BLOCK) for line in piece.splitlines())
         found = []
         for number, line in enumerate(lines, 1):
@@ -106,13 +106,13 @@ class _LineSource:
 
 
 class _NdJsonReader:
-    """Reads the pieces of one file in turn."""
+    """Reads the pieces of one file in order."""
 
     def __init__(
-        self, source: _LineSource, schema: pa.Schema, formats: Formats, aside: BadRowFile | None
+        self, source: _LineSource, schema: pa.Schema, formats: Formats, bad_rows: BadRowFile | None
     ) -> None:
         self._source = source
-        self._aside = aside
+        self._bad_rows = bad_rows
         self._schema = schema
         self._formats = formats
         self._raw = _raw_schema(schema)
@@ -121,11 +121,11 @@ class _NdJsonReader:
         """Yield the rows of each piece."""
         line = 1
         for piece in self._source.pieces():
-            table = self._quickly(piece)
+            table = self._by_arrow(piece)
             yield self._by_line(piece, line) if table is None else table
             line += len(piece.splitlines()) if b"\r" in piece else piece.count(b"\n")
 
-    def _quickly(self, piece: bytes) -> pa.Table | None:
+    def _by_arrow(self, piece: bytes) -> pa.Table | None:
         """Return the rows of a piece as Arrow reads them; None if there is any doubt."""
         if self._raw is None or piece.startswith(b"null") or b"\nnull" in piece:
             return None
@@ -160,7 +160,7 @@ class _NdJsonReader:
         return pa.Table.from_arrays(list(columns.values()), schema=self._schema)
 
     def _by_line(self, piece: bytes, first: int) -> pa.Table:
-        """Return the rows of a piece; say at which lines others are wrong, or put them aside."""
+        """Return the rows of a piece, read line by line; raise for bad ones, or put them aside."""
         lines = {n: line for n, line in enumerate(piece.splitlines(), first) if line.strip()}
         records: dict[int, dict[str, Any]] = {}
         bad: dict[int, Sequence[str]] = {}
@@ -169,13 +169,13 @@ class _NdJsonReader:
                 records[number] = _parse_record(line)
             except ValueError as error:
                 bad[number] = [str(error)]
-        if self._aside is None:
+        if self._bad_rows is None:
             return self._table(records, bad)
         at = list(records)
         table, misfits = sieve(list(records.values()), self._schema, self._formats)
         bad |= {at[row]: reasons for row, reasons in misfits.items()}
         for number in sorted(bad):
-            self._aside.put(number, bad[number], lines[number])
+            self._bad_rows.put(number, bad[number], lines[number])
         return table
 
     def _table(
@@ -193,7 +193,7 @@ class _NdJsonReader:
 
 
 def _parse_record(line: bytes) -> dict[str, Any]:
-    """Return one JSON object; raises ValueError that says what it is instead."""
+    """Return one JSON object; raises ValueError with the problem of the line."""
     try:
         found = DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
@@ -212,7 +212,7 @@ def _not_json(name: str, bad: list[tuple[int, str]]) -> InvalidSourceError:
         name,
         bad[:_COUNTED],
         more=len(bad) > _COUNTED,
-        why="NdJson has one object a line",
+        why="NdJson has one object per line",
         fix="correct the file, or set `encoding` in `read`"
         if any("UTF-8" in text for _, text in bad)
         else "correct the file; for one document or an array use `kind: Json`",
@@ -220,7 +220,7 @@ def _not_json(name: str, bad: list[tuple[int, str]]) -> InvalidSourceError:
 
 
 def _count_lines(piece: bytes) -> int:
-    """Count the lines that are not blank, splitting them only if a shortcut does not hold."""
+    """Count the lines that are not blank, without splitting the text if possible."""
     simple = piece.count(b"\n") + (not piece.endswith(b"\n"))
     if b"\r" not in piece and b"\n\n" not in piece and not piece.startswith(b"\n"):
         return simple
@@ -241,7 +241,7 @@ def _raw_field(field: pa.Field) -> pa.Field | None:
 
 
 def _is_plain(target: pa.DataType) -> bool:
-    """Say whether Arrow reads the type just as `records` does."""
+    """Return whether Arrow reads the type exactly as `json_records` does."""
     if pa.types.is_struct(target):
         return all(child.nullable and _is_plain(child.type) for child in target)
     if pa.types.is_list(target):

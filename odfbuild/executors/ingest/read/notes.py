@@ -1,9 +1,10 @@
 """Notes of a reader: bad rows that were put aside, columns that appeared or disappeared.
 
-What the schema lacks is left out, what the file lacks is null; both go on, and both are told.
+Columns that the schema lacks are dropped, columns that the file lacks are null; both are reported,
+and neither is an error.
 
-The side file has one JSON object a line: `file`, `line` (from 1), `reason`, and the row as it
-is in the source, as `text`, or as `base64` where it is no UTF-8.
+The file of bad rows has one JSON object per line: `file`, `line` (from 1), `reason`, and the row as
+it is in the source, as `text`, or as `base64` where it is not UTF-8.
 """
 
 import base64
@@ -30,9 +31,9 @@ _FIX: Final = "correct the file or `read`, or raise `max_bad_rows` in the defaul
 
 
 class BadRowFile:
-    """The rows of one file that cannot be read, on their way into a side file.
+    """The file of the bad rows of one input.
 
-    Rows come in the order of the file.  `rows` counts them.
+    Rows are added in the order of the input; `rows` is their number.
     """
 
     def __init__(self, path: Path, name: str, options: IngestOptions) -> None:
@@ -44,7 +45,7 @@ class BadRowFile:
         self._first: list[tuple[int, str]] = []
 
     def put(self, line: int, reasons: Sequence[str], row: bytes) -> None:
-        """Write down a row; raises InvalidSourceError if these are too many."""
+        """Add a row; raises InvalidSourceError if there are too many."""
         reason = "; ".join(reasons)
         self.rows += 1
         if len(self._first) < _LISTED:
@@ -54,11 +55,11 @@ class BadRowFile:
             raise self._refusal(f"more than {counted(most, 'bad row')}", more=True)
         if self._out is None:
             self._out = _opened(self.path)
-        told = {"file": self._name, "line": line, "reason": reason, **_text(row)}
-        self._out.write(json.dumps(told, ensure_ascii=False).encode() + b"\n")
+        entry = {"file": self._name, "line": line, "reason": reason, **_text(row)}
+        self._out.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
 
     def finish(self, good: int) -> None:
-        """Make the side file last; raises InvalidSourceError if too few rows of all are good."""
+        """Write the file to disk; raises InvalidSourceError if too few of all rows are good."""
         percent = self._options.max_bad_percent
         if self.rows and not good:
             raise self._refusal("no row that can be read", more=self.rows > len(self._first))
@@ -70,17 +71,17 @@ class BadRowFile:
             os.fsync(self._out.fileno())
 
     def close(self) -> None:
-        """Let go of the side file, be it whole or not."""
+        """Close the file, complete or not."""
         if self._out is not None:
             self._out.close()
 
     def _refusal(self, what: str, *, more: bool) -> InvalidSourceError:
-        told = refusal(self._name, self._first, more=more, why=_WHY, fix=_FIX)
-        return InvalidSourceError(f"{self._name} has {what}\n  {told.what}", told.why, told.fix)
+        error = refusal(self._name, self._first, more=more, why=_WHY, fix=_FIX)
+        return InvalidSourceError(f"{self._name} has {what}\n  {error.what}", error.why, error.fix)
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """Make the side file: for its owner only, since it holds what was kept out of the dataset."""
+    """Create the file for its owner only: it may hold what a dataset is not to show."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
@@ -92,9 +93,9 @@ def _text(row: bytes) -> Mapping[str, str]:
 
 
 class Spool:
-    """Lines and reasons in a temporary file, which is made with the first: written, then read.
+    """Problems of rows in a temporary file, created with the first: written, then read.
 
-    Each entry is the first and the last line of a row, and what is wrong with it.
+    Each entry is the first and the last line of a row, and its problems.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -102,9 +103,9 @@ class Spool:
         self._file: IO[bytes] | None = None
 
     def add(self, first: int, last: int, reasons: Sequence[str]) -> None:
-        """Write down what is wrong with a row."""
+        """Add the problems of a row."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - held open
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - open until `close`
         self._file.write(json.dumps([first, last, list(reasons)]).encode() + b"\n")
 
     def __iter__(self) -> Iterator[tuple[int, int, Sequence[str]]]:
@@ -116,7 +117,7 @@ class Spool:
             yield first, last, reasons
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -129,8 +130,8 @@ _MOST_NAMES: Final = 1000
 class SchemaDrift:
     """How a file differs from the declared schema.
 
-    `added` are the columns that the schema lacks, with the types that their values show, `grown`
-    those that are there with more members; both are as the schema would have them.  `missing` are
+    `added` are columns that the schema lacks, with the types that their values show, `grown` are
+    declared columns with more members; both as the schema would declare them.  `missing` are
     columns that the file lacks.  `renamed` pairs a name of the file with the column that took its
     values by position.
     """
@@ -146,19 +147,20 @@ class SchemaDrift:
 
 @dataclass(slots=True)
 class ReadNotes:
-    """What a reading reports beside its rows; without `aside`, bad rows are refused.
+    """The notes of one read, and two options of it.
 
-    With `by_name`, columns bind by their names alone, whichever are on one side only.
+    Without `bad_rows`, bad rows are refused.  With `by_name`, columns bind by name alone, even if
+    file and schema have different ones.
     """
 
-    aside: BadRowFile | None = None
+    bad_rows: BadRowFile | None = None
     by_name: bool = False
     drift: SchemaDrift = field(default_factory=SchemaDrift)
     fine_times: FineTimes = field(default_factory=FineTimes)
 
 
 class DriftCollector:
-    """Collects from records what the schema has no place for."""
+    """Collects members of records that the schema lacks."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._known = frozenset(schema.names)
@@ -167,7 +169,7 @@ class DriftCollector:
         self._seen = 0
 
     def see(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Look at some records."""
+        """Add some records."""
         for record in records:
             for name in record.keys() - self._known:
                 if len(self._values) < _MOST_NAMES or name in self._values:
@@ -182,7 +184,7 @@ class DriftCollector:
 
     @property
     def drift(self) -> SchemaDrift:
-        """What was found so far: new columns in alphabetical order, others in the schema's."""
+        """The drift so far: new columns in alphabetical order, others in the schema's."""
         shown = {name: _type_of(values) for name, values in self._values.items() if values}
         added = [pa.field(n, t) for n, t in sorted(shown.items()) if n not in self._known]
         nested = [(each, widened(each.type, shown[each.name])) for each in self._nested
@@ -192,14 +194,14 @@ class DriftCollector:
 
 
 def drift_of(records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> SchemaDrift:
-    """Return what some records have that the schema lacks."""
+    """Return the members of some records that the schema lacks."""
     drifting = DriftCollector(schema)
     drifting.see(records)
     return drifting.drift
 
 
 def columns_drift(found: pa.Schema, declared: pa.Schema) -> SchemaDrift:
-    """Return how the columns of a file with types differ from those declared."""
+    """Return how the columns of a typed file differ from those declared."""
     added = [each for each in found if each.name not in declared.names]
     both = [(each, found.field(each.name).type) for each in declared
             if found.names.count(each.name) == 1]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Options of readers, and where their bad rows go."""
+"""Frames of readers, in memory or on disk, and the time formats of read steps."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
 
 
 def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:
-    """Return how many rows were written: a group by one thread, while the next pieces are read."""
+    """Write row groups in a thread, while the next pieces are read; return the number of rows."""
     rows = 0
     writing: Future[None] | None = None
     with (
@@ -76,7 +76,7 @@ def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def formats_of(step: ReadStepCsv | ReadStepJson | ReadStepNdJson) -> Formats:
-    """Return the patterns for dates and timestamps in strftime's letters, None for RFC 3339.
+    """Return the strftime patterns for dates and timestamps, None for RFC 3339.
 
     Raises UnsupportedReadError.
     """

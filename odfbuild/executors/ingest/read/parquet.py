@@ -43,7 +43,7 @@ _TEXTS: Final = "texts in Parquet and Arrow are UTF-8: other programs could not 
 
 
 class ColumnCast:
-    """Gives pieces of one file the types of the schema, counting rows for messages."""
+    """Casts pieces of one file to the types of the schema; counts rows for messages."""
 
     def __init__(self, schema: pa.Schema, name: str) -> None:
         self._schema = schema
@@ -71,7 +71,7 @@ class ColumnCast:
             self._check_texts(column, field.name)
         try:
             made = _as(column, field.type)
-            made.validate()  # some casts of Arrow give what is no array, as of views of nulls
+            made.validate()  # some casts of Arrow give invalid arrays, as of views of nulls
         except Misfit:
             row, text = failing(column.cast(pa.string()), field.type, Formats(), 1)[0]
             wanted = expected(field.type, Formats())
@@ -79,7 +79,9 @@ class ColumnCast:
                 row, f"column {field.name}: {quoted(text)} is not {wanted}"
             ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            text = f"column {field.name}: {column.type} does not go into {field.type}: {error}"
+            text = (
+                f"column {field.name}: {column.type} cannot be converted to {field.type}: {error}"
+            )
             raise self._misfit(None, text) from None
         self._check_texts(made, field.name)
         return made
@@ -104,13 +106,13 @@ class ColumnCast:
             why="every value must be of the type of its column",
             fix="correct the file, or make the column optional"
             if text.endswith(REQUIRED)
-            else "correct the type in `read.schema`, or declare one there that its values go into, "
+            else "correct the type in `read.schema`, or declare one there that its values fit, "
             "such as STRING, and convert the column in `preprocess`",
         )
 
 
 def _as(column: Column, target: pa.DataType) -> Column:
-    """Cast without loss; text by the rules of text, times to a coarser unit rounded down."""
+    """Cast without loss, but times to a coarser unit rounded down; texts by the rules of text."""
     source = column.type
     if source == target:
         return column
@@ -151,8 +153,8 @@ def read_parquet(
 ) -> Frame | None:
     """Return the rows of the declared columns; None for an empty file without a schema.
 
-    A large file that needs no change is not copied.  Values have types, so bad ones are refused
-    whatever is asked.  Raises InvalidSourceError.
+    A large file that needs no change is not copied.  Bad values are refused even with `bad_rows:
+    divert`.  Raises InvalidSourceError.
     """
     declared = declared_schema(step)
     if path.stat().st_size == 0:
@@ -164,17 +166,17 @@ def read_parquet(
             return _frame(file, declared, path, staging, name)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidSourceError(
-            what=f"{name} is not a whole Parquet file",
+            what=f"{name} is not a complete Parquet file",
             why=str(error).split("\n")[0],
-            fix="fetch it again; if it never was Parquet, correct `read.kind`",
+            fix="fetch it again; if it is not Parquet, correct `read.kind`",
         ) from None
 
 
 def check_footer(step: ReadStepParquet, path: Path, name: str) -> pa.Schema | None:
-    """Return the columns that a file would be read as, by what its end says of them, if it does.
+    """Return the columns that a file would be read as, by its footer.
 
-    None for an empty file, and for one that cannot be opened: reading it tells why.  Raises
-    InvalidSourceError as `read_parquet` does for columns, whatever the rows are.
+    None for an empty file, and for one that cannot be opened: reading it reports why.  Raises
+    InvalidSourceError as `read_parquet` does for columns, without reading rows.
     """
     declared = declared_schema(step)
     if path.stat().st_size == 0:
@@ -214,9 +216,9 @@ def _frame(
 
 
 def _not_utf8(file: pq.ParquetFile, wanted: list[str], name: str) -> InvalidSourceError | None:
-    """Return the error of a dictionary of texts that Arrow does not read as there are other bytes.
+    """Return the error of a dictionary of texts that is not UTF-8, None if there is none.
 
-    It casts a dictionary to the type of its indices, which checks the texts, and gives no row.
+    Arrow casts a dictionary to the type of its indices, which checks the texts, and names no row.
     """
     for column in wanted:
         of = file.schema_arrow.field(column).type
@@ -267,7 +269,7 @@ def _undecoded(
 
 
 def _plain(found: pa.Schema, name: str) -> pa.Schema:
-    """Return the types that datasets hold, all timestamps as milliseconds in UTC."""
+    """Return the columns in types of datasets, all timestamps as milliseconds in UTC."""
     fields = []
     for column in found:
         try:
@@ -305,7 +307,7 @@ def _too_many_digits(name: str, column: pa.Field, wide: DataType) -> InvalidSour
     return InvalidSourceError(
         what=f"{name}: column {column.name}: {type_name(wide)} has more digits than are stored",
         why=f"the engine and the files that it writes have decimals of at most {MOST_DIGITS} "
-        "digits, and no digit is left out unasked",
+        "digits, and digits are not dropped silently",
         fix=f"declare the columns in `read.schema`, this one as {nearest}, which refuses a value "
         "that needs more, or as STRING"
         if whole
@@ -330,7 +332,7 @@ def _check_columns(found: pa.Schema, schema: pa.Schema, name: str) -> None:
 def _size(file: pq.ParquetFile, wanted: int) -> int:
     """Return about how many bytes some of the columns have before compression.
 
-    Not by asking each column: pyarrow ends the process where the metadata of one are damaged.
+    Not column by column: pyarrow ends the process where the metadata of a column are damaged.
     """
     groups = file.metadata.num_row_groups
     whole = sum(file.metadata.row_group(at).total_byte_size for at in range(groups))

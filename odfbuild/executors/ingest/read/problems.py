@@ -12,7 +12,7 @@ from odfbuild.values import dataclass
 _LISTED: Final = 5
 _SHOWN: Final = 60
 REQUIRED: Final = "no value, but the column is required"
-TWICE: Final = "is there twice in one object"
+TWICE: Final = "occurs twice in one object"
 _ONE: Final = (
     "correct the file; with `bad_rows: divert` in the defaults of odfbuild.yaml such records are "
     "put aside; a Pipe in `prepare` can keep one of the two, as `jq -c .` keeps the last"
@@ -22,7 +22,7 @@ _FIX: Final = "correct the file, or declare the column as STRING and convert it 
 _NOT_TEXT: Final = (" the number ", " true ", " false ", " an object ", " an array ")
 _OF_KIND: Final = (
     "correct the file, or declare the column with the type that its values have there, and "
-    "convert it in `preprocess`; of several kinds of values a Pipe in `prepare` makes one"
+    "convert it in `preprocess`; a Pipe in `prepare` can make several kinds of values one"
 )
 
 
@@ -40,7 +40,7 @@ class UnsupportedReadError(EngineError):
 
 @contextmanager
 def supported() -> Iterator[None]:
-    """Raise UnsupportedReadError for options that cannot be read by."""
+    """Turn errors of read options into UnsupportedReadError."""
     try:
         yield
     except ReadOptionError as error:
@@ -56,7 +56,7 @@ class Bad:
 
 
 class Rejected(Exception):
-    """Rows of a batch do not fit the schema: the first problems by row, and if there are more."""
+    """Rows of a batch do not fit the schema: the first problems, and whether there are more."""
 
     def __init__(self, found: Sequence[Bad], *, more: bool) -> None:
         super().__init__(found[0].text)
@@ -103,5 +103,5 @@ def counted(count: int, noun: str) -> str:
 
 
 def quoted(value: str) -> str:
-    """Return a value for a message: escaped, and not longer than people read."""
+    """Return a value for a message: escaped and shortened."""
     return repr(excerpt(value, _SHOWN + 3))

@@ -1,7 +1,7 @@
-"""Columns of a source without a schema that are called as the system columns of the dataset.
+"""Columns of a source without a schema that have the names of system columns of the dataset.
 
-They get other names, as in the reference: nothing is lost, but whoever looks for `offset` finds the
-number of the record there, so it is reported when a dataset gets such a column.
+They are renamed, as in the reference.  No value is lost, but a query for `offset` gets the number
+of the record, so a warning is given when a dataset gets such a column.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,9 +24,9 @@ def renamed_columns(
     in_force: DataSchema | None,
     name: str,
 ) -> Iterator[Diagnostic]:
-    """Yield a warning if columns of an input are renamed that the dataset has not yet.
+    """Yield a warning if an input has renamed columns that are new to the dataset.
 
-    `names` are those of the input, `name` is how messages call it.
+    `names` are the columns of the input, `name` is its own name in messages.
     """
     operations = reads_operations(merge)
     known = set() if in_force is None else {field.name for field in in_force.fields}
@@ -39,7 +39,7 @@ def renamed_columns(
     yield Diagnostic(
         code=RENAMED_COLUMN,
         what=f"{name} has columns with the names of system columns: {listed}",
-        why='every record gets those columns itself (ODF 0.34.1, "Common Data Schema")',
+        why='every record has system columns of these names (ODF 0.34.1, "Common Data Schema")',
         fix=f"to choose a name, write a `preprocess` (SELECT `{first}` AS ..., other columns), "
         "or give the system column another name in SetVocab; both before the first rows",
         span=None,

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 1 << 24
 
-# The last branch of a possessive group: where it fails, Python before 3.11.4 goes on from wherever
-# the branch before had looked, which may be behind the end of the match.
+# The last branch of a possessive group: where it fails, Python before 3.11.4 continues where the
+# branch before had stopped looking, which may be behind the end of the match.
 _NOTHING: Final = rb"(?!)"
 
 
 @dataclass(frozen=True, slots=True)
 class TextRecord:
-    """The fields of one record, the line that it begins on, from 1, and the one that it ends on."""
+    """The fields of one record, and the lines, from 1, on which it begins and ends."""
 
     line: int
     fields: list[str]
@@ -49,7 +49,7 @@ def dialect_of(step: ReadStepCsv) -> Dialect:
 
 
 def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[TextRecord]:
-    """Yield the records of lines of text; blank lines are passed over, escapes are not known."""
+    """Yield the records of lines of text; blank lines are skipped, escapes not interpreted."""
     rows = _reader(text, dialect)
     line = 1
     try:
@@ -62,7 +62,7 @@ def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[TextRe
 
 
 def spans(lines: Sequence[str], dialect: Dialect) -> list[tuple[int, int]]:
-    """Return for each record of whole ones the lines, from 0, that it begins and ends on."""
+    """Return the first and last line, from 0, of each record of a text of complete records."""
     rows = _reader(lines, dialect)
     ends = [rows.line_num if fields else -rows.line_num for fields in rows]
     starts = chain([0], map(abs, ends))
@@ -87,25 +87,25 @@ def unescaped(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[
     if dialect.quote is None or dialect.escape is None:
         yield from blocks
         return
-    yield from _fed(_Rewriter(dialect), blocks, name)
+    yield from _split(_Rewriter(dialect), blocks, name)
 
 
 class _RecordSplitter(Protocol):
-    """Takes blocks, gives back what is sure, and keeps the start of a value or record."""
+    """Takes blocks, returns what is complete, and keeps the start of a value or record."""
 
     kept: bytes
-    line: int | None  # on which what is kept begins, if it is known
+    line: int | None  # where the kept text begins, if known
 
     def feed(self, block: bytes, /) -> bytes: ...
 
     def end(self) -> bytes: ...
 
 
-def _fed(reader: _RecordSplitter, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield what a reader makes of the blocks, joined to at least the length of what it keeps.
+def _split(reader: _RecordSplitter, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield what a splitter returns for the blocks, joined to at least the length of its rest.
 
-    What is kept is read again with the next block, so a long value costs two passes, not one for
-    each of its blocks.
+    The text that it keeps is scanned again with the next block; so a long value takes two passes,
+    not one per block.
     """
     found: list[bytes] = []
     size = 0
@@ -132,16 +132,16 @@ def _endless(place: str) -> InvalidSourceError:
 
 
 def record_blocks(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
-    """Cut blocks again, each ending with a record: Arrow loses its way over any other seam.
+    """Yield the text in blocks that end with a record: Arrow misreads some that do not.
 
     (Its chunker takes some newlines of a quoted value for ends of records when a block ends
     within that value, and drops an LF at the start of a block after a CR.)
     """
-    return filter(None, _fed(_Cutter(dialect), blocks, name))
+    return filter(None, _split(_Cutter(dialect), blocks, name))
 
 
 class _Cutter:
-    """Cuts after the last record that is whole."""
+    """Cuts after the last complete record."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._end = _record_end(dialect)
@@ -163,9 +163,9 @@ class _Cutter:
 def _record_end(dialect: Dialect) -> Callable[[bytes], int]:
     """Return a function that finds the end of the last record of a text that begins with one.
 
-    It walks over closed values only, so it stops where an open one begins, many of them a stride;
-    then it looks for the end of a record from the last stride back.  So every text is read at most
-    twice.
+    It skips closed values only, up to 1000 per match, and so stops where an open one begins; then
+    it looks for the end of a record backwards, from the last match on.  So every text is scanned at
+    most twice.
     """
     if dialect.quote is None:
         return lambda text: _line_end(text, _without_return(text))
@@ -193,7 +193,7 @@ def _record_end(dialect: Dialect) -> Callable[[bytes], int]:
 
 
 def _without_return(text: bytes) -> int:
-    """Return the length of the text, less a CR at its end, whose LF may be still to come."""
+    """Return the length of the text without a final CR, whose LF may be in the next block."""
     return len(text) - text.endswith(b"\r")
 
 
@@ -202,7 +202,7 @@ def _line_end(text: bytes, stop: int) -> int:
 
 
 class _Rewriter:
-    """Finds quoted values over the seams of blocks: an open one is kept for the next block."""
+    """Rewrites quoted values across blocks: an open one is kept for the next block."""
 
     line: int | None = None
 
@@ -220,7 +220,7 @@ class _Rewriter:
         self.kept = b""
 
     def feed(self, block: bytes) -> bytes:
-        """Return what is sure so far; a value that touches the end of the block is not."""
+        """Return the complete text so far, without a value that touches the end of the block."""
         text = self._before + self.kept + block
         self.kept = b""
         whole = self._value.sub(lambda found: self._keep_last(found, len(text)), text)
@@ -228,13 +228,13 @@ class _Rewriter:
         return whole[1:]
 
     def end(self) -> bytes:
-        return self._mend(self.kept)
+        return self._unescape(self.kept)
 
     def _keep_last(self, found: "re.Match[bytes]", end: int) -> bytes:
         self.kept = found.group() if found.end() == end else b""
-        return b"" if self.kept else self._mend(found.group())
+        return b"" if self.kept else self._unescape(found.group())
 
-    def _mend(self, value: bytes) -> bytes:
+    def _unescape(self, value: bytes) -> bytes:
         if self._escape not in value:
             return value
         return self._escaped.sub(self._plain, value)
@@ -274,7 +274,7 @@ class BlockFile(io.RawIOBase):
 
 
 class BlockReads(io.RawIOBase):
-    """Blocks of bytes as a file whose every read gives one block, however much is asked for."""
+    """Blocks of bytes as a file whose every read returns one block, whatever the size requested."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
@@ -295,7 +295,7 @@ def check_encoding(encoding: str | None) -> str:
 def utf8_blocks(path: Path, encoding: str, name: str) -> Iterator[bytes]:
     """Yield the file as UTF-8; UTF-8 itself is passed on unchecked.
 
-    Raises InvalidSourceError for what is plainly no text of the encoding.
+    Raises InvalidSourceError for a file that is evidently not text of the encoding.
     """
     with open_regular(path) as source:
         first = source.read(BLOCK)
@@ -374,7 +374,7 @@ class CsvText:
         return unescaped(blocks, self.dialect, self.name) if self._has_escapes() else blocks
 
     def records(self, ending: bytes = b"") -> Iterator[TextRecord]:
-        """Yield the records, and those of a text put after the end."""
+        """Yield the records, with a text appended to the file."""
         text = lines(BlockFile(chain(self.blocks(), [ending])))
         return records(text, self.dialect, self.name)
 
@@ -395,7 +395,7 @@ class CsvText:
 
 
 def problem_of(record: TextRecord, width: int) -> str | None:
-    """Return what is wrong with a record before its fields have types."""
+    """Return the problem of a record before its fields are typed, None if there is none."""
     if len(record.fields) != width:
         return f"{counted(len(record.fields), 'field')} instead of {width}"
     for position, field in enumerate(record.fields, start=1):

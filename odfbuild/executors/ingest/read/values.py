@@ -1,8 +1,8 @@
 """Columns of text into typed columns: one set of rules for every text format.
 
-Text is tried as it is with Arrow's kernels; only where that fails, surrounding blanks and a
-leading plus are taken off and the rarer spellings are tried.  Then a value either fits or is
-refused: nothing is rounded, cut off or silently made null.
+Text is first parsed as it is with Arrow's kernels; only where that fails, surrounding blanks and a
+leading plus are removed and the rarer spellings are tried.  Then a value either fits or is
+refused: nothing is silently made null, rounded or cut off, except the digits of a second.
 
 | type | accepted |
 |---|---|
@@ -11,16 +11,16 @@ refused: nothing is rounded, cut off or silently made null.
 | decimals | the same digits, not more of them after the point than the scale |
 | bool | true, false, in any case |
 | date | YYYY-MM-DD, or the given strftime pattern |
-| timestamp | RFC 3339; no zone means UTC, a blank may stand for the T, a date alone is its
+| timestamp | RFC 3339; no zone means UTC, a blank may replace the T, a date alone is its
   midnight, finer digits than the unit's are cut (rounded down); or the given strftime pattern |
 | time | hh:mm:ss with an optional fraction |
 | UUID (16 bytes) | 32 hexadecimal digits, with or without their four hyphens |
 
 An empty text is null in every type but text and binary.
 
-Each type has two patterns: what the first one matches surely fits, what the second one does not
-match surely does not.  Only the few distinct texts in between are tried by themselves, so `values`
-stays the judge of what fits, and the patterns only save its time.
+Each type has two patterns: texts that match the first one fit, texts that do not match the second
+one do not.  The few distinct texts in between are parsed one by one: `typed` decides what fits, and
+the patterns only save time.
 """
 
 import re
@@ -56,7 +56,7 @@ _TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
 
 
 class Misfit(ValueError):
-    """Some value of a column is not of the type; `failing` tells which."""
+    """A value of a column is not of the type; `failing` returns which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Formats:
 
 
 def is_readable(target: pa.DataType) -> bool:
-    """Say whether a text can stand for a value of the type."""
+    """Return whether a text can represent a value of the type."""
     return (
         is_text(target)
         or pa.types.is_integer(target)
@@ -100,10 +100,10 @@ def typed(column: Column, target: pa.DataType, formats: Formats) -> Column:
         raise Misfit(str(error)) from None
 
 
-def at_once(column: Column, target: pa.DataType, formats: Formats) -> Column:
-    """Return a column of text as one of the target type, if one try is enough; raises Misfit.
+def direct_cast(column: Column, target: pa.DataType, formats: Formats) -> Column:
+    """Return a column of text as one of the target type, without the rarer spellings.
 
-    Values that fit by a rarer spelling are not tried.
+    Raises Misfit.
     """
     try:
         if pa.types.is_timestamp(target) and formats.timestamp is None:
@@ -116,7 +116,7 @@ def at_once(column: Column, target: pa.DataType, formats: Formats) -> Column:
 def failing(
     column: Column, target: pa.DataType, formats: Formats, limit: int
 ) -> list[tuple[int, str]]:
-    """Return row and text of the first values that do not fit, up to a limit, by halving."""
+    """Return row and text of the first values that do not fit, up to a limit, by bisection."""
     found: list[tuple[int, str]] = []
     todo = [(0, len(column))]
     while todo and len(found) < limit:
@@ -161,7 +161,7 @@ def expected(target: pa.DataType, formats: Formats) -> str:
 
 
 def is_text(target: pa.DataType) -> bool:
-    """Say whether every text is a value of the type."""
+    """Return whether every text is a value of the type."""
     return bool(
         pa.types.is_string(target)
         or pa.types.is_large_string(target)
@@ -172,9 +172,9 @@ def is_text(target: pa.DataType) -> bool:
 
 
 def parser_of(target: pa.DataType, formats: Formats) -> Callable[[str], Any] | None:
-    """Return what reads one text by the pattern of its type; None if there is no pattern.
+    """Return a function that parses one text by the pattern of its type; None without pattern.
 
-    It raises ValueError or OverflowError.
+    The function raises ValueError or OverflowError.
     """
     if pa.types.is_date(target) and formats.date is not None:
         return partial(_date, pattern=formats.date)
@@ -290,7 +290,7 @@ def _mixed_timestamps(column: Column, target: pa.DataType) -> Column:
 
 
 def _with_digits(text: Column, digits: int) -> Column:
-    """Cut the digits of a second to those that the unit holds: a rounding down."""
+    """Cut the digits of a second to those of the unit, which rounds down."""
     if digits == 0:
         return pc.replace_substring_regex(text, r"(:[0-9]{2})\.[0-9]+", r"\1")
     too_fine = rf"(:[0-9]{{2}}\.[0-9]{{{digits}}})[0-9]+"
@@ -309,7 +309,7 @@ def _instant(text: str, pattern: str) -> datetime:
 
 
 def _parsed(column: Column, parse: Callable[[str], Any], target: pa.DataType) -> Column:
-    """Read each distinct text once with a Python function that raises ValueError."""
+    """Parse each distinct text once with a Python function that raises ValueError."""
     texts = pc.unique(column).drop_null()
     try:
         values = pa.array([parse(text) for text in texts.to_pylist()], target)
@@ -319,7 +319,7 @@ def _parsed(column: Column, parse: Callable[[str], Any], target: pa.DataType) ->
 
 
 def _all(condition: Column) -> None:
-    """Raise Misfit unless the condition holds wherever it is known."""
+    """Raise Misfit unless the condition is true or null everywhere."""
     if not pc.all(condition, min_count=0).as_py():
         raise Misfit("a value is not of the type")
 
@@ -352,12 +352,12 @@ _UUID_TEXT: Final = (
 
 
 def sieved(column: Column, target: pa.DataType, formats: Formats) -> tuple[Column, list[int]]:
-    """Return a column of text as one of the target type, and the rows of what does not fit.
+    """Return a column of text as one of the target type, and the rows of values that do not fit.
 
-    Those values become null.  See `values.is_readable` for the types.
+    Those values become null.  See `is_readable` for the types.
     """
     try:
-        return at_once(column, target, formats), []
+        return direct_cast(column, target, formats), []
     except Misfit:
         pass
     misfits = _misfits(column, target, formats)
@@ -370,11 +370,11 @@ def sieved(column: Column, target: pa.DataType, formats: Formats) -> tuple[Colum
 
 
 def _misfits(column: Column, target: pa.DataType, formats: Formats) -> Column:
-    """Return whether values do not fit; false where there is none."""
+    """Return for each value whether it does not fit; false for null."""
     parse = parser_of(target, formats)
     if parse is not None:
         texts = pc.unique(column).drop_null()
-        bad = [text for text in texts.to_pylist() if not _can(parse, text)]
+        bad = [text for text in texts.to_pylist() if not _can_parse(parse, text)]
         return pc.is_in(column, value_set=pa.array(bad, pa.string()))
     sure, possible = (rf"\A(?:{pattern})?\z" for pattern in _rule(target))
     bare = cleaned(column)
@@ -402,7 +402,7 @@ def _one_by_one(column: Column, target: pa.DataType, formats: Formats) -> tuple[
 
 
 def fits(text: str, target: pa.DataType, formats: Formats) -> bool:
-    """Tell whether one text is a value of a type."""
+    """Return whether one text is a value of a type."""
     try:
         with noting(None):
             typed(pa.array([text], pa.string()), target, formats)
@@ -411,20 +411,20 @@ def fits(text: str, target: pa.DataType, formats: Formats) -> bool:
     return True
 
 
-def _can(parse: Callable[[str], Any], text: str) -> bool:
-    """Say whether a text, as it is or cleaned, can be parsed; without any text it is null."""
+def _can_parse(parse: Callable[[str], Any], text: str) -> bool:
+    """Return whether a text, as it is or cleaned, can be parsed or is empty, which is null."""
     try:
         parse(text)
     except (ValueError, OverflowError):
         bare = cleaned(pa.scalar(text, pa.string())).as_py()
         if bare is None or bare == text:
             return bare is None
-        return _can(parse, bare)
+        return _can_parse(parse, bare)
     return True
 
 
 def _rule(target: pa.DataType) -> _Rule:
-    """Return the patterns of what surely fits, and of what may."""
+    """Return the patterns of texts that fit, and of texts that may fit."""
     if pa.types.is_boolean(target):
         return _BOOL, _BOOL
     if pa.types.is_integer(target):
@@ -446,7 +446,7 @@ def _rule(target: pa.DataType) -> _Rule:
 
 
 def _at_most(limit: int) -> str:
-    """Return a pattern of the whole numbers up to a limit, zeros before them left out."""
+    """Return a pattern of the integers from 0 to a limit, without leading zeros."""
     digits = str(limit)
     below = [
         f"{digits[:at]}[0-{int(digit) - 1}][0-9]{{{len(digits) - at - 1}}}"
@@ -502,9 +502,9 @@ def check_readable(schema: pa.Schema) -> None:
 def cast_columns(
     columns: Sequence[Column | None], schema: pa.Schema, formats: Formats, size: int
 ) -> list[Column]:
-    """Return columns of text, None for one that is not there, in the types of the schema.
+    """Return columns of text, None for a missing one, in the types of the schema.
 
-    Raises Rejected with the rows at fault.
+    Raises Rejected with the rows that do not fit.
     """
     made: list[Column] = []
     bad: list[Bad] = []
@@ -530,7 +530,7 @@ def cast_columns(
 def sieve_columns(
     columns: Sequence[Column | None], schema: pa.Schema, formats: Formats, size: int
 ) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
-    """Return a table of the rows that fit, and what is wrong with the others, by row."""
+    """Return a table of the rows that fit, and the problems of the others, by row."""
     made: list[Column] = []
     bad: dict[int, list[str]] = {}
     for column, field in zip(columns, schema, strict=True):
@@ -552,7 +552,7 @@ def sieve_columns(
 
 
 def without_rows(table: pa.Table, rows: Collection[int]) -> pa.Table:
-    """Return a table less some of its rows, by their numbers."""
+    """Return a table without some of its rows, by their numbers."""
     if not rows:
         return table
     kept = [True] * table.num_rows
@@ -562,7 +562,7 @@ def without_rows(table: pa.Table, rows: Collection[int]) -> pa.Table:
 
 
 def _lacking(columns: Sequence[Column], schema: pa.Schema) -> Mapping[int, list[str]]:
-    """Return for rows without a required value which columns these are."""
+    """Return the problems of rows without a required value."""
     bad: dict[int, list[str]] = {}
     for column, field in zip(columns, schema, strict=True):
         if not field.nullable and column.null_count:

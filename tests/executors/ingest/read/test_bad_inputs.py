@@ -189,7 +189,7 @@ DOCUMENTS = [
         ReadStepJson(ddl_schema=D, sub_path="a"), '{"a":[],"b":}', "in:1: not JSON at character 13"
     ),
     Bad(ReadStepJson(ddl_schema=D, sub_path="a"), "{5:1}", "in:1: not JSON at character 2"),
-    Bad(ReadStepParquet(), b"PAR1garbage", "in is not a whole Parquet file"),
+    Bad(ReadStepParquet(), b"PAR1garbage", "in is not a complete Parquet file"),
 ]
 ALL = CELLS + CSV_FILES + JSON_LINES + DOCUMENTS
 

@@ -143,7 +143,7 @@ def test_header_and_inference_go_together(header: bool, infer: bool) -> None:
         ("id,naem", None),
         ("Id,Name", None),
         ("name,id", None),
-        ("name,no", "the header has no id, and no instead"),
+        ("name,no", "the header has no instead of id"),
         ("name,extra,more", "3 columns in the file, 2 in the schema"),
     ],
 )

@@ -193,5 +193,5 @@ def test_the_quick_way_and_the_careful_way_agree(monkeypatch: pytest.MonkeyPatch
         '{"i":-1,"f":-0,"n":3,"t":"2020-01-01T00:00:00.1Z","s":{},"l":[]}\n{}\n'
     )
     quick = table_of(ReadStepNdJson(ddl_schema=ddl), data)
-    monkeypatch.setattr(ndjson._NdJsonReader, "_quickly", lambda *_: None)
+    monkeypatch.setattr(ndjson._NdJsonReader, "_by_arrow", lambda *_: None)
     assert table_of(ReadStepNdJson(ddl_schema=ddl), data).equals(quick)

@@ -97,7 +97,7 @@ def test_every_format_refuses_the_same_records_and_reads_the_others_alike(
         if bad:
             error = refusal_of(step, data)
             assert f"in:{bad[0] + 1}: " in error.what
-            assert "is there twice in one object" in error.what
+            assert "occurs twice in one object" in error.what
         else:
             read_as.append(rows_of(step, data))
     assert all(rows == read_as[0] for rows in read_as)
@@ -125,24 +125,24 @@ def test_such_records_are_bad_rows(records: list[Pairs]) -> None:
 @pytest.mark.parametrize(
     ("step", "data", "what"),
     [
-        (ReadStepJson(sub_path="k"), '{"k":[{"a":1}],"k":[{"a":2}]}', "in:1: k is there twice"),
+        (ReadStepJson(sub_path="k"), '{"k":[{"a":1}],"k":[{"a":2}]}', "in:1: k occurs twice"),
         (ReadStepNdJson(ddl_schema=("m MAP<STRING, INT>",)), '{"m":{"p":1,"p":2}}', "the key 'p'"),
-        (ReadStepNdJson(), '{"a":1,"a":2}', "column a: the key 'a' is there twice"),
+        (ReadStepNdJson(), '{"a":1,"a":2}', "column a: the key 'a' occurs twice"),
         (
             ReadStepNdGeoJson(),
             '{"type":"Feature","properties":{},"properties":{},"geometry":null}',
-            "`properties` is there twice",
+            "`properties` occurs twice",
         ),
         (
             ReadStepNdGeoJson(),
             '{"type":"Feature","properties":{"a":1},'
             '"geometry":{"type":"Point","coordinates":[1,2],"coordinates":[3,4]}}',
-            "in `geometry` the key 'coordinates' is there twice",
+            "in `geometry` the key 'coordinates' occurs twice",
         ),
         (
             ReadStepGeoJson(),
             '{"type":"FeatureCollection","features":[],"features":[]}',
-            "`features` is there twice",
+            "`features` occurs twice",
         ),
     ],
 )

@@ -341,14 +341,14 @@ def bad_archives(made: Mapping[str, bytes]) -> list[tuple[bytes, str]]:
     header = bytearray(short_index)
     header[24:28] = struct.pack(">i", 54)
     return [
-        (b"PK\x03\x04garbage", "in is not a whole zip archive"),
-        (made[".shp"], "in is not a whole zip archive"),
+        (b"PK\x03\x04garbage", "in is not a complete zip archive"),
+        (made[".shp"], "in is not a complete zip archive"),
         (zipped({"readme.txt": b""}), "in has no shapefile"),
         (zipped(two), "in has 2 shapefiles"),
         (repacked(made, dbf=None), "in: made.shp has no .dbf file next to it"),
         (repacked(made, shp=cut(made[".shp"])), "in: made.shp was cut off"),
-        (repacked(made, shp=b""), "in: made.shp is no file of shapes"),
-        (repacked(made, shp=b"x" * 200), "in: made.shp is no file of shapes"),
+        (repacked(made, shp=b""), "in: made.shp is not a file of shapes"),
+        (repacked(made, shp=b"x" * 200), "in: made.shp is not a file of shapes"),
         (repacked(made, shx=cut(made[".shx"])), "in: the .shx file of made.shp was cut off"),
         (repacked(made, dbf=cut(made[".dbf"], 2)), "in: the .dbf file of made.shp was cut off"),
         (repacked(made, dbf=b"\3"), "in: the .dbf file of made.shp was cut off"),
@@ -368,7 +368,7 @@ def test_a_bad_archive_is_refused_in_these_words(made: dict[str, bytes], at: int
 def test_an_archive_that_is_damaged_inside_is_refused(made: dict[str, bytes]) -> None:
     data = bytearray(pack(made))
     data[60] ^= 0xFF
-    assert "in is not a whole zip file" in refusal_of(SHP, bytes(data), DamagedArchiveError).what
+    assert "in is not a complete zip file" in refusal_of(SHP, bytes(data), DamagedArchiveError).what
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_a_sub_path_that_does_not_choose_one_lists_what_is_there(
     files = {f"{stem}{suffix}": data for stem in ("a/x", "b/y") for suffix, data in made.items()}
     error = refusal_of(ReadStepEsriShapefile(sub_path=wanted), zipped(files))
     assert error.what == what
-    assert error.why == "there is a/x.shp, b/y.shp"
+    assert error.why == "the archive has a/x.shp, b/y.shp"
 
 
 @pytest.mark.parametrize(

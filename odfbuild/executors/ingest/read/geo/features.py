@@ -1,8 +1,8 @@
 """Features of GeoJSON: properties, and the geometry as text (RFC 7946).
 
-The column `geometry` holds the geometry; a property of that name gives way to it, as in the
-reference.  The `id` of a feature is in its record where that is asked for and no property has the
-name.  `bbox` and members that the format does not know are left out.
+The column `geometry` is the geometry; it replaces a property of that name, as in the reference.
+The `id` of a feature is in its record if requested and no property has that name.  `bbox` and
+foreign members are left out.
 """
 
 import codecs
@@ -27,7 +27,7 @@ _KEPT: Final = 1 << 16
 
 
 class NotJsonError(ValueError):
-    """A text is not JSON at a line and a character of it, both from 1; or not one to be held."""
+    """A text is not JSON, or has too large a value, at a line and character, both from 1."""
 
     def __init__(self, line: int, character: int, why: str) -> None:
         super().__init__(why)
@@ -37,28 +37,28 @@ class NotJsonError(ValueError):
 
 
 class JsonStream:
-    """A text that comes in pieces, and the place in it that is read next.
+    """A parser of a text that comes in pieces.
 
-    Each step skips the blanks before it.  Raises NotJsonError.
+    Each method first skips blanks.  Raises NotJsonError.
     """
 
     def __init__(self, pieces: Iterator[str]) -> None:
         self._pieces = pieces
         self._text = ""
         self._at = 0
-        self._forgotten = 0
-        self._counted = 0  # up to here lines are counted: this is one, and where it begins
+        self._discarded = 0
+        self._counted = 0  # lines are counted up to here; the current one, and where it begins
         self._line = 1
         self._line_start = 0
 
     @property
     def consumed(self) -> int:
-        """How many characters lie behind."""
-        return self._forgotten + self._at
+        """The number of characters read."""
+        return self._discarded + self._at
 
-    def since(self, start: int) -> str:
-        """Return the text from a place behind, in characters consumed, that was not let go."""
-        return self._text[start - self._forgotten : self._at]
+    def text_from(self, start: int) -> str:
+        """Return the text read from a position on, in characters, that was not discarded."""
+        return self._text[start - self._discarded : self._at]
 
     @property
     def line(self) -> int:
@@ -80,7 +80,7 @@ class JsonStream:
     def members(self) -> Iterator[str]:
         """Yield the keys of an object; the caller reads the value of each before the next."""
         self._expect("{")
-        if self._took("}"):
+        if self._accept("}"):
             return
         while True:
             if self.peek() != '"':
@@ -88,18 +88,18 @@ class JsonStream:
             key = self.value()
             self._expect(":")
             yield key
-            if self._took("}"):
+            if self._accept("}"):
                 return
             self._expect(",")
 
     def elements(self) -> Iterator[None]:
-        """Stop at each element of an array; the caller reads it before the next."""
+        """Yield before each element of an array; the caller reads it before the next."""
         self._expect("[")
-        if self._took("]"):
+        if self._accept("]"):
             return
         while True:
             yield
-            if self._took("]"):
+            if self._accept("]"):
                 return
             self._expect(",")
             if self.peek() == "]":
@@ -121,13 +121,13 @@ class JsonStream:
                     self._at = end
                     return found
 
-    def forget(self) -> None:
-        """Let go of the text that was read."""
+    def discard(self) -> None:
+        """Discard the text that was read."""
         if self._at < _KEPT:
             return
         self._count(self._at)
         self._text = self._text[self._at :]
-        self._forgotten += self._at
+        self._discarded += self._at
         self._line_start -= self._at
         self._at = self._counted = 0
 
@@ -137,21 +137,21 @@ class JsonStream:
             raise self.broken("text after the end of the document")
 
     def broken(self, why: str, at: int | None = None) -> NotJsonError:
-        """Return the error of a text that is not JSON at a place, by default the next one."""
+        """Return the error of a text that is not JSON at a position, by default the current one."""
         place = self._at if at is None else at
         self._count(place)
         is_cut = place >= len(self._text.rstrip(" \t\r\n"))
         reason = "the document ends too early" if is_cut else why
         return NotJsonError(self._line, place - self._line_start + 1, reason)
 
-    def _took(self, sign: str) -> bool:
-        """Step over a sign if it is next; say whether it was."""
+    def _accept(self, sign: str) -> bool:
+        """Consume a character if it is next; return whether it was."""
         is_next = self.peek() == sign
         self._at += is_next
         return is_next
 
     def _expect(self, sign: str) -> None:
-        if not self._took(sign):
+        if not self._accept(sign):
             raise self.broken(f"'{sign}' expected")
 
     def _is_cut(self, error: json.JSONDecodeError) -> bool:
@@ -159,7 +159,7 @@ class JsonStream:
         return near_end or error.msg.startswith("Unterminated")
 
     def _more(self) -> bool:
-        """Add as much text as is held already, so that no value is read very often."""
+        """Append as much text as is buffered, so that no value is parsed many times."""
         wanted = len(self._text) - self._at
         if wanted > _LARGEST:
             raise self.broken(f"a value of more than {_LARGEST >> 20} MiB is not read")
@@ -171,7 +171,7 @@ class JsonStream:
         return bool(found)
 
     def _count(self, at: int) -> None:
-        """Count the lines up to a place, which is not before the one counted last."""
+        """Count the lines up to a position, which is not before the last one counted."""
         lines = self._text.count("\n", self._counted, at)
         if lines:
             self._line_start = self._text.rfind("\n", self._counted, at) + 1
@@ -184,11 +184,11 @@ ID_COLUMN: Final = "id"
 
 
 class NotAFeatureError(ValueError):
-    """A value that is JSON, but no feature; the text says why."""
+    """A JSON value that is not a feature; the text says why."""
 
 
 def read_feature(stream: JsonStream, *, with_id: bool = False) -> dict[str, Any]:
-    """Return the record of the feature that is next; one that is wrong is read to its end.
+    """Return the record of the next feature; an invalid one is read to its end.
 
     Raises NotAFeatureError, and NotJsonError.
     """
@@ -250,9 +250,9 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRecord:
-    """A feature: its line, its size in characters, and its record or why there is none.
+    """A feature: its line, its size in characters, and its record, or the problem of it.
 
-    `text` is what is in the file, empty unless it was asked for.
+    `text` is its text in the file, empty unless requested.
     """
 
     line: int
@@ -262,13 +262,13 @@ class FeatureRecord:
     problem: str | None = None
 
 
-def collected(
+def collection_features(
     path: Path, name: str, *, keep: bool = False, with_id: bool = False
 ) -> Iterator[FeatureRecord]:
     """Yield the features of a FeatureCollection, whatever the order of its members.
 
-    An empty file has none.  `keep` asks for their texts, `with_id` for their ids.  Raises
-    InvalidSourceError for what is no collection.
+    An empty file has none.  `keep` adds their texts, `with_id` their ids.  Raises
+    InvalidSourceError for other documents.
     """
     stream = JsonStream(_texts(path, name))
     try:
@@ -279,16 +279,16 @@ def collected(
         raise InvalidSourceError(
             what=f"{name}:{error.line}: not JSON at character {error.character}",
             why=error.why,
-            fix="correct the file; one feature a line is `kind: NdGeoJson`",
+            fix="correct the file; one feature per line is `kind: NdGeoJson`",
         ) from None
 
 
 def features_by_line(
     path: Path, name: str, *, keep: bool = False, with_id: bool = False
 ) -> Iterator[FeatureRecord]:
-    """Yield the feature of each line that is not blank, asked for as by `collected`.
+    """Yield the feature of each line that is not blank, with options as `collection_features`.
 
-    Raises InvalidSourceError for what is plainly no text.
+    Raises InvalidSourceError for a file that is evidently not text.
     """
     for number, line in _lines(path, name):
         if line.strip():
@@ -299,32 +299,34 @@ def features_by_line(
 def _collection(
     stream: JsonStream, name: str, keep: bool, with_id: bool
 ) -> Iterator[FeatureRecord]:
-    """Yield the features of the object that is next, and check that it is a collection."""
+    """Yield the features of the next object, and check that it is a collection."""
     if stream.peek() != "{":
-        raise _astray(f"{name}:{stream.line}: {shown(stream.value())} is not an object")
+        raise _wrong_form(f"{name}:{stream.line}: {shown(stream.value())} is not an object")
     lacking = {"type", "features"}
     for key in stream.members():
         if key in {"type", "features"} - lacking:
-            raise _astray(f"{name}:{stream.line}: `{key}` {TWICE}")
+            raise _wrong_form(f"{name}:{stream.line}: `{key}` {TWICE}")
         if key == "features" and key in lacking:
             yield from _elements(stream, name, keep, with_id)
         else:
             line, value = stream.line, stream.value()
             if key == "type" and value != "FeatureCollection":
-                raise _astray(f"{name}:{line}: `type` is {shown(value)}, not 'FeatureCollection'")
+                raise _wrong_form(
+                    f"{name}:{line}: `type` is {shown(value)}, not 'FeatureCollection'"
+                )
         lacking.discard(key)
     if lacking:
-        raise _astray(f"{name}: the document has no `{max(lacking)}`")
+        raise _wrong_form(f"{name}: the document has no `{max(lacking)}`")
 
 
 def _elements(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Iterator[FeatureRecord]:
     if stream.peek() != "[":
-        raise _astray(f"{name}:{stream.line}: `features` is not an array")
+        raise _wrong_form(f"{name}:{stream.line}: `features` is not an array")
     for _ in stream.elements():
         line, start = stream.line, stream.consumed
         found = _feature(stream, line, with_id)
-        yield replace(found, text=stream.since(start).encode()) if keep else found
-        stream.forget()
+        yield replace(found, text=stream.text_from(start).encode()) if keep else found
+        stream.discard()
 
 
 def _feature(stream: JsonStream, line: int, with_id: bool) -> FeatureRecord:
@@ -378,7 +380,7 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, bytes]]:
         held.append(first)
         size += len(first)
         if size > _LONGEST_LINE:
-            raise _astray(f"{name}:{number}: a line of more than {_LONGEST_LINE >> 20} MiB")
+            raise _wrong_form(f"{name}:{number}: a line of more than {_LONGEST_LINE >> 20} MiB")
         for line in others:
             yield number, b"".join(held)
             held, size = [line], len(line)
@@ -398,9 +400,9 @@ def _blocks(path: Path, name: str) -> Iterator[bytes]:
     return utf8_blocks(path, "utf-8", name)
 
 
-def _astray(what: str) -> InvalidSourceError:
+def _wrong_form(what: str) -> InvalidSourceError:
     return InvalidSourceError(
         what=what,
-        why="GeoJson is one FeatureCollection (ODF 0.34.1), NdGeoJson one Feature a line",
-        fix="choose the `kind` of the file; records of another form are `kind: Json` or NdJson",
+        why="GeoJson is one FeatureCollection (ODF 0.34.1), NdGeoJson one Feature per line",
+        fix="set the `kind` that fits the file; records of another form are `kind: Json` or NdJson",
     )

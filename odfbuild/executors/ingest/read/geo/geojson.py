@@ -1,9 +1,9 @@
-"""GeoJSON: one collection of features, or a feature a line (ODF 0.34.1, "ReadStep::GeoJson").
+"""GeoJSON: one collection of features, or one per line (ODF 0.34.1, "ReadStep::GeoJson").
 
-Properties become columns, the geometry a column of text, or of well-known binary where the schema
-declares it so.  A declared column `id` that is no property has the ids of the features.  A file of
-any size is read in pieces of some thousand features.  Without a schema the first 1000 tell it,
-columns in alphabetical order.
+Properties become columns, the geometry a column of text, or of well-known binary if declared so.
+A declared column `id` takes the ids of features that have no such property.  A file of any size is
+read in pieces of some thousand features.  Without a schema it is inferred from the first 1000,
+with columns in alphabetical order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from odfbuild.executors.ingest.read.geo.features import (
     GEOMETRY_COLUMN,
     ID_COLUMN,
     FeatureRecord,
-    collected,
+    collection_features,
     features_by_line,
 )
 from odfbuild.executors.ingest.read.geo.geometry import wkb_column
@@ -39,24 +39,26 @@ _COUNTED: Final = 100
 def read_geojson(
     step: ReadStepGeoJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
-    """Return one row a feature; None if there is no feature and no schema.
+    """Return one row per feature; None if there is no feature and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    keep, declared = notes.aside is not None, declared_schema(step)
+    keep, declared = notes.bad_rows is not None, declared_schema(step)
     with_id = declared is not None and ID_COLUMN in declared.names
-    reader = _GeoJsonReader(lambda: collected(path, name, keep=keep, with_id=with_id), name, notes)
+    reader = _GeoJsonReader(
+        lambda: collection_features(path, name, keep=keep, with_id=with_id), name, notes
+    )
     return reader.read(declared, path, staging)
 
 
 def read_ndgeojson(
     step: ReadStepNdGeoJson, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
-    """Return one row a line, blank lines left out; None if there is no line and no schema.
+    """Return one row per line, without blank ones; None if there is no line and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    keep, declared = notes.aside is not None, declared_schema(step)
+    keep, declared = notes.bad_rows is not None, declared_schema(step)
     with_id = declared is not None and ID_COLUMN in declared.names
     reader = _GeoJsonReader(
         lambda: features_by_line(path, name, keep=keep, with_id=with_id), name, notes
@@ -72,7 +74,7 @@ class _GeoJsonReader:
     ) -> None:
         self._features = features
         self._name = name
-        self._besides = notes
+        self._notes = notes
 
     def read(self, declared: pa.Schema | None, path: Path, staging: Path) -> Frame | None:
         if declared is not None:
@@ -83,7 +85,7 @@ class _GeoJsonReader:
         drifting = DriftCollector(schema)
         frame = self._frame(schema, drifting, path, staging)
         if declared is not None:
-            self._besides.drift = drifting.drift
+            self._notes.drift = drifting.drift
         return frame
 
     def _frame(
@@ -100,13 +102,13 @@ class _GeoJsonReader:
         return infer_schema([{**each.record, GEOMETRY_COLUMN: None} for each in first])
 
     def _tables(self, schema: pa.Schema, drifting: DriftCollector) -> Iterator[pa.Table]:
-        aside = self._besides.aside
+        bad_rows = self._notes.bad_rows
         for piece in _pieces(self._features()):
             drifting.see([*map(_named, piece)])
-            if aside is None:
+            if bad_rows is None:
                 yield self._table(piece, schema)
             else:
-                yield _sifted(piece, schema, aside)
+                yield _sieved_table(piece, schema, bad_rows)
 
     def _table(self, piece: list[FeatureRecord], schema: pa.Schema) -> pa.Table:
         bad = [(each.line, each.problem) for each in piece if each.problem is not None]
@@ -124,13 +126,13 @@ class _GeoJsonReader:
             raise rejected.at_lines(self._name, lambda row: piece[row].line) from None
 
 
-def _sifted(piece: list[FeatureRecord], schema: pa.Schema, aside: BadRowFile) -> pa.Table:
+def _sieved_table(piece: list[FeatureRecord], schema: pa.Schema, bad_rows: BadRowFile) -> pa.Table:
     bad = {row: [each.problem] for row, each in enumerate(piece) if each.problem is not None}
     rest = [row for row in range(len(piece)) if row not in bad]
     table, misfits = _sieved([piece[row] for row in rest], schema)
     bad |= {rest[at]: list(reasons) for at, reasons in misfits.items()}
     for row, reasons in sorted(bad.items()):
-        aside.put(piece[row].line, reasons, piece[row].text)
+        bad_rows.put(piece[row].line, reasons, piece[row].text)
     return table
 
 
@@ -143,7 +145,7 @@ def _built(piece: Sequence[FeatureRecord], schema: pa.Schema) -> pa.Table:
 def _sieved(
     piece: Sequence[FeatureRecord], schema: pa.Schema
 ) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
-    """Return the rows that fit, and what is wrong with the others, by row."""
+    """Return the rows that fit, and the problems of the others, by row."""
     table, bad = sieve([each.record for each in piece], _as_text(schema), Formats())
     if table.schema == schema:
         return table, bad
@@ -152,12 +154,12 @@ def _sieved(
     except Rejected as rejected:
         kept = [row for row in range(len(piece)) if row not in bad]
         wrong = {each.row: [each.text] for each in rejected.found}
-        told = {kept[row]: reasons for row, reasons in wrong.items()}
-        return _in_binary(without_rows(table, wrong), schema), {**bad, **told}
+        located = {kept[row]: reasons for row, reasons in wrong.items()}
+        return _in_binary(without_rows(table, wrong), schema), {**bad, **located}
 
 
 def _as_text(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the geometry as it is read."""
+    """Return the schema with the geometry as text, as it is read."""
     at = schema.get_field_index(GEOMETRY_COLUMN)
     if at < 0 or not pa.types.is_binary(schema.field(at).type):
         return schema
@@ -170,14 +172,14 @@ def _in_binary(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _named(feature: FeatureRecord) -> Mapping[str, object]:
-    """Return a record whose geometry is an empty text, or is not there if it has none."""
+    """Return a record with an empty text for its geometry, or without it if that is null."""
     rest = {name: value for name, value in feature.record.items() if name != GEOMETRY_COLUMN}
     has_none = feature.record.get(GEOMETRY_COLUMN) is None
     return rest if has_none else {**rest, GEOMETRY_COLUMN: ""}
 
 
 def _pieces(features: Iterator[FeatureRecord]) -> Iterator[list[FeatureRecord]]:
-    """Take features together: so many, or fewer if they are large."""
+    """Yield features in groups: some thousand, or fewer if they are large."""
     held: list[FeatureRecord] = []
     size = 0
     for each in features:

@@ -1,13 +1,14 @@
-"""Geometries: GeoJSON text and well-known binary, both ways.
+"""Conversion of geometries between GeoJSON text and well-known binary.
 
-Little-endian; heights are marked by ISO's thousands.  Spark's `st_geomfromwkb` takes this form.
+Binary is written little-endian, with heights marked by ISO's thousands, as Spark's
+`st_geomfromwkb` takes it.
 
-No blanks, keys sorted, whole floats with `.0`, other numbers with the fewest digits that tell them
-apart; letters as they are.
+Text is written without blanks, with sorted keys, whole floats with `.0`, other numbers with the
+fewest digits that identify them; letters are not escaped.
 
-Both ways to mark heights and measures are read, ISO's thousands and the high bits of EWKB.
-Heights are kept; measures are left out, as GeoJSON has no place for them.  Lines and polygons come
-out as MultiLineString and MultiPolygon, as in the reference, so that a column has one type only.
+Both marks of heights and measures are read: ISO's thousands and the high bits of EWKB.  Heights are
+kept; measures are dropped, as GeoJSON has no place for them.  Lines and polygons become
+MultiLineString and MultiPolygon, as in the reference, so that a column has one type only.
 """
 
 import json
@@ -30,7 +31,7 @@ def _refuse(constant: str) -> float:
 
 
 GEOMETRY: Final = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=json_object)
-"""Reads a geometry: its floats become those of the machine, as in every geographic library."""
+"""Decoder of geometries; their numbers are binary, as in every geographic library."""
 
 
 def repeated_key(value: Any) -> str | None:
@@ -52,7 +53,7 @@ _EXPONENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)([0-9.]+)e([-+][0-9]+)')
 def geometry_text(geometry: Any) -> str:
     """Return a geometry of plain dicts, lists and numbers as text.
 
-    Raises ValueError for a number that JSON cannot hold.
+    Raises ValueError for a number that JSON cannot represent.
     """
     text = _ENCODER.encode(geometry)
     return _EXPONENT.sub(_number, text) if "e-" in text or "e+" in text else text
@@ -95,14 +96,14 @@ def geojson_of(wkb: bytes) -> str:
 
 
 class _WkbReader:
-    """A place in the bytes; each step reads one part and is behind it."""
+    """A reader of the bytes; each method reads one part and moves behind it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def geometry(self) -> dict[str, Any]:
-        """Return the geometry that is next as GeoJSON has it."""
+        """Return the next geometry as GeoJSON has it."""
         order, kind, size, kept = self._head()
         if kind == _COLLECTION:
             count = self._count(order)
@@ -117,7 +118,7 @@ class _WkbReader:
         return {"type": _MULTI[kind], "coordinates": many}
 
     def _head(self) -> tuple[str, int, int, int]:
-        """Return byte order, kind, numbers in a position, and how many of these are kept."""
+        """Return byte order, kind, numbers per position, and how many of these are kept."""
         order = "<" if self._data[self._at : self._at + 1] == b"\1" else ">"
         (code,) = struct.unpack_from(f"{order}I", self._data, self._at + 1)
         self._at += 5
@@ -165,7 +166,7 @@ _DEEPEST: Final = 32
 
 
 def wkb_column(texts: Column) -> Column:
-    """Return a column of geometries as binary; raises Rejected with the rows that are none."""
+    """Return a column of geometries as binary; raises Rejected with the invalid rows."""
     made: list[bytes | None] = []
     bad: list[Bad] = []
     for row, text in enumerate(texts.to_pylist()):
@@ -180,7 +181,7 @@ def wkb_column(texts: Column) -> Column:
 
 
 def wkb_of(geometry: Any) -> bytes:
-    """Return a geometry of plain dicts, lists and numbers; raises ValueError if it is none."""
+    """Return a geometry of plain dicts, lists and numbers as binary; raises ValueError."""
     return _geometry(geometry, 0)
 
 
@@ -188,7 +189,7 @@ def _geometry(geometry: Any, depth: int) -> bytes:
     name = geometry.get("type") if isinstance(geometry, dict) else None
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None or depth > _DEEPEST:
-        raise ValueError(f"{name!r} is no type of geometry")
+        raise ValueError(f"{name!r} is not a type of geometry")
     if kind == _KINDS["GeometryCollection"]:
         members = _list(geometry.get("geometries"), "geometries")
         return _head(kind, 2, len(members)) + b"".join(_geometry(m, depth + 1) for m in members)
@@ -229,14 +230,14 @@ def _positions(positions: Sequence[Any], size: int) -> bytes:
 
 def _position(numbers: Sequence[Any], size: int) -> bytes:
     if len(numbers) < size or not all(type(each) in (int, float) for each in numbers):
-        raise ValueError(f"a position of it is not {size} numbers")
+        raise ValueError(f"one of its positions is not {size} numbers")
     try:
         return struct.pack(f"<{size}d", *numbers[:size])
     except OverflowError:
-        raise ValueError("a number of it is too large") from None
+        raise ValueError("one of its numbers is too large") from None
 
 
 def _list(found: Any, name: str) -> list[Any]:
     if not isinstance(found, list):
-        raise ValueError(f"its `{name}` are no array")
+        raise ValueError(f"its `{name}` are not an array")
     return found

@@ -1,14 +1,14 @@
 """Shapefiles inside a zip archive (ODF 0.34.1, "ReadStep::EsriShapefile").
 
-GDAL reads it, through pyogrio, batch by batch into Arrow; pyogrio is an extra of the package and
+GDAL reads them, through pyogrio, batch by batch into Arrow; pyogrio is an extra of the package and
 imported only here.  The table's fields become columns, the shapes a column of GeoJSON text.
 Nothing is projected: coordinates are those of the file.
 
 A shapefile is several files of one name: `.shp` the shapes, `.dbf` the table, `.shx` an index
 (rebuilt where it is missing), `.cpg` the encoding of the table's texts.
 
-The `.cpg` file names it, else a mark in the table does.  Where neither does, texts that are all
-UTF-8 are UTF-8, others ISO 8859-1.
+The encoding is that of the `.cpg` file, else that of the language mark in the table, else UTF-8 if
+all texts are valid UTF-8, else ISO 8859-1.
 """
 
 import codecs
@@ -59,8 +59,8 @@ _DBF_HEADER: Final = 32
 class ShapefileParts:
     """The files of one shapefile in a folder of their own: `shapes` and its siblings.
 
-    `language` is the mark of the table's encoding, `declared` the text of the `.cpg` file; `entry`
-    is how the archive names the shapes.
+    `language` is the mark of the table's encoding, `declared` the text of the `.cpg` file, `entry`
+    the name of the shapes in the archive.
     """
 
     entry: str
@@ -71,7 +71,7 @@ class ShapefileParts:
 
 
 def take_parts(archive: Path, wanted: str | None, folder: Path, name: str) -> ShapefileParts:
-    """Unpack the shapefile that is asked for into an empty folder.
+    """Unpack the selected shapefile into an empty folder.
 
     `wanted` is an exact name or a glob pattern; None where the archive has only one.  Raises
     InvalidSourceError, DamagedArchiveError.
@@ -95,14 +95,14 @@ def _names(archive: Path, name: str) -> list[str]:
             return [each for each in packed.namelist() if each and not each.endswith("/")]
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise InvalidSourceError(
-            what=f"{name} is not a whole zip archive",
+            what=f"{name} is not a complete zip archive",
             why=f"a shapefile is several files, read out of one archive; {error}",
             fix="fetch it again; the archive itself is read, so leave Decompress out of `prepare`",
         ) from None
 
 
 def _is_shapes(entry: str) -> bool:
-    """Tell shapes from other files, and from what macOS puts beside them."""
+    """Return whether an entry is a file of shapes, and not an extra one of macOS."""
     path = PurePosixPath(entry)
     hidden = "__MACOSX" in path.parts[:1] or path.name.startswith("._")
     return path.suffix.lower() == ".shp" and not hidden
@@ -131,7 +131,7 @@ def _chosen(shapes: Sequence[str], wanted: str | None, name: str) -> str:
 
 def _listed(entries: Sequence[str]) -> str:
     more = f" and {len(entries) - _LISTED} more" if len(entries) > _LISTED else ""
-    return "there is " + ", ".join(entries[:_LISTED]) + more
+    return "the archive has " + ", ".join(entries[:_LISTED]) + more
 
 
 def _is_part(each: str, entry: str, stem: PurePosixPath, suffix: str) -> bool:
@@ -151,7 +151,7 @@ def _lacking(name: str, entry: str, suffix: str) -> InvalidSourceError:
 
 
 def _checked(folder: Path, entry: str, name: str) -> ShapefileParts:
-    """Check the sizes that the headers promise; GDAL would make nulls of what is missing."""
+    """Check the sizes in the headers; GDAL would make nulls of missing data."""
     shapes, table, index = (folder / f"layer{suffix}" for suffix in (".shp", ".dbf", ".shx"))
     _check_shapes(shapes, f"{name}: {entry}")
     records, language = _check_table(table, f"{name}: the .dbf file of {entry}")
@@ -174,7 +174,7 @@ def _check_shapes(path: Path, name: str) -> None:
     with open_regular(path) as file:
         header = file.read(_HEADER)
     if len(header) < _HEADER or struct.unpack_from(">i", header)[0] != _FILE_CODE:
-        raise _broken(f"{name} is no file of shapes", "it does not begin as such files do")
+        raise _broken(f"{name} is not a file of shapes", "it does not begin like one")
     size = 2 * struct.unpack_from(">i", header, 24)[0]
     if path.stat().st_size < size:
         raise _broken(f"{name} was cut off", f"of {size} bytes {path.stat().st_size} are there")
@@ -198,7 +198,7 @@ def _broken(what: str, why: str) -> InvalidSourceError:
 
 
 RAW: Final = "iso8859-1"
-"""The encoding in which every byte is one letter: texts come in it, and are decoded from it."""
+"""An encoding in which every byte is a character: GDAL returns texts in it, to be decoded."""
 
 _CODE_PAGE: Final = re.compile(r"(?:ANSI|OEM|CP|IBM|WINDOWS|MS)?[ _-]*([0-9]{3,5})", re.IGNORECASE)
 _ISO: Final = re.compile(r"(?:ISO[ _-]*)?8859[ _-]?([0-9]{1,2})", re.IGNORECASE)
@@ -228,12 +228,12 @@ _BY_LANGUAGE: Final = {
 
 
 def encoding_by_language(mark: int) -> str | None:
-    """Return the encoding that the mark of a table stands for, None if for none."""
+    """Return the encoding of a table's language mark, None if it has none."""
     return _BY_LANGUAGE.get(mark)
 
 
 def encoding_by_name(declared: str, name: str) -> str:
-    """Return Python's name for what a `.cpg` file says, in any of the ways that are in use.
+    """Return Python's name of the encoding that a `.cpg` file names, in any usual spelling.
 
     Raises InvalidSourceError for an encoding that is not known.
     """
@@ -253,10 +253,10 @@ def encoding_by_name(declared: str, name: str) -> str:
 
 
 def decoded(column: Column, encoding: str, field: str, width: int) -> Column:
-    """Return a column of raw texts in the letters that they stand for.
+    """Return a column of raw texts, decoded.
 
-    A letter that the width of the field cut in two is left out.  Raises Rejected with the rows at
-    fault.
+    A character that the width of the field cut in two is left out.  Raises Rejected with the
+    invalid rows.
     """
     if encoding == RAW or pc.all(pc.string_is_ascii(column), min_count=0).as_py():
         return column
@@ -282,7 +282,7 @@ _TOGETHER: Final = 1 << 13
 _PIECE: Final = 16 << 20
 _WIDEST: Final = 1 << 16
 _SHAPES: Final = "wkb_geometry"  # longer than a name in a table can be
-_ROWS: Final = ""  # keeps the number of rows where no other column is there
+_ROWS: Final = ""  # keeps the number of rows where there is no other column
 _OF_SHAPE: Final = "column geometry: "
 _RAW_TO_GDAL: Final = "ISO-8859-1"
 
@@ -290,7 +290,7 @@ _RAW_TO_GDAL: Final = "ISO-8859-1"
 def read_shapefile(
     step: ReadStepEsriShapefile, path: Path, *, staging: Path, name: str, notes: ReadNotes
 ) -> Frame | None:
-    """Return one row a shape; None for an empty file without a schema.
+    """Return one row per shape; None for an empty file without a schema.
 
     Raises InvalidSourceError with rows, UnsupportedReadError without pyogrio.
     """
@@ -307,7 +307,7 @@ def read_shapefile(
 
 
 def _check_installed() -> None:
-    """Refuse to go on without pyogrio."""
+    """Raise UnsupportedReadError if pyogrio is not installed."""
     try:
         import pyogrio  # noqa: F401
     except ImportError as error:
@@ -326,7 +326,7 @@ def _encoding(parts: ShapefileParts, name: str) -> str:
 
 
 def _is_utf8(source: "_OpenShapefile") -> bool:
-    """Tell whether all texts of a table are UTF-8."""
+    """Return whether all texts of a table are UTF-8."""
     try:
         for batch in source.batches(shapes=False):
             for field, column in zip(batch.schema, batch.columns, strict=True):
@@ -373,16 +373,16 @@ def _inferred_type(found: pa.DataType) -> pa.DataType:
 
 
 def _check_names(found: pa.Schema, declared: pa.Schema, name: str) -> None:
-    """Refuse columns that are required and lacking, or that differ by capitals only."""
+    """Refuse missing columns that are required, and columns that differ by capitals only."""
     by_letters = {each.lower(): each for each in found.names}
     for field in declared:
-        near = by_letters.get(field.name.lower())
-        if field.name not in found.names and (near or not field.nullable):
+        similar = by_letters.get(field.name.lower())
+        if field.name not in found.names and (similar or not field.nullable):
             raise InvalidSourceError(
                 what=f"{name} lacks the column {field.name}",
                 why=f"it has {', '.join(found.names)}",
-                fix=f"capitals matter: write `{near}`"
-                if near
+                fix=f"capitals matter: write `{similar}`"
+                if similar
                 else "correct the name in `read.schema`, or make the column optional",
             )
 
@@ -429,7 +429,7 @@ class _OpenShapefile:
         import pyogrio
 
         pyogrio.set_gdal_config_options({"SHAPE_RESTORE_SHX": True})
-        # GDAL warns of rings that it closes or turns; Python takes this module for their origin
+        # GDAL warns of rings that it closes or reverses; Python attributes that to this module
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=re.escape(__name__))
         each = max(1, self.size // max(1, self.parts.records))
         try:
@@ -449,7 +449,7 @@ class _OpenShapefile:
             ) from None
 
     def _shown(self, field: pa.Field) -> pa.Field:
-        """Return a field under the name that its bytes stand for."""
+        """Return a field with its name decoded."""
         raw = field.name.encode(RAW)
         return pa.field(raw.decode(self.encoding, "replace"), field.type)
 
@@ -459,7 +459,7 @@ class _OpenShapefile:
             raise InvalidSourceError(
                 what=f"{self.name}: {self.parts.entry} has several columns {twice[0]}",
                 why="columns are identified by name",
-                fix="make the shapefile again with other names",
+                fix="rebuild the shapefile with other names",
             )
 
     def _table(self, batch: pa.RecordBatch, wanted: Container[str]) -> pa.Table:
@@ -483,7 +483,7 @@ class _OpenShapefile:
             why="shapes are written as GeoJSON"
             if of_shape
             else "its .cpg file, or the mark in its table, names the encoding",
-            fix="make the shapefile again"
+            fix="rebuild the shapefile"
             if of_shape
             else "correct the .cpg file in the archive: UTF-8, or a code page such as 1252",
         )
