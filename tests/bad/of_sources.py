@@ -171,11 +171,11 @@ FILES = {
         patches={"odfbuild.executors.ingest.fetch.source.os.access": _vanishing},
     ),
     "a file that may not be read": files(
-        "data/2 may not be read", "allow the reading", good=GOOD, data=GOOD,
+        "data/2 may not be read", "allow reading", good=GOOD, data=GOOD,
         patches={"odfbuild.executors.ingest.fetch.source.os.access": _locked},
     ),
     "two files of one name": files(
-        "two new files have the name 1", "names of their own", "fetch",
+        "two new files have the name 1", "different names", "fetch",
         fetch="{kind: FilesGlob, path: 'data/**/1'}",
         late={"data/a/1": GOOD, "data/b/1": GOOD},
     ),

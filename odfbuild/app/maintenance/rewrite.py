@@ -203,9 +203,9 @@ def _files_noted(project: Opened, prepared: PreparedRewrite) -> NoteState | None
         return None
     if prepared.chain is not None:  # which reads them again
         return None
-    from odfbuild.executors.ingest.fetch.late_files import what_was_read
+    from odfbuild.executors.ingest.fetch.late_files import read_files
 
-    read = what_was_read(project.workspace, prepared.on)
+    read = read_files(project.workspace, prepared.on)
     return partial(note_rewritten, project.workspace.root, prepared.housekeeping.id, read)
 
 

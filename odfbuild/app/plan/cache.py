@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from odfbuild import __version__
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.ingest.fetch.late_files import file_mark, files_mark
+from odfbuild.executors.ingest.fetch.late_files import file_fingerprint, files_fingerprint
 from odfbuild.executors.ingest.fetch.local import ETAG, SOURCE_NAME, Listings
 from odfbuild.host.files import MOST, read_regular
 from odfbuild.odf.chain.state import ChainState
@@ -213,9 +213,9 @@ def _moved_sources(project: Opened, before: PlanRecord) -> Mapping[int, LocalSou
 
 def _mark(path: Path, root: str, kind: str, where: str, last: str, listings: Listings) -> str:
     if kind == _URL:
-        return file_mark(where, path)
+        return file_fingerprint(where, path)
     known = None if kind == _UNREAD else os.fsencode(last)
-    return files_mark(where, known, root, listings, timed=kind == _TIMED)
+    return files_fingerprint(where, known, root, listings, timed=kind == _TIMED)
 
 
 def source_of(
@@ -223,7 +223,7 @@ def source_of(
 ) -> LocalSource:
     """Return a local source as it is now, and up to where a chain has read it."""
     if isinstance(fetch, FetchStepUrl):
-        return LocalSource(file_mark(fetch.url, root), _URL, fetch.url, "")
+        return LocalSource(file_fingerprint(fetch.url, root), _URL, fetch.url, "")
     assert isinstance(fetch, FetchStepFilesGlob)  # noqa: S101 - no other kind is local
     read = None if state is None else state.source_state.get(SOURCE_NAME)
     if read is None or read.kind != ETAG:

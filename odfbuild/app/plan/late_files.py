@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.executors.ingest.fetch.late_files import PassedOver, passed_over
+from odfbuild.executors.ingest.fetch.late_files import SkippedFiles, skipped_files
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     SetPollingSource,
@@ -23,15 +23,15 @@ UNREAD = frozenset({"late-files", "changed-files", "other-entries", "partial-inp
 _LISTED = 3
 
 
-def files_of(project: Opened, state: ChainState) -> PassedOver:
+def files_of(project: Opened, state: ChainState) -> SkippedFiles:
     """Return the files that the source in force of a dataset passes over."""
     if state.polling is None:
-        return PassedOver()
-    return passed_over(project.workspace, state.polling, state, project.root)
+        return SkippedFiles()
+    return skipped_files(project.workspace, state.polling, state, project.root)
 
 
 def reread_files(
-    declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
+    declared: Sequence[Declared], passed: Mapping[DatasetAlias, SkippedFiles]
 ) -> Mapping[DatasetAlias, RereadFiles]:
     """Return the files that the order of a source passes over, and a rule of the project reads."""
     return {
@@ -43,7 +43,7 @@ def reread_files(
 
 
 def files_notes(
-    declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
+    declared: Sequence[Declared], passed: Mapping[DatasetAlias, SkippedFiles]
 ) -> Iterator[Diagnostic]:
     """Yield a warning for the late files, the corrected files and the other entries that each
     dataset leaves unread.
@@ -71,7 +71,7 @@ def files_drift(
         rule = each.traits.ingest.reread
         kinds = [type(event) for event in each.snapshot.metadata]
         source = kinds.index(SetPollingSource) if SetPollingSource in kinds else None
-        found = passed_over(project.workspace, state.polling, state, project.root, rule)
+        found = skipped_files(project.workspace, state.polling, state, project.root, rule)
         for _, what, _, fix in _unread(each.alias, state.polling, found, rule):
             yield ChainDrift(
                 dataset=each.alias,
@@ -82,7 +82,7 @@ def files_drift(
             )
 
 
-def left_unread(found: PassedOver) -> Iterator[str]:
+def left_unread(found: SkippedFiles) -> Iterator[str]:
     """Yield what to say of files that are passed over, for people."""
     if found.late:
         yield f"{_late(found)}: {_some(found.late)}"
@@ -93,7 +93,7 @@ def left_unread(found: PassedOver) -> Iterator[str]:
 
 
 def _unread(
-    alias: DatasetAlias, source: SetPollingSource, found: PassedOver, rule: Reread | None
+    alias: DatasetAlias, source: SetPollingSource, found: SkippedFiles, rule: Reread | None
 ) -> Iterator[tuple[str, str, str, str]]:
     """Yield code, what, why and fix of what stays unread without anybody meaning it."""
     if found.others:
@@ -139,22 +139,22 @@ def _unread(
     )
 
 
-def _late(found: PassedOver) -> str:
+def _late(found: SkippedFiles) -> str:
     number = len(found.late)
     return f"{number:,} file{'s' if number > 1 else ''} before the last one that was read"
 
 
-def _changed(found: PassedOver) -> str:
+def _changed(found: SkippedFiles) -> str:
     number = len(found.changed)
     return f"{number:,} file{'s' if number > 1 else ''} changed since the reading"
 
 
-def _others(found: PassedOver) -> str:
+def _others(found: SkippedFiles) -> str:
     number = len(found.others)
     return f"{number:,} matching entries are not files" if number > 1 else "1 entry is not a file"
 
 
-def _kinds(found: PassedOver) -> str:
+def _kinds(found: SkippedFiles) -> str:
     return _some([f"{path} ({kind})" for path, kind in found.others])
 
 

@@ -28,7 +28,7 @@ from odfbuild.app.plan.remote_inputs import (
 from odfbuild.app.plan.rows import rows_of
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
-from odfbuild.executors.ingest.fetch.late_files import PassedOver
+from odfbuild.executors.ingest.fetch.late_files import SkippedFiles
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -52,7 +52,7 @@ from odfbuild.state.memory.origins import pulled_from
 from odfbuild.state.partial_inputs import chains_in_part
 from odfbuild.values import dataclass
 
-_NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
+_NONE_PASSED: Mapping[DatasetAlias, SkippedFiles] = {}
 
 
 def _nothing(_: Sequence[Declared]) -> tuple[Allowance, ...]:
@@ -303,7 +303,7 @@ def _planned(
     loaded: Project,
     current: Mapping[DatasetAlias, ChainState],
     looks: Mapping[DatasetAlias, SourceLook],
-    passed: Mapping[DatasetAlias, PassedOver] = _NONE_PASSED,
+    passed: Mapping[DatasetAlias, SkippedFiles] = _NONE_PASSED,
     *,
     against: str | None = None,
     remote: RemoteStates = NONE_REMOTE,

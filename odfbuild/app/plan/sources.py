@@ -11,8 +11,8 @@ from odfbuild.app.outside_use import refused
 from odfbuild.app.plan.cache import source_of
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
 from odfbuild.executors.ingest.fetch.late_files import (
-    PassedOver,
-    passed_over,
+    SkippedFiles,
+    skipped_files,
 )
 from odfbuild.executors.ingest.fetch.local import (
     SOURCE_NAME,
@@ -123,7 +123,7 @@ class Files:
     `clear` has head and mark of the datasets where nothing was found, by id.
     """
 
-    passed: dict[DatasetAlias, PassedOver] = field(default_factory=dict)
+    passed: dict[DatasetAlias, SkippedFiles] = field(default_factory=dict)
     sources: dict[DatasetAlias, LocalSource] = field(default_factory=dict)
     clear: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -234,7 +234,7 @@ def _note_files(
     if files.clear.get(id) == clear:
         return
     rule = each.traits.ingest.reread
-    found = passed_over(project.workspace, source, state, project.root, rule, listings)
+    found = skipped_files(project.workspace, source, state, project.root, rule, listings)
     files.clear.pop(id, None)
     if found:
         files.passed[each.alias] = found

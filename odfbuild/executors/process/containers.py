@@ -1,8 +1,7 @@
 """Container runtimes, Podman or docker: discovery, images, containers that are always removed.
 
-The two take the same command lines as far as they are used here.  A container is killed and removed
-when what runs it fails, takes too long or is given up: killing the client alone would leave it
-running.
+Both take the command lines that are used here.  A container is killed and removed when its run
+fails, takes too long or is stopped: killing the client alone would leave it running.
 """
 
 import secrets
@@ -38,7 +37,7 @@ class ContainerError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image that is there: what runs it, and the digest that says what it is."""
+    """A local image: the id to run it by, and the digest that identifies its content."""
 
     id: str
     digest: str
@@ -54,7 +53,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A program that runs containers, where it is run, and the environment that it gets.
+    """A program that runs containers, its working folder and its environment.
 
     `setting` is where its images are named, for messages.
     """
@@ -65,16 +64,16 @@ class Runtime:
     setting: str
 
     def image(self, reference: str, limit: float) -> Image:
-        """Return an image that is there, or get it first.  Raises ContainerError."""
+        """Return a local image; pull it first if it is missing.  Raises ContainerError."""
         found = self._inspect(reference)
         if found is None:
             self._pull(reference, limit)
             found = self._inspect(reference)
         if found is None:
             raise ContainerError(
-                what=f"the image {reference} was pulled, and is not there",
+                what=f"the image {reference} was pulled, but is missing",
                 why=f"{self.program} does not know it",
-                fix=f"see what `{self.program} image inspect` says of it",
+                fix=f"see the output of `{self.program} image inspect {reference}`",
             )
         return found
 
@@ -82,10 +81,10 @@ class Runtime:
     def running(
         self, options: Sequence[str], env: Mapping[str, str], output: IO[bytes] | None = None
     ) -> Iterator[Container]:
-        """Run a container for the length of a block; what is left of it then is removed.
+        """Run a container for the length of a block; if it did not end well, remove it.
 
-        What it prints is written to `output`, or piped.  Raises OSError or ValueError if that
-        cannot be tried.
+        Its output is written to `output`, or piped.  Raises OSError or ValueError if the runtime
+        cannot be started.
         """
         name = f"odfbuild-{secrets.token_hex(8)}"
         command = [self.program, "run", "--rm", f"--name={name}", *options]
@@ -118,7 +117,7 @@ class Runtime:
         code, _, said = self._call(["pull", "--quiet", reference], limit)
         if code != 0:
             raise ContainerError(
-                what=f"the image {reference} cannot be had",
+                what=f"the image {reference} cannot be pulled",
                 why=last_words(said),
                 fix=f"check {self.setting}, that `{Path(self.program).name} pull` gets it, "
                 "and that the service behind it runs",
@@ -126,7 +125,7 @@ class Runtime:
             )
 
     def _remove(self, name: str) -> None:
-        """Kill a container, whether or not it is there."""
+        """Kill and remove a container, if it exists."""
         for command in (["kill", name], ["rm", "--force", name]):
             with suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run(
@@ -141,7 +140,7 @@ class Runtime:
                 )
 
     def _call(self, arguments: Sequence[str], limit: float) -> tuple[int, bytes, bytes]:
-        """Return exit code, output and complaints of a command.  Raises ContainerError."""
+        """Return exit code, output and standard error of a command.  Raises ContainerError."""
         go_on()
         command = [self.program, *arguments]
         said = bytearray()
@@ -154,7 +153,7 @@ class Runtime:
             raise ContainerError(
                 what=f"`{' '.join(command[:2])}` took more than {limit:g} seconds",
                 why=last_words(bytes(said)),
-                fix="see whether the service behind it runs, then run the command again",
+                fix="check whether the service behind it runs, then run the command again",
             ) from None
         except (OSError, ValueError) as error:
             raise _not_run(self.program, error) from None
@@ -181,7 +180,7 @@ def find_runtime(folder: Path, env: Mapping[str, str], user: str, setting: str) 
 
 
 def _image(found: Mapping[str, Any], wanted: str) -> Image:
-    """Return what a runtime says of an image; one that was built here has no digest but its id."""
+    """Return the image of an inspection; one that was built locally has its id as digest."""
     id = "sha256:" + str(found["Id"]).removeprefix("sha256:")
     digests = [str(each).partition("@")[2] for each in found.get("RepoDigests") or ()]
     digest = wanted if wanted in digests else next(iter(digests), id)

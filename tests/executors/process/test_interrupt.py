@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.ingest.fetch import http
-from odfbuild.executors.ingest.fetch.download import TransientError, persist
+from odfbuild.executors.ingest.fetch.download import TransientError, retry
 from odfbuild.executors.ingest.fetch.request import Request, unreachable
 from odfbuild.executors.process import interrupt as stopping
 from odfbuild.executors.process.interrupt import (
@@ -46,7 +46,7 @@ def test_a_pause_between_two_tries_ends_at_once() -> None:
     thread = threading.Thread(target=give_up)
     thread.start()
     with pytest.raises(StoppedError):
-        persist(fail, lambda: 0)
+        retry(fail, lambda: 0)
     thread.join()
 
 

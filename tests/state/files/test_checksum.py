@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.ingest.fetch.download import Version, keep_version, kept_version
+from odfbuild.executors.ingest.fetch.download import Version, store_version, stored_version
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.files.checksum import checked_object, object_with_check_sum
@@ -64,7 +64,7 @@ def _events(folder: Path) -> Any:
 
 
 def _version(folder: Path) -> Any:
-    found = kept_version(folder, "https://a/x")
+    found = stored_version(folder, "https://a/x")
     return None if found == Version(None, None) else found
 
 
@@ -91,7 +91,7 @@ KEPT = {
         "workspace/cache/applied/*",
     ),
     "version": Kept(
-        lambda at: keep_version(at, "https://a/x", Version("e", "Thu, 01 Jan 2026 00:00:00 GMT")),
+        lambda at: store_version(at, "https://a/x", Version("e", "Thu, 01 Jan 2026 00:00:00 GMT")),
         _version,
         "version.json",
     ),
@@ -136,8 +136,8 @@ def test_what_is_of_another_is_not_read(tmp_path: Path) -> None:
     (theirs,) = (each for each in (tmp_path / "answers").iterdir() if each != path)
     path.write_bytes(theirs.read_bytes())
     assert settled.answer(tmp_path, SETTLED, "plan") is None
-    keep_version(tmp_path, "https://a/x", Version("e", None))
-    assert kept_version(tmp_path, "https://a/y") == Version(None, None)
+    store_version(tmp_path, "https://a/x", Version("e", None))
+    assert stored_version(tmp_path, "https://a/y") == Version(None, None)
 
 
 @pytest.mark.parametrize("name", KEPT)

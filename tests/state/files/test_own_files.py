@@ -15,7 +15,7 @@ from odfbuild.executors.data.checkpoints import read_groups
 from odfbuild.executors.engine.messages.state import read_state
 from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder, read_kept
 from odfbuild.executors.ingest import history as condensed
-from odfbuild.executors.ingest.fetch.download import kept_version
+from odfbuild.executors.ingest.fetch.download import stored_version
 from odfbuild.odf.chain.snapshot import from_bytes
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import DatasetId
@@ -106,8 +106,8 @@ _ID = DatasetId(bytes(32))
 READERS: dict[str, Callable[[Path], Any]] = {
     "settled": _as("settled", settled.recall),
     "settled, checked": _checked("settled", _as("settled", settled.recall)),
-    "version": _as("version.json", lambda at: kept_version(at, "u").etag),
-    "version, checked": _checked("u", _as("version.json", lambda at: kept_version(at, "u").etag)),
+    "version": _as("version.json", lambda at: stored_version(at, "u").etag),
+    "version, checked": _checked("u", _as("version.json", lambda at: stored_version(at, "u").etag)),
     "drift": lambda path: known_drift(path) or None,
     "drift, checked": _checked("x", _drift),
     "sources": _as(f"sources/{_ID.multibase}", lambda at: recall_readings(at, _ID) or None),

@@ -27,7 +27,7 @@ from odfbuild.cli.render.words import (
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import read_code, refuse_wrong, report_wrong
 from odfbuild.errors import ProjectErrors, StateError
-from odfbuild.executors.ingest.fetch.late_files import PassedOver
+from odfbuild.executors.ingest.fetch.late_files import SkippedFiles
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetKind,
@@ -104,7 +104,7 @@ def explain(
         else:
             lines = list(_undeclared(found, state))
     else:
-        passed = PassedOver() if state is None else files_of(project, state)
+        passed = SkippedFiles() if state is None else files_of(project, state)
         lines = list(_declared(made.plan, each, state, names, passed))
     lines += _section("Last run", list(_last_run(project.workspace.root, alias)))
     lines += _chain(state)
@@ -135,7 +135,7 @@ def _remote(plan: Plan, alias: DatasetAlias, state: ChainState, origin: str) -> 
 
 
 def _declared(
-    plan: Plan, each: Declared, state: ChainState | None, names: Names, passed: PassedOver
+    plan: Plan, each: Declared, state: ChainState | None, names: Names, passed: SkippedFiles
 ) -> Iterator[str]:
     planned = plan.datasets[each.alias]
     steps = [step for step in plan.steps if step.target == each.alias]
@@ -218,7 +218,7 @@ def _is_pushed(each: Declared) -> bool:
     return any(isinstance(event, AddPushSource) for event in each.snapshot.metadata)
 
 
-def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterator[str]:
+def _source(each: Declared, steps: Sequence[Step], passed: SkippedFiles) -> Iterator[str]:
     """Say what is known of the source of a root: new data, none, or that it has to be checked."""
     from odfbuild.odf.events import SetPollingSource
 

@@ -22,7 +22,7 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     from odfbuild import app
     from odfbuild.errors import Diagnostic
-    from odfbuild.executors.ingest.fetch.late_files import PassedOver
+    from odfbuild.executors.ingest.fetch.late_files import SkippedFiles
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.odf.identity import DatasetId
     from odfbuild.odf.refs import DatasetAlias
@@ -43,7 +43,7 @@ class _DatasetStatus:
     lag: Lag | None
     applied: Applied | None
     holder: Holder | None
-    passed: PassedOver
+    passed: SkippedFiles
 
 
 def status(

@@ -1,1 +1,1 @@
-"""Inputs of sources, brought from files, HTTP, FTP and containers."""
+"""Fetching of inputs from files, HTTP, FTP and containers."""

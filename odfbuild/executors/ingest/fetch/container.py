@@ -1,16 +1,16 @@
 """Fetching by a container that prints the data (ODF 0.34.1, "FetchStep::Container").
 
-The container is told what is known of its source, and says what there is to know now:
+The container gets the state of its source in variables, and writes the new state to files:
 
     ODF_ETAG, ODF_LAST_MODIFIED     the state, of which at most one is not empty
     ODF_BATCH_SIZE                  how many records a round should have, 10000 if not set
     ODF_NEW_ETAG_PATH               files for it to write, in a folder that is mounted for it:
     ODF_NEW_LAST_MODIFIED_PATH      the new state, of which the first counts
-    ODF_NEW_HAS_MORE_DATA_PATH      that there is more, by being there
+    ODF_NEW_HAS_MORE_DATA_PATH      a file whose existence means that there is more
 
-Nothing printed and no other state means no news; nothing printed with another state moves the state
-alone.  The values of variables are handed over through the environment of the runtime, so that
-they are not on its command line.
+No output and no other state mean that nothing is new; no output and another state change the state
+alone.  The values of variables are passed in the environment of the runtime, not on its command
+line.
 """
 
 import os
@@ -44,19 +44,19 @@ from odfbuild.values import dataclass
 
 _SIGNALS: Final = 128
 _FIXES: Final = {
-    125: "see what the runtime says above; `fetch` may ask for something that it refuses",
-    126: "the entry point is no program that can be run: correct `command`, or the image",
+    125: "see the output of the runtime above; it may refuse an option of `fetch`",
+    126: "the entry point cannot be executed: correct `command`, or the image",
     127: "there is no such program in the image: correct `command`, or the image",
-    137: "it was killed, perhaps for want of memory",
+    137: "it was killed; if memory ran out, give it more",
 }
 
 
 def bad_batch_size(name: str, value: str) -> ContainerError:
-    """Return the error of a batch size that is no number."""
+    """Return the error of a batch size that is not a number."""
     return ContainerError(
         what=f"invalid format of the parameter {name}: {value!r}",
-        why="it says how many records a round should have, a whole number from 0 on",
-        fix=f"correct `{name}` in `fetch.env`, or leave it out: it is 10000 then",
+        why="it is how many records a round should have, an integer from 0",
+        fix=f"correct `{name}` in `fetch.env`, or leave it out for the default, 10000",
     )
 
 
@@ -65,12 +65,12 @@ def bad_definition(what: str) -> ContainerError:
     return ContainerError(
         what=what,
         why="a runtime reads `-x` as an option, and `*` as every variable that there is",
-        fix="correct `fetch`; a chain from elsewhere may hold what no definition may say",
+        fix="correct `fetch`; a chain from elsewhere may contain what a definition must not",
     )
 
 
 def unknown_variable(name: str) -> ContainerError:
-    """Return the error of a variable that the caller does not have."""
+    """Return the error of a variable that is not set."""
     return ContainerError(
         what=f"no value for the variable {name} of the container",
         why="in `fetch.env` it has no value, so it is taken from the environment of the command",
@@ -89,11 +89,11 @@ def too_late(name: str, limit: float, variable: str, said: bytes) -> ContainerEr
 
 
 def too_much(name: str, most: int, variable: str, said: bytes) -> ContainerError:
-    """Return the error of a container that printed without end."""
+    """Return the error of a container that printed too much."""
     return ContainerError(
         what=f"{name} prints more than {most >> 20} MiB",
         why="a round should have about as many records as ODF_BATCH_SIZE says",
-        fix=f"let it stop there and say that there is more; {variable} is the limit in MiB",
+        fix=f"let it stop before and report that there is more; {variable} is the limit in MiB",
         said=said,
     )
 
@@ -111,29 +111,29 @@ def failed(name: str, code: int, said: bytes) -> ContainerError:
 
 
 def bad_state(name: str, file: str, why: str) -> ContainerError:
-    """Return the error of a state that cannot be taken."""
+    """Return the error of a state that cannot be stored."""
     return ContainerError(
-        what=f"{name} wrote no state that can be kept to {file}",
+        what=f"{name} wrote a state that cannot be stored to {file}",
         why=why,
         fix="correct what the image writes there",
     )
 
 
 def same_state(name: str, kind: str) -> ContainerError:
-    """Return the error of a container that prints data and says that nothing is new."""
+    """Return the error of a container that prints data but writes no new state."""
     return ContainerError(
-        what=f"{name} prints data and gives the state that it was given",
-        why=f"the same {kind.rpartition('/')[2]} means that nothing is new, data that something is",
+        what=f"{name} prints data, but writes the state that it was given",
+        why=f"the same {kind.rpartition('/')[2]} means that nothing is new",
         fix="let it print nothing when nothing is new, and write another state when something is",
     )
 
 
-def at_a_standstill(name: str, *, printed: bool) -> ContainerError:
-    """Return the error of a container that says there is more, and does not come to it."""
+def no_progress(name: str, *, printed: bool) -> ContainerError:
+    """Return the error of a container that reports more data, but makes no progress."""
     return ContainerError(
-        what=f"{name} says that there is more, and does not go on",
-        why=f"its state stays, and it prints {'the same again' if printed else 'nothing'}",
-        fix="let it write a new state with every round, or not say that there is more",
+        what=f"{name} reports more data, but makes no progress",
+        why=f"its state is the same, and it prints {'the same again' if printed else 'nothing'}",
+        fix="let it write a new state in every round, or not report more data",
     )
 
 
@@ -156,7 +156,7 @@ _OF_CLIENT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerOutput:
-    """What a container printed, into `path`, which is empty if only the state moved."""
+    """The output of a container in `path`, which is empty if only the state changed."""
 
     path: Path
     state: SourceState | None
@@ -166,8 +166,8 @@ class ContainerOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """What is to be run: texts with templates filled, and which of them are secret."""
+class _Spec:
+    """A container to run: its texts with templates filled, and the secrets in them."""
 
     image: str
     command: tuple[str, ...]
@@ -184,34 +184,34 @@ def run_container(
     cache: Path,
     env: Mapping[str, str],
 ) -> ContainerOutput | None:
-    """Return what a container brings since `state`, None if there is nothing new.
+    """Return the output of a container since `state`, None if there is nothing new.
 
-    Raises ContainerError, TemplateError or BadLimitError; what it said on standard error is kept
-    in `cache` then.
+    Raises ContainerError, TemplateError or BadLimitError.  The standard error of a failed container
+    is stored in `cache`.
     """
-    order = _order(step, state, env)
+    spec = _spec(step, state, env)
     limit = seconds(env, _TIMEOUT, 3600.0, "the time that a container may take")
     most = mebibytes(env, _SIZE, 256 << 10, "what a container may print")
     runtime = find_runtime(project_dir, env, "sources of kind Container", "`fetch.image`")
-    image = runtime.image(order.image, limit)
+    image = runtime.image(spec.image, limit)
     cache.mkdir(parents=True, exist_ok=True)
     name = f"{step.image} ({image.digest[:19]})"
-    round = _Round(runtime, order, image, cache, name)
+    round = _Round(runtime, spec, image, cache, name)
     try:
         with _folder(cache) as out:
             digest, size = round.run(out, limit, most)
             return _output(round, state, out, (digest, size))
     except ContainerError as error:
-        _keep(error, cache, order.secrets)
+        _store_output(error, cache, spec.secrets)
         raise
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """One run of an image; `name` is how messages call it."""
+    """One run of an image; `name` is its name in messages."""
 
     runtime: Runtime
-    order: _Order
+    spec: _Spec
     image: Image
     cache: Path
     name: str
@@ -225,8 +225,8 @@ class _Round:
         digest, size, said = sha256(), 0, bytearray()
         until = time.monotonic() + limit
         try:
-            with _environment(self.order.env, self.runtime.env) as (shown, carried):
-                options = [*_options(self.order, out), *shown, self.image.id, *_words(self.order)]
+            with _environment(self.spec.env, self.runtime.env) as (shown, carried):
+                options = [*_options(self.spec, out), *shown, self.image.id, *_arguments(self.spec)]
                 with (
                     self.runtime.running(options, carried) as container,
                     self.path.open("wb") as file,
@@ -251,13 +251,13 @@ class _Round:
         return digest.hexdigest(), size
 
 
-def _order(step: FetchStepContainer, state: SourceState | None, env: Mapping[str, str]) -> _Order:
+def _spec(step: FetchStepContainer, state: SourceState | None, env: Mapping[str, str]) -> _Spec:
     for each in step.env or ():
         if _VARIABLE.fullmatch(each.name) is None:
-            raise bad_definition(f"{excerpt(each.name, 80)!r} is no name of a variable")
+            raise bad_definition(f"{excerpt(each.name, 80)!r} is not a name of a variable")
     image = substitute(step.image, env).strip()
     if not image or image.startswith("-"):
-        raise bad_definition(f"{excerpt(step.image, 80)!r} is no image")
+        raise bad_definition(f"{excerpt(step.image, 80)!r} is not an image")
     given = {each.name: _value(each.name, each.value, env) for each in step.env or ()}
     given.setdefault(_BATCH, "10000")
     if not (given[_BATCH].isascii() and given[_BATCH].isdecimal()):
@@ -265,7 +265,7 @@ def _order(step: FetchStepContainer, state: SourceState | None, env: Mapping[str
     texts = [each.value for each in step.env or () if each.value is not None]
     names = {name for text in (*texts, *(step.args or ()), step.image) for name in variables(text)}
     names |= {each.name for each in step.env or () if each.value is None}
-    return _Order(
+    return _Spec(
         image=image,
         command=step.command or (),
         args=tuple(substitute(each, env) for each in step.args or ()),
@@ -275,7 +275,7 @@ def _order(step: FetchStepContainer, state: SourceState | None, env: Mapping[str
 
 
 def _value(name: str, value: str | None, env: Mapping[str, str]) -> str:
-    """Return the value of a variable; one without is the caller's own."""
+    """Return the value of a variable; one without a value is taken from the environment."""
     if value is not None:
         return substitute(value, env)
     if name not in env:
@@ -298,10 +298,10 @@ def _protocol(state: SourceState | None) -> Mapping[str, str]:
 
 @contextmanager
 def _folder(cache: Path) -> Iterator[Path]:
-    """Make a folder that whoever runs in the container may write to, and nobody else reach."""
-    near = None if ":" in str(cache.resolve()) else cache.resolve()
+    """Create a folder that any user of the container can write to, and nobody else can reach."""
+    parent = None if ":" in str(cache.resolve()) else cache.resolve()
     with tempfile.TemporaryDirectory(
-        dir=near, prefix=".container-", ignore_cleanup_errors=True
+        dir=parent, prefix=".container-", ignore_cleanup_errors=True
     ) as own:
         out = Path(own) / "out"
         out.mkdir()
@@ -309,26 +309,26 @@ def _folder(cache: Path) -> Iterator[Path]:
         yield out
 
 
-def _options(order: _Order, out: Path) -> Sequence[str]:
+def _options(spec: _Spec, out: Path) -> Sequence[str]:
     options = [f"--volume={out}:{_INSIDE}:z", "--security-opt=no-new-privileges"]
-    if order.command:
-        options.append(f"--entrypoint={order.command[0]}")
+    if spec.command:
+        options.append(f"--entrypoint={spec.command[0]}")
     return options
 
 
-def _words(order: _Order) -> Sequence[str]:
-    """Return what follows the image: docker takes one word only as the entry point."""
-    return [*order.command[1:], *order.args]
+def _arguments(spec: _Spec) -> Sequence[str]:
+    """Return the arguments after the image: docker takes one word only as the entry point."""
+    return [*spec.command[1:], *spec.args]
 
 
 @contextmanager
 def _environment(
     given: Mapping[str, str], client: Mapping[str, str]
 ) -> Iterator[tuple[Sequence[str], Mapping[str, str]]]:
-    """Yield options that name the variables, and those that the runtime itself is to have.
+    """Yield the options for variables, and the variables to add to the runtime's environment.
 
-    What would change how the runtime works, such as PATH, goes through a file that only we may
-    read.
+    Variables that would affect the runtime itself, such as PATH, are passed in a file that only its
+    owner may read.
     """
     own = {name for name in given if _OF_CLIENT.fullmatch(name)}
     carried = {name: value for name, value in given.items() if name not in own}
@@ -345,7 +345,7 @@ def _environment(
     if broken is not None:
         raise ContainerError(
             what=f"the value of the variable {broken} has more than one line",
-            why="variables that the runtime itself looks at are handed over line by line",
+            why="variables that affect the runtime itself are passed in a file, one per line",
             fix="give the variable another name, and set it in the container",
         )
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape") as file:
@@ -357,15 +357,15 @@ def _environment(
 def _output(
     round: _Round, before: SourceState | None, out: Path, found: tuple[str, int]
 ) -> ContainerOutput | None:
-    """Judge a round by what was printed and what was written."""
+    """Return the output of a round, None if nothing is new; raise for contradictions."""
     digest, size = found
     now = _new_state(out, round.name)
     more = os.path.lexists(out / _MORE_FILE)
-    moved = now is not None and (before is None or (now.kind, now.value) != _plain(before))
+    moved = now is not None and (before is None or (now.kind, now.value) != _state_parts(before))
     if size and now is not None and not moved:
         raise same_state(round.name, now.kind)
     if more and not moved and (not size or _repeats(round.cache, digest)):
-        raise at_a_standstill(round.name, printed=size > 0)
+        raise no_progress(round.name, printed=size > 0)
     _note(round, digest, more=more)
     if not size and not moved:
         return None
@@ -374,7 +374,7 @@ def _output(
     )
 
 
-def _plain(state: SourceState) -> tuple[str, str]:
+def _state_parts(state: SourceState) -> tuple[str, str]:
     return state.kind, state.value.rstrip("\r\n")
 
 
@@ -394,9 +394,9 @@ def _new_state(out: Path, name: str) -> SourceState | None:
 
 
 def _written(path: Path, name: str) -> str | None:
-    """Return what a container wrote into a file, without the end of the line, None if nothing.
+    """Return the text that a container wrote to a file, without line ends; None without a file.
 
-    It may have put anything there: a link out of the folder, a pipe that nobody writes to.
+    The entry may be anything: a link out of the folder, a pipe without a writer.
     """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -406,7 +406,7 @@ def _written(path: Path, name: str) -> str | None:
         raise bad_state(name, path.name, error.strerror or str(error)) from None
     try:
         if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise bad_state(name, path.name, "it is not a plain file")
+            raise bad_state(name, path.name, "it is not a regular file")
         data = os.read(opened, _LONGEST_STATE + 1)
     finally:
         os.close(opened)
@@ -419,7 +419,7 @@ def _written(path: Path, name: str) -> str | None:
 
 
 def _repeats(cache: Path, digest: str) -> bool:
-    """Say whether the round before promised more, and printed the same."""
+    """Return whether the previous round reported more data, and printed the same."""
     with suppress(OSError):
         note = checked_object(read_regular(cache / _NOTE), cache.name) or {}
         return note.get("more") is True and note.get("output") == digest
@@ -427,9 +427,9 @@ def _repeats(cache: Path, digest: str) -> bool:
 
 
 def _note(round: _Round, digest: str, *, more: bool) -> None:
-    """Keep which image ran: a chain has no place for it."""
+    """Store which image ran, which a chain does not record."""
     note = {
-        "image": round.order.image,
+        "image": round.spec.image,
         "digest": round.image.digest,
         "id": round.image.id,
         "output": digest,
@@ -437,15 +437,15 @@ def _note(round: _Round, digest: str, *, more: bool) -> None:
     }
     with suppress(OSError):
         data = object_with_check_sum(note, round.cache.name, indent=1)
-        near = round.cache / f"{_NOTE}.pending"
-        near.write_bytes(data)
-        near.replace(round.cache / _NOTE)
+        parent = round.cache / f"{_NOTE}.pending"
+        parent.write_bytes(data)
+        parent.replace(round.cache / _NOTE)
 
 
-def _keep(error: ContainerError, cache: Path, secret: Request) -> None:
-    """Blank secrets, and keep what a container said for a look."""
+def _store_output(error: ContainerError, cache: Path, secret: Request) -> None:
+    """Remove secrets from an error, and store the standard error of its container."""
     said = redact(error.said.decode("utf-8", "replace"), secret)
-    if error.why == last_words(error.said):  # it was cut before it was known what to blank
+    if error.why == last_words(error.said):  # it was shortened before secrets were removed
         error.why = last_words(said.encode())
     error.what, error.why = redact(error.what, secret), redact(error.why, secret)
     if said:

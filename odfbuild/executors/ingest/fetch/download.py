@@ -1,13 +1,13 @@
 """Retries of downloads: the bytes that were stored so far, their version, and the next attempts.
 
-    <folder>/fetched-data.csv            a whole download
-    <folder>/fetched-data.csv.part       the beginning of one
-    <folder>/fetched-data.csv.part.json  what it is the beginning of
-    <folder>/version.json                the last version that was seen, with a checksum
+    <folder>/fetched-data.csv            a complete download
+    <folder>/fetched-data.csv.part       an incomplete one
+    <folder>/fetched-data.csv.part.json  its note: source, version, size and hash
+    <folder>/version.json                the last version that was fetched, with a checksum
 
-A beginning is continued, also by a later run, only if the source says that it is of the version
-that it still has, and as far as its bytes are those that came: the note has a hash of them.  One
-whose version cannot be determined is thrown away.  All of it may be deleted.
+An incomplete download is continued, also by a later run, only if the source still has its version
+and its bytes match the hash in the note.  One without a known version is discarded.  All of these
+files may be deleted.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class TransientError(Exception):
-    """A failure that may pass: what to raise in the end, and how long the server asks to wait."""
+    """A temporary failure: the error to raise in the end, and the pause in seconds demanded."""
 
     def __init__(self, final: UnreachableError, seconds: float = 0.0) -> None:
         super().__init__(final.what)
@@ -47,16 +47,16 @@ class TransientError(Exception):
         self.seconds = seconds
 
 
-def persist(
+def retry(
     attempt: Callable[[], T],
     stored: Callable[[], int],
     pause: Callable[[float], None] | None = None,
 ) -> T:
-    """Return what the first attempt gives that does not fail with a TransientError.
+    """Return the result of the first attempt that does not fail with a TransientError.
 
-    Up to three more tries follow a failure, twenty if each leaves more bytes `stored` than the one
-    before.  A server that asks to wait longer than a minute is not asked again.
-    Raises StoppedError when the run is given up.
+    A failed attempt is repeated up to three times, or twenty if each leaves more bytes `stored`
+    than the one before.  It is not repeated if the server demands a pause longer than a minute.
+    Raises StoppedError when the run is stopped.
     """
     fruitless = 0
     for _ in range(_IN_ALL):
@@ -68,7 +68,7 @@ def persist(
             if fruitless > _IN_A_ROW:
                 raise failure.final from None
             if failure.seconds > _LONGEST_PAUSE:
-                raise _asked_to_wait(failure) from None
+                raise _pause_too_long(failure) from None
             backoff = _FIRST_PAUSE * 2 ** max(fruitless - 1, 0)
             (pause or interrupt.pause)(min(max(failure.seconds, backoff), _LONGEST_PAUSE))
     try:
@@ -77,7 +77,7 @@ def persist(
         raise failure.final from None
 
 
-def _asked_to_wait(failure: TransientError) -> UnreachableError:
+def _pause_too_long(failure: TransientError) -> UnreachableError:
     error = failure.final
     error.fix = f"the server asks to wait {failure.seconds:g} seconds: run the same command then"
     return error
@@ -86,37 +86,37 @@ def _asked_to_wait(failure: TransientError) -> UnreachableError:
 _VERSION: Final = "version.json"
 _KEPT: Final = frozenset({_VERSION, "container.json"})
 _LONGEST_NAME: Final = 80
-_NOTED: Final = 16 << 20  # bytes after which a note says again how far a download is
+_NOTED: Final = 16 << 20  # bytes after which the note is written again
 _CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a server says of the version of a file, both as it says them."""
+    """The version of a file, as the server sends it."""
 
     etag: str | None
     last_modified: str | None
 
 
 class PartialDownload:
-    """The file of one download, open: its `size` so far, in bytes, and of which `version` it is."""
+    """An open file of one download: its `size` so far, in bytes, and the `version` it is of."""
 
     def __init__(self, path: Path, file: IO[bytes], source: str) -> None:
         self._path = path
         self._note = path.with_name(path.name + ".json")
         self._file = file
         self._source = source
-        self._hash = self._begun(None)
+        self._hash = self._initial_hash(None)
         self._noted_size = 0
         self.size = 0
-        self.version = self._continued()
+        self.version = self._resumed()
         if self.version is None:
             self.restart(None)
 
     def restart(self, version: str | None) -> None:
-        """Throw away what is stored; what follows is of this version, None if it has no name."""
+        """Discard the stored bytes; further ones are of this version, None if it has no name."""
         self._file.truncate(0)
-        self._hash = self._begun(version)
+        self._hash = self._initial_hash(version)
         self.size = self._noted_size = 0
         self.version = version
         self._note.unlink(missing_ok=True)
@@ -127,24 +127,24 @@ class PartialDownload:
         self._hash.update(block)
         self.size += len(block)
         if self.version is not None and self.size - self._noted_size >= _NOTED:
-            self._keep_note()
+            self._write_note()
 
     def finish(self) -> Path:
-        """Give the download its name, and return where it is."""
+        """Rename the complete download to its final name; return its path."""
         self._file.flush()
         self._note.unlink(missing_ok=True)
         return self._path.rename(self._path.with_suffix(""))
 
     def leave(self) -> None:
-        """Keep what may be continued, delete what may not."""
+        """Keep the download if it can be continued, else delete it."""
         if self.version is None or not self.size:
             self._path.unlink(missing_ok=True)
             self._note.unlink(missing_ok=True)
         else:
-            self._keep_note()
+            self._write_note()
 
-    def _keep_note(self) -> None:
-        """Say how far the download is, of what, and what its bytes hash to."""
+    def _write_note(self) -> None:
+        """Write the note: source, version, size and hash of the download."""
         self._file.flush()
         note = {
             "source": self._source,
@@ -152,15 +152,15 @@ class PartialDownload:
             "size": self.size,
             "hash": self._hash.hexdigest(),
         }
-        near = self._note.with_name(self._note.name + ".pending")
-        near.write_text(json.dumps(note), "utf-8")
-        near.replace(self._note)
+        pending = self._note.with_name(self._note.name + ".pending")
+        pending.write_text(json.dumps(note), "utf-8")
+        pending.replace(self._note)
         self._noted_size = self.size
 
-    def _continued(self) -> str | None:
-        """Return the version that is noted for this source, with the file as long as the note says.
+    def _resumed(self) -> str | None:
+        """Return the version in the note of this source; cut the file to the size in the note.
 
-        None if there is no note that can be read, or the bytes are not those that came.
+        None if there is no valid note, or the bytes do not match its hash.
         """
         with suppress(OSError, ValueError, TypeError, KeyError):
             note = parse_json(read_regular(self._note))
@@ -174,13 +174,13 @@ class PartialDownload:
                 return version
         return None
 
-    def _begun(self, version: str | None) -> blake2b:
-        """Return the hash of a download before its first byte: it says what is downloaded."""
+    def _initial_hash(self, version: str | None) -> blake2b:
+        """Return the hash of a download before its first byte: of its source and version."""
         return blake2b(json.dumps([self._source, version]).encode())
 
     def _hash_of(self, version: str, size: int) -> blake2b:
-        """Return the hash of so many bytes of the file, of fewer if it has fewer."""
-        found, left = self._begun(version), size
+        """Return the hash of at most `size` bytes of the file."""
+        found, left = self._initial_hash(version), size
         with open_regular(self._path) as file:
             while left > 0 and (block := file.read(min(_CHUNK, left))):
                 found.update(block)
@@ -190,9 +190,9 @@ class PartialDownload:
 
 @contextmanager
 def opened_part(request: Request, folder: Path) -> Iterator[PartialDownload]:
-    """Open the download of a request, with what an earlier try left of it.
+    """Open the download of a request, with the bytes that an earlier attempt left.
 
-    Raises FetchError, also for what the block cannot store.
+    Raises FetchError, also if the block cannot store its bytes.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -214,15 +214,15 @@ def opened_part(request: Request, folder: Path) -> Iterator[PartialDownload]:
         ) from error
 
 
-def keep_version(folder: Path, url: str, version: Version) -> None:
-    """Remember which version of a file was seen last."""
+def store_version(folder: Path, url: str, version: Version) -> None:
+    """Store the version of a file that was fetched last."""
     note = {"etag": version.etag, "last_modified": version.last_modified}
     with suppress(OSError):
         (folder / _VERSION).write_text(with_check_sum(json.dumps(note), url), "utf-8")
 
 
-def kept_version(folder: Path, url: str) -> Version:
-    """Return which version of a file was seen last, as far as that is known."""
+def stored_version(folder: Path, url: str) -> Version:
+    """Return the version of a file that was fetched last, as far as it is known."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         note = parse_json(checked_text(read_regular(folder / _VERSION), url) or "")
         found = (note["etag"], note["last_modified"])
@@ -232,7 +232,7 @@ def kept_version(folder: Path, url: str) -> Version:
 
 
 def sweep(folder: Path) -> None:
-    """Delete what downloads left, but for notes of the last one."""
+    """Delete the files of downloads, except the notes on the last one."""
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():  # of a container, by a run that was killed
@@ -242,12 +242,12 @@ def sweep(folder: Path) -> None:
 
 
 def _locked(folder: Path, name: str) -> tuple[Path, IO[bytes]]:
-    """Open a part that nobody else is writing, by another name if need be."""
+    """Open a part that no other process is writing, under another name if need be."""
     for path in (folder / f"{name}.part", folder / f"{name}-{secrets.token_hex(4)}.part"):
         file = path.open("ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_there(path, file):  # its last holder may have finished it just now
+            if _is_current(path, file):  # the process before may have finished it just now
                 return path, file
         except BlockingIOError:
             pass
@@ -255,8 +255,8 @@ def _locked(folder: Path, name: str) -> tuple[Path, IO[bytes]]:
     raise BlockingIOError(0, "another process is fetching the same source")
 
 
-def _is_there(path: Path, file: IO[bytes]) -> bool:
-    """Say whether an open file is still the one of that name."""
+def _is_current(path: Path, file: IO[bytes]) -> bool:
+    """Return whether an open file is still the one at that path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
@@ -270,5 +270,5 @@ def _name_of(request: Request) -> str:
 
 
 def _digest(request: Request) -> str:
-    asked = json.dumps([request.url, sorted(request.headers)])
-    return str(sha3_256(asked.encode("utf-8", "surrogateescape")))
+    text = json.dumps([request.url, sorted(request.headers)])
+    return str(sha3_256(text.encode("utf-8", "surrogateescape")))

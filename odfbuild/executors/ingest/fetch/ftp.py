@@ -1,10 +1,10 @@
 """Download of one file over FTP, in the clear or through TLS.
 
 `ftps:` encrypts control and data: from the first byte on port 990, which is its default, and after
-`AUTH TLS` on any other port; a server that refuses is left before any password is sent.  A path is
-relative to the folder where the login ends, `//` or `/%2F` starts at the root of the server.
-What the server says of the time of change (MDTM) tells whether there is news; with the size it
-also tells whether a download that broke off may be continued.
+`AUTH TLS` on any other port; if the server refuses, no password is sent.  A path is relative to the
+folder of the login, `//` or `/%2F` starts at the root of the server.
+The modification time that the server gives (MDTM) shows whether there is news; together with the
+size it shows whether an interrupted download may be continued.
 """
 
 import errno
@@ -22,7 +22,7 @@ from odfbuild.executors.ingest.fetch.download import (
     PartialDownload,
     TransientError,
     opened_part,
-    persist,
+    retry,
 )
 from odfbuild.executors.ingest.fetch.http import certificates
 from odfbuild.executors.ingest.fetch.request import (
@@ -44,12 +44,12 @@ _IMPLICIT: Final = 990
 _MOST_LINES: Final = 10_000
 _LOGIN: Final = frozenset({"530", "532", "331", "332"})
 _ABSENT: Final = "550"
-_NO_WAY: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
+_NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FtpLocation:
-    """Where a file is, and who asks for it."""
+    """The location of a file, and the login."""
 
     host: str
     port: int
@@ -61,24 +61,24 @@ class _FtpLocation:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What a server says of a file: time of change as it writes it, size in bytes."""
+    """The modification time of a file, as the server writes it, and the size in bytes."""
 
     changed: str | None
     size: int | None
 
     @property
     def name(self) -> str | None:
-        """Return a name of this version, None if the server says too little."""
+        """A name of this version, None if the server gives too little."""
         return None if self.changed is None or self.size is None else f"{self.changed} {self.size}"
 
 
 class _Ftp(ftplib.FTP):
-    """FTP whose answers have an end."""
+    """FTP with a limit to the lines of a reply."""
 
     _lines = 0
 
     def getmultiline(self) -> str:
-        """Return one answer.  Raises ValueError of one that is too long."""
+        """Return one reply.  Raises ValueError if it is too long."""
         self._lines = 0
         return super().getmultiline()
 
@@ -90,10 +90,10 @@ class _Ftp(ftplib.FTP):
 
 
 class _Ftps(_Ftp, ftplib.FTP_TLS):
-    """FTP through TLS; data connections resume the session of control, as many servers demand."""
+    """FTP through TLS; data connections resume the control session, as many servers demand."""
 
     def begin(self, place: _FtpLocation, timeout: float) -> None:
-        """Connect, with TLS from the first byte if that is what the port is for."""
+        """Connect, with TLS from the first byte if the port is that of implicit TLS."""
         if place.port != _IMPLICIT:
             self.connect(place.host, place.port, timeout)
             return
@@ -117,17 +117,17 @@ class _Ftps(_Ftp, ftplib.FTP_TLS):
 def download(
     request: Request, folder: Path, *, pause: Callable[[float], None] | None = None
 ) -> SourceAnswer | NotModified:
-    """Fetch a file into `folder`, trying again and going on where it broke off.
+    """Fetch a file into `folder`; retry failures, and continue where a download broke off.
 
     Raises NotFoundError, UnreachableError, and FetchError when the file cannot be stored.
     """
     place = _place(request)
     with opened_part(request, folder) as part:
-        return persist(lambda: _attempt(place, request, part), lambda: part.size, pause)
+        return retry(lambda: _attempt(place, request, part), lambda: part.size, pause)
 
 
 def beginning(request: Request, most: int) -> tuple[bytes, bool]:
-    """Return at most some bytes of a file, and whether they are all of it.
+    """Return the first bytes of a file, at most `most`, and whether they are all.
 
     Raises as `download` does, at the first failure.
     """
@@ -135,7 +135,7 @@ def beginning(request: Request, most: int) -> tuple[bytes, bool]:
     found = b""
     try:
         with (
-            _speaking(request),
+            _fetch_errors(request),
             _session(place, request) as ftp,
             ftp.transfercmd(f"RETR {place.path}") as data,
         ):
@@ -147,7 +147,7 @@ def beginning(request: Request, most: int) -> tuple[bytes, bool]:
 
 
 def _place(request: Request) -> _FtpLocation:
-    """Take a URL apart.  Raises UnreachableError if that cannot be done."""
+    """Parse a URL.  Raises UnreachableError if it is invalid."""
     try:
         parts = urlsplit(request.url)
         port = parts.port
@@ -157,9 +157,9 @@ def _place(request: Request) -> _FtpLocation:
     path = unquote(parts.path.partition(";type=")[0][1:])
     texts = (unquote(parts.username or "anonymous"), unquote(parts.password or ""), path)
     if not parts.hostname or not path or path.endswith("/"):
-        raise unreachable(request, "the url names no file of a server")
+        raise unreachable(request, "the url does not name a file of a server")
     if any(ord(each) < 32 for text in texts for each in text):
-        raise unreachable(request, "the url holds a control character")
+        raise unreachable(request, "the url contains a control character")
     return _FtpLocation(
         host=parts.hostname,
         port=port or (_IMPLICIT if encrypted else ftplib.FTP_PORT),
@@ -173,7 +173,7 @@ def _place(request: Request) -> _FtpLocation:
 def _attempt(
     place: _FtpLocation, request: Request, part: PartialDownload
 ) -> SourceAnswer | NotModified:
-    with _speaking(request), _session(place, request) as ftp:
+    with _fetch_errors(request), _session(place, request) as ftp:
         version = _version(ftp, place.path)
         changed = _http_time(version.changed)
         if changed is not None and changed == request.modified_since:
@@ -186,8 +186,8 @@ def _attempt(
 
 
 @contextmanager
-def _speaking(request: Request) -> Iterator[None]:
-    """Turn what servers and sockets say into errors of ours."""
+def _fetch_errors(request: Request) -> Iterator[None]:
+    """Turn errors of servers and sockets into errors of a fetch."""
     try:
         yield
     except ftplib.error_perm as error:
@@ -199,7 +199,7 @@ def _speaking(request: Request) -> Iterator[None]:
     except (socket.gaierror, socket.herror) as error:
         raise TransientError(unreachable(request, _reason(error, request))) from None
     except OSError as error:
-        if error.errno not in _NO_WAY:
+        if error.errno not in _NO_ROUTE:
             raise
         raise TransientError(unreachable(request, _reason(error, request))) from None
     except ValueError as error:
@@ -228,14 +228,14 @@ def _session(place: _FtpLocation, request: Request) -> Iterator[ftplib.FTP]:
 
 
 def _version(ftp: ftplib.FTP, path: str) -> _Version:
-    """Ask for the time of change and the size; a server may know neither."""
-    changed = _said(ftp, f"MDTM {path}")
-    size = _said(ftp, f"SIZE {path}")
+    """Request modification time and size; a server may know neither."""
+    changed = _reply(ftp, f"MDTM {path}")
+    size = _reply(ftp, f"SIZE {path}")
     return _Version(changed, int(size) if size and size.isdecimal() else None)
 
 
-def _said(ftp: ftplib.FTP, command: str) -> str | None:
-    """Return what a server answers, None if it does not know the command or the file."""
+def _reply(ftp: ftplib.FTP, command: str) -> str | None:
+    """Return the reply of a server, None if it does not know the command or the file."""
     try:
         answer = ftp.sendcmd(command)
     except ftplib.error_perm:
@@ -248,7 +248,7 @@ def _is_within(part: PartialDownload, version: _Version) -> bool:
 
 
 def _store(ftp: ftplib.FTP, path: str, part: PartialDownload) -> None:
-    """Store what is not stored yet; a server that cannot start within a file starts again."""
+    """Store the missing bytes; all of them if the server cannot start within a file."""
     try:
         data = ftp.transfercmd(f"RETR {path}", part.size or None)
     except ftplib.error_perm as error:
@@ -266,13 +266,13 @@ def _store(ftp: ftplib.FTP, path: str, part: PartialDownload) -> None:
 def _check_size(
     ftp: ftplib.FTP, place: _FtpLocation, request: Request, part: PartialDownload, version: _Version
 ) -> None:
-    """Hold what is stored against what the server said before and says now."""
+    """Compare what is stored with what the server said before and says now."""
     if _version(ftp, place.path) != version:
         part.restart(None)
         raise TransientError(unreachable(request, "the file changed while it was fetched"))
     if version.size is not None and part.size != version.size:
         short = part.size < version.size
-        why = f"the file has {version.size} bytes, and {part.size} came"
+        why = f"the file has {version.size} bytes, but {part.size} were received"
         if not short:
             part.restart(None)
         raise TransientError(unreachable(request, why))
@@ -293,11 +293,11 @@ def _refused(error: ftplib.error_perm, request: Request) -> FetchError:
 
 
 def _reason(error: Exception, request: Request) -> str:
-    """Return what went wrong, in words for a reader."""
+    """Return the reason of an error for a message."""
     if isinstance(error, TimeoutError):
         return "the server does not answer, or stopped sending"
     if isinstance(error, EOFError):
-        return "the server hung up"
+        return "the server closed the connection"
     if isinstance(error, ftplib.Error):
         return f"the server says: {_line(str(error), request)}"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -310,7 +310,7 @@ def _line(text: str, request: Request) -> str:
 
 
 def _http_time(text: str | None) -> str | None:
-    """Return the time of change as HTTP writes it; what is no time counts as absent."""
+    """Return a modification time as HTTP writes it, None for an invalid one."""
     if text is None or len(text) < 14 or not text[:14].isdecimal():
         return None
     parts = (text[:4], text[4:6], text[6:8], text[8:10], text[10:12], text[12:14])

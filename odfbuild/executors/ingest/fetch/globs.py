@@ -1,8 +1,8 @@
-"""Files that a pattern with wildcards in its folders matches, in bounded work.
+"""Files that match a pattern with wildcards in its folders, searched with limits.
 
-Patterns mean what Python's `glob` with `recursive=True` makes of them: `**` is any number of
-folders, what starts with a dot has to be asked for, links are followed.  A folder that is its own
-ancestor over a link is not entered again.
+Patterns have the meaning that they have in Python's `glob` with `recursive=True`: `**` is any
+number of folders, a leading dot must be written out, links are followed.  A link to a folder above
+it is not followed by `**`.
 """
 
 import fnmatch
@@ -23,7 +23,7 @@ SECONDS = 60
 
 
 class GlobLimitError(FetchError):
-    """A file pattern would have to visit too many entries."""
+    """A file pattern has to visit too many entries."""
 
     code = "glob-limit"
 
@@ -31,7 +31,7 @@ class GlobLimitError(FetchError):
 def matches(pattern: str, base: str, reach: Callable[[str], None] | None = None) -> Iterator[str]:
     """Yield the paths below a folder that match, each once, in no order; links may be broken.
 
-    `reach` raises an error for a link to a folder that may not be looked into.  Raises
+    `reach` raises an error for a link to a folder that may not be read.  Raises
     GlobLimitError.
     """
     parts = tuple(part for part in pattern.split("/") if part)
@@ -41,48 +41,48 @@ def matches(pattern: str, base: str, reach: Callable[[str], None] | None = None)
 
 @dataclass(slots=True)
 class _GlobSearch:
-    """One search: the places that are left to look at, and how much was looked at."""
+    """One search: the folders left to visit, and how many entries were visited."""
 
     pattern: str
     base: str
     reach: Callable[[str], None] | None
-    fixed: int  # length of what is before the first wildcard
+    fixed: int  # length of the part before the first wildcard
     seen: int = 0
-    until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
-    left: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    begun: set[tuple[str, int]] = field(default_factory=set)
+    deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+    queue: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    enqueued: set[tuple[str, int]] = field(default_factory=set)
 
     def run(self, parts: tuple[str, ...]) -> Iterator[str]:
         found: set[str] = set()
-        self._later("", parts)
-        while self.left:
-            for path in self._look(*self.left.pop()):
+        self._enqueue("", parts)
+        while self.queue:
+            for path in self._visit(*self.queue.pop()):
                 if path not in found:
                     found.add(path)
                     yield os.path.join(self.base, path)  # noqa: PTH118
 
-    def _later(self, folder: str, parts: tuple[str, ...]) -> None:
-        if parts and (folder, len(parts)) not in self.begun:
-            self.begun.add((folder, len(parts)))
+    def _enqueue(self, folder: str, parts: tuple[str, ...]) -> None:
+        if parts and (folder, len(parts)) not in self.enqueued:
+            self.enqueued.add((folder, len(parts)))
             if self.reach is not None and len(folder) > self.fixed:
                 place = os.path.join(self.base, folder)  # noqa: PTH118
                 if os.path.islink(place):  # noqa: PTH114
                     self.reach(place)
-            self.left.append((folder, parts))
+            self.queue.append((folder, parts))
 
-    def _look(self, folder: str, parts: tuple[str, ...]) -> Iterator[str]:
-        """Yield what matches at the end of a path; keep the folders to go on with for later."""
+    def _visit(self, folder: str, parts: tuple[str, ...]) -> Iterator[str]:
+        """Yield the matches of a last part; add the folders of other parts to the search."""
         part, rest = parts[0], parts[1:]
         if part == "**":
-            self._later(folder, rest)
+            self._enqueue(folder, rest)
             for entry in self._entries(folder):
                 if entry.name.startswith("."):
                     continue
                 path = _joined(folder, entry.name)
                 if not rest:
                     yield path
-                if _is_folder(entry) and not _leads_up(entry):
-                    self._later(path, parts)
+                if _is_folder(entry) and not _is_loop(entry):
+                    self._enqueue(path, parts)
         elif glob.has_magic(part):
             fits = re.compile(fnmatch.translate(part)).match
             for entry in self._entries(folder):
@@ -90,9 +90,9 @@ class _GlobSearch:
                     if not rest:
                         yield _joined(folder, entry.name)
                     elif _is_folder(entry):
-                        self._later(_joined(folder, entry.name), rest)
+                        self._enqueue(_joined(folder, entry.name), rest)
         elif rest:
-            self._later(_joined(folder, part), rest)
+            self._enqueue(_joined(folder, part), rest)
         else:
             yield _joined(folder, part)
 
@@ -100,18 +100,18 @@ class _GlobSearch:
         with suppress(OSError), os.scandir(os.path.join(self.base, folder)) as entries:  # noqa: PTH118
             for entry in entries:
                 self.seen += 1
-                if self.seen > ENTRIES or time.monotonic() > self.until:
+                if self.seen > ENTRIES or time.monotonic() > self.deadline:
                     raise GlobLimitError(
-                        what=f"the pattern {self.pattern} looks at more than {ENTRIES:,} files and"
-                        f" folders, or for more than {SECONDS} s",
-                        why="it would be walked at every plan",
+                        what=f"the pattern {self.pattern} visits more than {ENTRIES:,} files and"
+                        f" folders, or takes more than {SECONDS} s",
+                        why="every plan would repeat this search",
                         fix="narrow `fetch.path`: name the folders before a `**`",
                     )
                 yield entry
 
 
-def _leads_up(entry: "os.DirEntry[str]") -> bool:
-    """Tell whether an entry is a link to the folder that it lies in, or to one above."""
+def _is_loop(entry: "os.DirEntry[str]") -> bool:
+    """Return whether an entry is a link to its own folder, or to one above."""
     if not entry.is_symlink():
         return False
     here = os.path.realpath(os.path.dirname(entry.path))  # noqa: PTH120

@@ -1,8 +1,8 @@
 """Download of one URL over HTTP: redirects, retries, ranges, conditional requests, no secrets.
 
-Headers that the user gave go to the host that they were given for, never to another one that a
-redirect names.  A download that breaks off is continued where it stopped if the server names the
-version of what it sends, and started again otherwise.
+Headers of the user are sent only to the host that they are declared for, never to another one that
+a redirect names.  A download that breaks off is continued if the server names the version of the
+file, and restarted otherwise.
 """
 
 import re
@@ -18,7 +18,7 @@ from odfbuild.executors.ingest.fetch.download import (
     PartialDownload,
     TransientError,
     opened_part,
-    persist,
+    retry,
 )
 from odfbuild.executors.ingest.fetch.request import (
     NotFoundError,
@@ -52,22 +52,26 @@ _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)
 def download(
     request: Request, folder: Path, *, pause: Callable[[float], None] | None = None
 ) -> SourceAnswer | NotModified:
-    """Fetch a URL into a file of `folder`, trying again and going on where it broke off.
+    """Fetch a URL into a file of `folder`; retry failures, and continue a broken download.
 
     Raises NotFoundError on 404 and 410, UnreachableError on all but 200 and 304, and FetchError
     when the file cannot be stored.
     """
     with opened_part(request, folder) as part:
-        return persist(lambda: _attempt(request, part), lambda: part.size, pause)
+        return retry(lambda: _attempt(request, part), lambda: part.size, pause)
 
 
 def beginning(request: Request, most: int) -> tuple[bytes, bool]:
-    """Return at most some bytes of the body of a URL, and whether they are all of it.
+    """Return the first bytes of a body, at most `most`, and whether they are all.
 
     Raises as `download` does, at the first failure.
     """
     try:
-        with _speaking(request), _client(request) as client, _follow(client, request) as response:
+        with (
+            _fetch_errors(request),
+            _client(request) as client,
+            _follow(client, request) as response,
+        ):
             _check_status(response, request)
             found = b""
             for block in response.iter_raw():
@@ -81,7 +85,7 @@ def beginning(request: Request, most: int) -> tuple[bytes, bool]:
 
 def _attempt(request: Request, part: PartialDownload) -> SourceAnswer | NotModified:
     with (
-        _speaking(request),
+        _fetch_errors(request),
         _client(request) as client,
         _follow(client, request, part) as response,
     ):
@@ -89,8 +93,8 @@ def _attempt(request: Request, part: PartialDownload) -> SourceAnswer | NotModif
 
 
 @contextmanager
-def _speaking(request: Request) -> Iterator[None]:
-    """Turn what the HTTP library says into errors of ours."""
+def _fetch_errors(request: Request) -> Iterator[None]:
+    """Turn errors of the HTTP library into errors of a fetch."""
     import httpx
 
     silence_clients()
@@ -98,7 +102,7 @@ def _speaking(request: Request) -> Iterator[None]:
         yield
     except httpx.ConnectError as error:
         found = unreachable(request, _reason(error, request))
-        if "CERTIFICATE_VERIFY" in str(error):  # will not pass by itself
+        if "CERTIFICATE_VERIFY" in str(error):  # a retry would not help
             raise found from None
         raise TransientError(found) from None
     except httpx.ConnectTimeout as error:
@@ -151,11 +155,11 @@ def _follow(
 def _answered(
     client: "httpx.Client", request: Request, url: str, headers: list[tuple[str, str]]
 ) -> Iterator["httpx.Response"]:
-    """Yield an answer, its body not read yet.
+    """Yield a response, its body not read yet.
 
-    Its head has to come as a whole in five times the time to connect, and so has each piece of its
-    body, all of them together at the least rate: what has no end may be sent byte by byte, none of
-    which is late.
+    The head, and then each piece of the body, must arrive within five times the connect timeout,
+    and the body at the minimum rate: a server could send single bytes without end, none of them
+    late.
     """
     from odfbuild.host.paced_stream import kept_to_pace
 
@@ -187,7 +191,7 @@ def _headers(request: Request, url: str, part: PartialDownload | None) -> list[t
 
 
 def _is_trusted(first: SplitResult, now: SplitResult) -> bool:
-    """Say whether headers meant for the first URL may go to this one: same origin, or its https."""
+    """Return whether headers for the first URL may go to this one: same origin, or its https."""
     if first.hostname != now.hostname:
         return False
     if first.scheme == now.scheme:
@@ -218,22 +222,22 @@ def _take(
 
 
 def _etag(headers: Mapping[str, str], request: Request) -> str | None:
-    """Return the ETag, but not one that repeats a credential: chains keep it."""
+    """Return the ETag, None if it repeats a credential: chains store it."""
     etag = headers.get("etag")
     return etag if etag is None or redact(etag, request) == etag else None
 
 
 def _is_known(request: Request, etag: str | None, changed: str | None) -> bool:
-    """Say whether a server that ignores conditions has sent what was known."""
+    """Return whether a server that ignores conditions sent the version that was known."""
     if etag is not None and request.etag is not None:
         return etag == request.etag
     return changed is not None and changed == request.modified_since
 
 
 def version_of(headers: Mapping[str, str]) -> str | None:
-    """Return what names this version so well that its bytes may be fetched piece by piece.
+    """Return a name of this version that allows its bytes to be fetched in pieces, else None.
 
-    That is a strong ETag, else a Last-Modified long enough before the answer (RFC 9110, 8.8.2.2).
+    That is a strong ETag, else a Last-Modified long enough before the response (RFC 9110, 8.8.2.2).
     """
     if headers.get("accept-ranges", "").lower() == "none":
         return None
@@ -254,7 +258,7 @@ def _instant(headers: Mapping[str, str], name: str) -> float | None:
 
 
 def _check_continued(response: "httpx.Response", request: Request, part: PartialDownload) -> None:
-    """Take only what follows the stored bytes; for everything else, start from the beginning."""
+    """Accept only the bytes that follow the stored ones; otherwise restart the download."""
     found = _RANGE.fullmatch(response.headers.get("content-range", ""))
     etag = response.headers.get("etag", part.version)
     by_etag = (part.version or "").startswith('"')
@@ -277,7 +281,7 @@ def _check_status(response: "httpx.Response", request: Request) -> None:
 
 
 def _status(response: "httpx.Response", request: Request) -> str:
-    """Return the status of an answer and what the server calls it, without what it was sent."""
+    """Return status and reason phrase of a response, without secrets."""
     said = redact(one_line(response.reason_phrase), request)
     return f"{response.status_code} {said[:_EXCERPT]}".rstrip()
 
@@ -290,7 +294,7 @@ def _refusal(response: "httpx.Response", request: Request) -> Exception:
         why=f"the server answered: {said}" if said else "the server gives no reason",
         fix="check the header values and variables of the source"
         if status in {401, 403, 407}
-        else "try again later; check `fetch.url` if it stays",
+        else "try again later; check `fetch.url` if the error persists",
         status=status,
     )
     if status not in _RETRY_STATUS:
@@ -299,7 +303,7 @@ def _refusal(response: "httpx.Response", request: Request) -> Exception:
 
 
 def _seconds(headers: Mapping[str, str]) -> float:
-    """Return how long a server asks to wait: seconds, or until a time."""
+    """Return the seconds that a server demands to wait, from a number or a time."""
     wait = headers.get("retry-after", "")
     if wait.isascii() and wait.isdecimal():
         return float(wait)
@@ -326,7 +330,7 @@ def _excerpt(response: "httpx.Response", request: Request) -> str:
 
 
 def _store(response: "httpx.Response", request: Request, part: PartialDownload) -> None:
-    """Write the body as it was sent, and hold its length against what was announced."""
+    """Write the body as it was sent, and check its length against the announced one."""
     before = part.size
     for block in response.iter_raw():
         go_on()
@@ -337,11 +341,11 @@ def _store(response: "httpx.Response", request: Request, part: PartialDownload) 
         raise TransientError(unreachable(request, why))
     found = _RANGE.fullmatch(response.headers.get("content-range", ""))
     if found is not None and found[2] != "*" and int(found[2]) > part.size:
-        raise TransientError(unreachable(request, "the server sent less than was asked for"))
+        raise TransientError(unreachable(request, "the server sent less than was requested"))
 
 
 def _reason(error: Exception, request: Request) -> str:
-    """Return what the HTTP library says, in words for a reader."""
+    """Return the reason of an error of the HTTP library for a message."""
     import httpx
 
     if isinstance(error, httpx.ConnectTimeout):

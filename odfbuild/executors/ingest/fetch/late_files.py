@@ -1,14 +1,14 @@
-"""Files of a FilesGlob that its order skips: late ones, and those that were corrected.
+"""Files of a FilesGlob that its order skips: late ones, and corrected ones.
 
-A file is read once, in the order of the names, and the chain remembers the last name only (ODF
-0.34.1, "SourceState").  A file before that name which was never read is late; one that is another
-than when it was read is corrected.  Size and time of modification are compared, and what the file
-holds only where these differ, or where it was read within one tick of the file system's clock after
-it was written: then it may have changed once more and kept both.
+A file is read once, in the order of the names, and the chain stores the last name only (ODF 0.34.1,
+"SourceState").  A file before that name that was never read is late; one that changed after it was
+read is corrected.  Sizes and modification times are compared, and contents only where the times
+differ, or where a file was read within one tick of the file system's clock after it was written:
+it may then have changed again and kept both.
 
-Corrected files of an UpsertStream are read again together with all that were read after them, in
-order and in one move of the head, so that the last word on each key is that of the latest file; of
-a Snapshot only the last file is, as each is the whole table.
+Corrected files of an UpsertStream are read again together with all files read after them, in order
+and in one swap of the head, so that the latest file decides on each key; of a Snapshot only the
+last file is read again, as each file is a complete table.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from odfbuild.executors.ingest.fetch.local import (
     Listings,
     Reach,
     file_of,
+    files_up_to_last,
     fixed_part,
     matching_paths,
     other_entries,
-    passed,
     position,
 )
 from odfbuild.executors.ingest.fetch.request import FetchError
@@ -59,17 +59,17 @@ from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
 _TICK = 50_000_000  # ns, of the clocks of local file systems
-_NO_TIME = -1  # of a file that was young when it was read: what it holds is compared
+_NO_TIME = -1  # of a file that was young when it was read: its content is compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassedOver:
-    """The files before the last one that was read: those that are late, and those corrected.
+class SkippedFiles:
+    """The late and the corrected files before the last one that was read.
 
-    `again` are those that a rule has read, in that order; `lost` is a file that was read after a
-    corrected one and is gone, so that the corrected one cannot be read again.  `last` is the name
-    of the last one.  `others` are entries that match and are no files, with what they are.  Paths
-    are relative to the project where they lie in it.
+    `reread` are those that a rule reads again, in that order; `lost` is a file that was read after
+    a corrected one and is gone, so that the corrected one cannot be read again.  `last` is the name
+    of the last file.  `others` are entries that match but are not files, with their kinds.  Paths
+    are relative to the project if they are in it.
     """
 
     last: str = ""
@@ -83,13 +83,13 @@ class PassedOver:
         return bool(self.late or self.changed or self.others)
 
 
-def files_mark(
+def files_fingerprint(
     pattern: str, last: bytes | None, project_dir: str, listings: Listings, *, timed: bool = False
 ) -> str:
-    """Return what becomes another text when an entry that matches a pattern comes or goes.
+    """Return a text that changes when an entry that matches a pattern appears or disappears.
 
-    Those up to the `last` name count as they are, all if names are `timed`: where one may change
-    once more and keep its time, the text is another one each time.  With None, names count alone.
+    It also changes with the files up to the `last` name, or with all if names are `timed`, and at
+    each call while one of them may change and keep its time.  With None, only names count.
     """
     found = []
     try:
@@ -98,13 +98,13 @@ def files_mark(
             found.append(f"{path}\0{facts}")
         found.extend("\0".join(each) for each in other_entries(pattern, project_dir, listings))
     except FetchError as error:
-        return f"{error.code} {time_ns()}"  # the fetch tells of it
+        return f"{error.code} {time_ns()}"  # the fetch reports it
     whole = "\0".join(found).encode(errors="surrogateescape")
     return hashlib.blake2b(whole, digest_size=16).hexdigest()
 
 
-def file_mark(url: str, project_dir: Path) -> str:
-    """Return what becomes another text when the file that a `file:` url names does."""
+def file_fingerprint(url: str, project_dir: Path) -> str:
+    """Return a text that changes with the file that a `file:` url names."""
     try:
         return _facts(str(file_of(url, project_dir)))
     except (FetchError, ValueError):
@@ -116,83 +116,83 @@ def _facts(path: str) -> str:
         at = os.stat(path)  # noqa: PTH116
     except OSError:
         return "none"
-    young = time_ns() if _is_young(at) else ""  # then it is looked at once more
+    young = time_ns() if _is_young(at) else ""  # then it is checked again
     return f"{at.st_size} {at.st_mtime_ns} {at.st_ino} {at.st_mode}{young}"
 
 
-def passed_over(
+def skipped_files(
     workspace: Workspace,
     source: SetPollingSource,
     state: ChainState | None,
     project_dir: Path,
     rule: Reread | None = None,
     listings: Listings | None = None,
-) -> PassedOver:
-    """Look at the files that a source of a dataset passes over; what is found out is remembered.
+) -> SkippedFiles:
+    """Return the files that a source of a dataset skips; store what was found about them.
 
-    Where it cannot be remembered, or a chain cannot be read, less is found out.
+    Errors of storing are ignored.  Of a chain that cannot be read, only `others` are found.
     """
     listings = listings or Listings()
-    found = PassedOver()
-    with suppress(OdfBuildError):  # of a damaged chain, which others tell of
-        if state and (looked := _looked_at(workspace, source, state, project_dir, listings)):
+    found = SkippedFiles()
+    with suppress(OdfBuildError):  # of a damaged chain, which is reported elsewhere
+        if state and (search := _searched(workspace, source, state, project_dir, listings)):
             if not workspace.is_read_only:
                 with suppress(OdfBuildError):
-                    looked.keep(workspace.root)
-            found = looked.found(rule)
+                    search.keep(workspace.root)
+            found = search.found(rule)
     return replace(found, others=_others(source.fetch, project_dir, listings))
 
 
 def _others(step: FetchStep, project_dir: Path, listings: Listings) -> tuple[tuple[str, str], ...]:
     if not isinstance(step, FetchStepFilesGlob):
         return ()
-    with suppress(FetchError):  # the fetch tells of it
+    with suppress(FetchError):  # the fetch reports it
         found = other_entries(step.path, str(project_dir), listings)
         return tuple((path.removeprefix(f"{project_dir}{os.sep}"), kind) for path, kind in found)
     return ()
 
 
-def what_was_read(workspace: Workspace, state: ChainState) -> FilesRead:
+def read_files(workspace: Workspace, state: ChainState) -> FilesRead:
     """Return the files that a chain has read up to a state."""
-    return _what_was_read(workspace, state)[0]
+    return _read_files(workspace, state)[0]
 
 
-def _what_was_read(workspace: Workspace, state: ChainState) -> tuple[FilesRead, ReadFilesMemory]:
+def _read_files(workspace: Workspace, state: ChainState) -> tuple[FilesRead, ReadFilesMemory]:
     id, head = state.dataset, BlockPlace(str(state.head), state.sequence)
     readings, seen = recall_readings(workspace.root, id), recall_seen(workspace.root, id)
     return files_read(workspace.dataset(id), head, readings, seen)
 
 
-def _looked_at(
+def _searched(
     workspace: Workspace,
     source: SetPollingSource,
     state: ChainState,
     project_dir: Path,
     listings: Listings | None = None,
 ) -> "_FileSearch | None":
-    """Look at the files of a source that was read before; None of another one."""
+    """Search the files of a source that was read before; None for other sources."""
     step, known = source.fetch, state.source_state.get(SOURCE_NAME)
     if not isinstance(step, FetchStepFilesGlob) or known is None or known.kind != ETAG:
         return None
-    looked = _FileSearch(source, state, *_what_was_read(workspace, state), project_dir)
-    looked.at(_passed(step, known, project_dir, listings))
-    return looked
+    search = _FileSearch(source, state, *_read_files(workspace, state), project_dir)
+    search.at(_files_up_to_last(step, known, project_dir, listings))
+    return search
 
 
-def _passed(
+def _files_up_to_last(
     step: FetchStepFilesGlob,
     state: SourceState | None,
     project_dir: Path,
     listings: Listings | None,
 ) -> list[str]:
     try:
-        return passed(step, state, project_dir, listings)
-    except FetchError:  # the fetch tells of it
+        return files_up_to_last(step, state, project_dir, listings)
+    except FetchError:  # the fetch reports it
         return []
 
 
 class _FileSearch:
-    """One look at the files that a chain has `read`; `seen` is what was found out before."""
+    """A search of the files that a chain has `read`; `seen` are the results of earlier ones."""
 
     def __init__(
         self,
@@ -207,14 +207,14 @@ class _FileSearch:
         self._source = source
         self._state = state
         self._looked: dict[str, tuple[int, int, str | None]] = {}
-        self._met: list[FileRead] = []  # that count as read as they are
+        self._met: list[FileRead] = []  # read, but without a note: taken as unchanged
         self.present: list[str] = []  # of those that were read, in order
         self.late: list[str] = []
         self.changed: list[str] = []
         self._root = f"{project_dir}{os.sep}"
 
     def at(self, paths: Sequence[str]) -> None:
-        """Look at the files before the last name, in order."""
+        """Compare the files before the last name, in order."""
         names, files = self.read.names, self.read.files
         known = {os.path.basename(path): path for path in files}  # noqa: PTH119
         here = {self._shown(path) for path in paths}
@@ -243,17 +243,17 @@ class _FileSearch:
                     self.changed.append(shown)
 
     def keep(self, root: Path) -> None:
-        """Remember what was found out.  Raises StateError."""
+        """Store the results.  Raises StateError."""
         note_readings(root, self._state.dataset, self._met)
         self._met.clear()
         seen = replace(self._seen, looked=self._looked)
         if seen != recall_seen(root, self._state.dataset):
             keep_seen(root, self._state.dataset, seen)
 
-    def found(self, rule: Reread | None) -> PassedOver:
-        """Return what is passed over, and what a rule has read of it."""
+    def found(self, rule: Reread | None) -> SkippedFiles:
+        """Return the skipped files, and those that a rule reads again."""
         source, last = self._source, self._state.source_state[SOURCE_NAME].value
-        common = PassedOver(last=last, late=tuple(self.late), changed=tuple(self.changed))
+        common = SkippedFiles(last=last, late=tuple(self.late), changed=tuple(self.changed))
         if rule is Reread.LATE:
             return replace(common, reread=common.late)
         if rule is not Reread.CHANGED or not self.changed:
@@ -268,7 +268,7 @@ class _FileSearch:
         return replace(common, reread=() if lost else tuple(self.present[start:]), lost=lost)
 
     def _lost(self, step: FetchStepFilesGlob, first: str) -> str | None:
-        """Return a file that was read after a corrected one, and is gone."""
+        """Return a file that was read after the first corrected one, and is gone."""
         here = {os.path.basename(path) for path in self.present}  # noqa: PTH119
         read = {os.path.basename(path) for path in self.read.files} | {*self.read.names}  # noqa: PTH119
         start = position(step, os.path.basename(first))  # noqa: PTH119
@@ -281,10 +281,10 @@ class _FileSearch:
         return None
 
     def _digest(self, path: str, shown: str, at: os.stat_result, read: FileRead) -> str | None:
-        """Return a digest of a file, None where its size says that it is another one."""
+        """Return a digest of a file, None if its size differs or there is none to compare with."""
         if at.st_size != read.size or read.digest is None:
             return None
-        young = _is_young(at)  # a file may be written once more while it is read
+        young = _is_young(at)  # a file may be written again while it is read
         size, mtime, digest = self._seen.looked.get(shown, (None, None, None))
         if digest is None or (size, mtime) != (at.st_size, at.st_mtime_ns):
             digest = _digest(path)
@@ -297,7 +297,7 @@ class _FileSearch:
 
 
 class SourceFiles:
-    """The files that one ingest reads of a FilesGlob, and what is to be remembered of them."""
+    """The files that one ingest reads of a FilesGlob, and the notes to store about them."""
 
     def __init__(self, workspace: Workspace, dataset: Dataset, project_dir: Path) -> None:
         self._workspace = workspace
@@ -308,26 +308,26 @@ class SourceFiles:
     def reread(
         self, source: SetPollingSource, state: ChainState, rule: Reread | None, reach: Reach
     ) -> list[list[Path]]:
-        """Return the files that a rule has read, in order; those of one list go together.
+        """Return the files that a rule reads again, in order; those of one list together.
 
-        Raises what `reach` does, and StateError where nothing can be remembered.
+        Raises what `reach` raises, and StateError if notes cannot be stored.
         """
         if rule is None or rule is Reread.NEVER:
             return []
-        looked = _looked_at(self._workspace, source, state, self._project)
-        if looked is None:
+        search = _searched(self._workspace, source, state, self._project)
+        if search is None:
             return []
-        looked.keep(self._workspace.root)
-        self._known = {path: each.digest for path, each in looked.read.files.items()}
-        paths = [self._project / path for path in looked.found(rule).reread]
+        search.keep(self._workspace.root)
+        self._known = {path: each.digest for path, each in search.read.files.items()}
+        paths = [self._project / path for path in search.found(rule).reread]
         if paths:
             _check_reach(source.fetch, paths, self._project, reach)
         return [paths] if rule is Reread.CHANGED and paths else [[path] for path in paths]
 
     def begin(self, path: Path) -> Callable[[ChainState], None]:
-        """Look at a file before it is read; return what notes that a state has its rows.
+        """Record a file before it is read; return a function that notes the state with its rows.
 
-        The noting raises StateError.
+        That function raises StateError.
         """
         shown = str(path).removeprefix(f"{self._project}{os.sep}")
         try:
@@ -335,7 +335,7 @@ class SourceFiles:
             mtime = _NO_TIME if _is_young(at) else at.st_mtime_ns
             digest = _digest(path)
         except OSError:
-            digest = None  # the reading says so
+            digest = None  # reading it reports the error
 
         def note(state: ChainState) -> None:
             if digest is None or self._known.get(shown) == digest:
@@ -348,12 +348,12 @@ class SourceFiles:
 
 
 def _is_young(at: os.stat_result) -> bool:
-    """Tell whether a file may change once more and keep its time."""
+    """Return whether a file may still change and keep its time."""
     return abs(time_ns() - at.st_mtime_ns) < _TICK
 
 
 def _digest(path: str | Path) -> str | None:
-    """Return a digest of what a file holds, None if it cannot be read."""
+    """Return a digest of the content of a file, None if it cannot be read."""
     try:
         with open_regular(path) as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
@@ -362,7 +362,7 @@ def _digest(path: str | Path) -> str | None:
 
 
 def _check_reach(step: FetchStep, paths: Sequence[Path], root: Path, reach: Reach) -> None:
-    """Have the folders of files judged, and the files that are links."""
+    """Check that the folders of files, and files that are links, may be read."""
     assert isinstance(step, FetchStepFilesGlob)  # noqa: S101 - nothing else has any
     reach(str(root / fixed_part(step.path)))
     for path in paths:

@@ -1,12 +1,12 @@
 """Local sources: existing files, which of them are new, times in their names.
 
-A FilesGlob source takes one file a round, in the byte order of the file NAMES or of the times that
-the names hold, and remembers the last name (`odf/etag`); a `file:` url remembers the file's time
-of modification in milliseconds (`odf/last-modified`), and any difference counts, also an older one.
+A FilesGlob source reads one file per round, in the byte order of the file NAMES or in the order of
+the times in them, and stores the last name (`odf/etag`); a `file:` url stores the file's
+modification time in milliseconds (`odf/last-modified`), and any other time is news, also an earlier
+one.
 
-The format may be written as strftime has it (`%Y-%m-%d`, the default) or, since the
-specification names it, as Java's SimpleDateFormat does (`yyyy-MM-dd`): one without any `%` is
-taken as the latter.
+Formats of times are written as for strftime (`%Y-%m-%d`, the default) or, since the specification
+names it, as for Java's SimpleDateFormat (`yyyy-MM-dd`): one without `%` is of the latter form.
 """
 
 import fnmatch
@@ -105,7 +105,7 @@ def _strftime_of(form: str) -> str:
 
 
 def _parsed(text: str, shape: str) -> datetime:
-    """Read a time; names of zones other than those of UTC would mean what the machine says."""
+    """Parse a time; names of zones other than those of UTC would depend on the machine."""
     if shape == "%s":
         return datetime.fromtimestamp(int(text), UTC)
     if _ZONE.search(shape) is None:
@@ -132,7 +132,7 @@ def _find(name: str, pattern: str) -> str:
         found = _expression(pattern).search(name)
     except CostlyPatternError as error:
         raise EventTimeError(
-            what=f"a search with `eventTime.pattern` {pattern} may take without end",
+            what=f"a search with `eventTime.pattern` {pattern} may take very long",
             why=str(error),
             fix=r"write no repeat in a repeat and few `.*`: for example (\d+-\d+-\d+)\.csv",
         ) from None
@@ -157,13 +157,13 @@ def _find(name: str, pattern: str) -> str:
     return found.group(1)
 
 
-def anywhere(_path: str) -> None:
-    """Let every path be read."""
+def permit_all(_path: str) -> None:
+    """Permit every path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The sorted names in a folder: of files and links, of links alone, of all that is neither."""
+    """The sorted names in a folder: of files and links, of links alone, of other entries."""
 
     files: list[bytes]
     links: list[bytes]
@@ -171,14 +171,14 @@ class Listing:
 
 
 class Listings:
-    """What is in folders, each read once; one may be shared by the looks of a plan."""
+    """The contents of folders, each read once; the checks of a plan share one object."""
 
     def __init__(self) -> None:
         self._folders: dict[str, Listing] = {}
         self._walks: dict[tuple[str, str], list[str]] = {}
 
     def folder(self, place: str) -> Listing:
-        """Return what is in a folder, nothing if there is none.
+        """Return the content of a folder, nothing if there is none.
 
         Raises FetchError if it cannot be listed.
         """
@@ -202,7 +202,7 @@ class UnsupportedSourceError(FetchError):
 
 
 def is_local(step: FetchStep) -> bool:
-    """Say whether a look at the file system tells if the source has news."""
+    """Return whether the file system shows if the source has news."""
     match step:
         case FetchStepFilesGlob():
             return True
@@ -217,13 +217,13 @@ def pending(
     state: SourceState | None,
     project_dir: Path,
     listings: Listings | None = None,
-    reach: Reach = anywhere,
+    reach: Reach = permit_all,
 ) -> tuple[str, ...]:
-    """Return the names that a fetch would bring next, in order; empty if there is no news.
+    """Return the names that a fetch would read next, in order; empty if there is no news.
 
-    A source that is missing or cannot be looked at counts as news under its own name: the fetch
-    then says so, and fails alone.  Give one `listings` to many looks, and each folder is read
-    once.  `reach` raises an error of its own for a path that may not be read.  Raises
+    A source that is missing or cannot be read counts as news under its own name, so that the error
+    is raised by its fetch alone.  With one `listings` for many calls, each folder is read once.
+    `reach` raises an error of its own for a path that may not be read.  Raises
     UnsupportedSourceError for a source that is not local.
     """
     match step:
@@ -233,7 +233,7 @@ def pending(
             return _pending_url(step, state, project_dir, reach)
         case _:
             raise UnsupportedSourceError(
-                what="a remote source cannot be looked at without a fetch",
+                what="a remote source cannot be checked without a fetch",
                 why="only FilesGlob sources and file: urls are local",
                 fix="plan it as a check",
             )
@@ -252,7 +252,7 @@ def _pending_glob(
         found = None
     if found is None and (project_dir / step.path).is_dir():
         return (f"{step.path.rstrip('/')}/",)
-    if found is None:  # names of files have no slash, so this one says what is looked for
+    if found is None:  # names of files have no slash, so this one is the pattern
         return (step.path if "/" in step.path else f"./{step.path}",)
     return tuple(Path(path).name for path in found)
 
@@ -263,11 +263,11 @@ def refuse_names(
     names: Sequence[str],
     project_dir: Path,
     listings: Listings | None = None,
-    reach: Reach = anywhere,
+    reach: Reach = permit_all,
 ) -> None:
-    """Raise what a fetch would raise for the names alone; `names` are those of `pending`.
+    """Raise the error that a fetch would raise for its names alone; `names` are from `pending`.
 
-    Raises EventTimeError, FetchError for two new files of one name, a name that is no text or a
+    Raises EventTimeError, FetchError for two new files of one name, a name that is not UTF-8 or a
     folder that cannot be listed, and what `reach` raises.
     """
     match step:
@@ -282,7 +282,7 @@ def refuse_names(
 
 
 def _refuse_untimed(source: EventTimeSource | None, names: Sequence[str]) -> None:
-    """Raise the error of the first name that holds no time where it should hold one."""
+    """Raise the error of the first name without a time if event times are those of names."""
     if not isinstance(source, EventTimeSourceFromPath):
         return
     first: EventTimeError | None = None
@@ -299,26 +299,26 @@ def _refuse_untimed(source: EventTimeSource | None, names: Sequence[str]) -> Non
 
 
 def declared_path(url: str) -> str:
-    """Return the part of a url as it is declared in which `eventTime.pattern` looks."""
+    """Return the part of a declared url in which `eventTime.pattern` is searched."""
     return url.strip().partition("#")[0].partition("?")[0]
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is no text."""
+    """Refuse a name that is not UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
         raise FetchError(
             what=f"the name of the file {name!a} is not UTF-8",
-            why="the name of the last file that was read is kept in the chain, as text",
+            why="the name of the last file that was read is stored in the chain, as text",
             fix="rename the file",
         ) from None
 
 
 def pending_bytes(
-    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach = anywhere
+    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach = permit_all
 ) -> int:
-    """Return how many bytes a local source has that were not ingested yet.
+    """Return the number of bytes of a local source that were not ingested yet.
 
     0 for a remote one, and for one that may not be read.
     """
@@ -328,9 +328,9 @@ def pending_bytes(
 
 
 def first_file(
-    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach = anywhere
+    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach = permit_all
 ) -> Path | None:
-    """Return the file that a fetch from a local source would bring next, if it is there.
+    """Return the file that a fetch from a local source would read next, if it exists.
 
     None for a remote source, and for one that may not be read.
     """
@@ -357,46 +357,46 @@ def news(
     state: SourceState | None,
     project_dir: Path,
     listings: Listings | None = None,
-    reach: Reach = anywhere,
+    reach: Reach = permit_all,
 ) -> list[str] | None:
     """Return the paths after the last ingested name, in order; None if there never was a file.
 
-    By event time, a file is after the last one if its name holds a later time, or the same time
-    and is greater; what is earlier than that is passed over, as a lower name is.  Raises FetchError
-    for two new files of one name in different folders, because only one of them would ever be
-    read, EventTimeError if a name holds no time that it is to be ordered by, and what `reach`
-    raises for the folder, or for a link among the files.
+    By event time, a file is after the last one if the time in its name is later, or the same and
+    the name is greater; earlier files are skipped, as lower names are.  Raises FetchError for two
+    new files of one name in different folders, because only one of them would ever be read,
+    EventTimeError if a name has no time to order it by, and what `reach` raises for the folder, or
+    for a link among the files.
     """
     _refuse_upwards(step.path)
     reach(os.path.join(project_dir, fixed_part(step.path)))  # noqa: PTH118
     last = state.value if state is not None and state.kind == ETAG else None
     known = listings or Listings()
     if step.order is SourceOrdering.BY_EVENT_TIME:
-        found = _later(step, last, project_dir, known, reach)
+        found = _later_files(step, last, project_dir, known, reach)
     else:
-        found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known, reach))
+        found = sorted(_files_after(step.path, os.fsencode(last or ""), project_dir, known, reach))
     _check_folders(found, reach)
-    _refuse_twins(found)
+    _refuse_equal_names(found)
     return None if last is None and not found else [path for _, path in found]
 
 
-def passed(
+def files_up_to_last(
     step: FetchStepFilesGlob,
     state: SourceState | None,
     project_dir: Path,
     listings: Listings | None = None,
 ) -> list[str]:
-    """Return the paths that are not after the last ingested name, in order; no link is judged.
+    """Return the paths up to the last ingested name, in order; links are not checked.
 
-    They were read, or are passed over.  Raises as `news` does.
+    They were read, or are skipped.  Raises as `news` does.
     """
     if state is None or state.kind != ETAG:
         return []
     _refuse_upwards(step.path)
-    found = _after(step.path, b"", project_dir, listings or Listings(), anywhere)
+    found = _files_after(step.path, b"", project_dir, listings or Listings(), permit_all)
     if step.order is SourceOrdering.BY_EVENT_TIME:
-        place = _placing(step)
-        last = _place_of_last(place, state.value)
+        place = _sort_key(step)
+        last = _last_key(place, state.value)
         placed = sorted((place(name), path) for name, path in found)
         return [path for at, path in placed if at <= last]
     end = os.fsencode(state.value)
@@ -408,7 +408,7 @@ def matching_paths(
 ) -> Iterator[tuple[bytes, str]]:
     """Yield name and path of the files and links that match, in no order; links may lead anywhere.
 
-    Raises FetchError where a folder cannot be listed, or too much would have to be looked at.
+    Raises FetchError if a folder cannot be listed, or the search exceeds its limits.
     """
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
@@ -421,10 +421,10 @@ def matching_paths(
 
 
 def other_entries(pattern: str, project_dir: str, listings: Listings) -> list[tuple[str, str]]:
-    """Return path and kind of the entries that match and are no files, in the order of paths.
+    """Return path and kind of the entries that match but are not files, in the order of paths.
 
-    Left out are folders where the pattern ends with `*` alone, which matches them on purpose, or
-    names one, which `pending` returns.  Raises as `matching_paths` does.
+    Folders are left out if the pattern ends with `*` alone, which is meant to match them, or has no
+    wildcard at its end: `pending` returns that folder.  Raises as `matching_paths` does.
     """
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
@@ -440,7 +440,7 @@ def other_entries(pattern: str, project_dir: str, listings: Listings) -> list[tu
 
 
 def _kind(path: str) -> str | None:
-    """Return what an entry is that is no file, None of a file and of nothing."""
+    """Return the kind of an entry that is not a file, None of a file and of a missing entry."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116
     except FileNotFoundError:
@@ -448,7 +448,7 @@ def _kind(path: str) -> str | None:
     except NotADirectoryError:
         return None
     except OSError as error:
-        return f"cannot be looked at: {error.strerror}"
+        return f"cannot be read: {error.strerror}"
     if stat.S_ISREG(mode):
         return None
     return next((kind for test, kind in _KINDS if test(mode)), "no file")
@@ -463,39 +463,39 @@ def _path_in(place: str, key: bytes) -> str:
 
 
 def position(step: FetchStepFilesGlob, name: str) -> tuple[Timestamp | None, bytes]:
-    """Return where a name is in the order of a source.  Raises EventTimeError."""
+    """Return the position of a name in the order of a source.  Raises EventTimeError."""
     if step.order is SourceOrdering.BY_EVENT_TIME:
-        return _placing(step)(os.fsencode(name))
+        return _sort_key(step)(os.fsencode(name))
     return None, os.fsencode(name)
 
 
 def fixed_part(pattern: str) -> str:
-    """Return the folder in which a pattern of files starts: what is before its first mark."""
+    """Return the folder in which a pattern of files starts: the part before its wildcards."""
     parts = pattern.split("/")
     fixed = next((n for n, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
     return "/".join(parts[:fixed]) or ("/" if pattern.startswith("/") else "")
 
 
 def _refuse_upwards(pattern: str) -> None:
-    """Refuse `..` after a wildcard: where that leads depends on what there is."""
+    """Refuse `..` after a wildcard: its target depends on existing files."""
     if glob.has_magic(pattern) and ".." in pattern.removeprefix(fixed_part(pattern)).split("/"):
         raise PathNotPermittedError(
             what=f"the pattern {pattern} goes up after a wildcard",
-            why="its target depends on existing files, so it cannot be checked what it reads",
+            why="its target depends on existing files, so permissions cannot be checked",
             fix="name the folder above before the first wildcard",
         )
 
 
 def _is_file(path: str, reach: Reach) -> bool:
-    """Say whether there is a file; a link is judged first, whether or not it leads anywhere."""
-    if reach is not anywhere and os.path.islink(path):  # noqa: PTH114
+    """Return whether a path is a file; `reach` checks links first, also broken ones."""
+    if reach is not permit_all and os.path.islink(path):  # noqa: PTH114
         reach(path)
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def _check_folders(found: list[tuple[bytes, str]], reach: Reach) -> None:
-    """Let `reach` judge the folders of files."""
-    if reach is anywhere:
+    """Check the folders of files with `reach`."""
+    if reach is permit_all:
         return
     known: set[str] = set()
     for _, path in found:
@@ -508,7 +508,7 @@ def _check_folders(found: list[tuple[bytes, str]], reach: Reach) -> None:
 def file_of(url: str, project_dir: Path) -> Path:
     """Return the path that a `file:` url names; a relative one starts in the project folder.
 
-    Space around it counts for nothing, and tabs and line ends in it neither, as `fetch` has it.
+    Spaces around it, and tabs and line ends in it, are ignored, as `fetch` does.
     """
     parts = urlsplit(url.strip())
     if parts.netloc not in {"", "localhost"}:
@@ -554,7 +554,7 @@ def _pending_url(
 
 
 def is_unchanged(state: SourceState | None, millis: int) -> bool:
-    """Say whether the stored state is this modification time; an unreadable state is not."""
+    """Return whether the stored state is this modification time; an unreadable state is not."""
     if state is None or state.kind != LAST_MODIFIED:
         return False
     try:
@@ -563,23 +563,23 @@ def is_unchanged(state: SourceState | None, millis: int) -> bool:
         return False
 
 
-def _later(
+def _later_files(
     step: FetchStepFilesGlob,
     last: str | None,
     project_dir: Path,
     listings: Listings,
     reach: Reach,
 ) -> list[tuple[bytes, str]]:
-    """Return name and path of the files that are later than the last one, in the order of time."""
-    place = _placing(step)
-    after = None if last is None else _place_of_last(place, last)
-    found = _after(step.path, b"", project_dir, listings, reach)
+    """Return name and path of the files later than the last one, in the order of time."""
+    place = _sort_key(step)
+    after = None if last is None else _last_key(place, last)
+    found = _files_after(step.path, b"", project_dir, listings, reach)
     placed = sorted((place(name), path) for name, path in found)
     return [(at[1], path) for at, path in placed if after is None or at > after]
 
 
-def _placing(step: FetchStepFilesGlob) -> Callable[[bytes], tuple[Timestamp, bytes]]:
-    """Return what gives names their places in the order of time."""
+def _sort_key(step: FetchStepFilesGlob) -> Callable[[bytes], tuple[Timestamp, bytes]]:
+    """Return a function from names to keys that sort them by time."""
     source = step.event_time
     if not isinstance(source, EventTimeSourceFromPath):
         raise UnsupportedSourceError(
@@ -594,25 +594,25 @@ def _placing(step: FetchStepFilesGlob) -> Callable[[bytes], tuple[Timestamp, byt
     return place
 
 
-def _place_of_last(
+def _last_key(
     place: Callable[[bytes], tuple[Timestamp, bytes]], last: str
 ) -> tuple[Timestamp, bytes]:
     try:
         return place(os.fsencode(last))
     except EventTimeError as error:
-        error.why = f"{last} is the file that was read last, and what is later is looked for"
+        error.why = f"{last} is the file that was read last, and only later files are read"
         error.fix = "correct `eventTime.pattern` and `timestampFormat` so that they fit it, too"
         raise
 
 
-def _after(
+def _files_after(
     pattern: str, last: bytes, project_dir: Path, listings: Listings, reach: Reach
 ) -> Iterator[tuple[bytes, str]]:
     """Yield name and path of the files that match and have a greater name, in no order."""
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
         base = _base(pattern, str(project_dir))
-        free = reach is anywhere
+        free = reach is permit_all
         for path in listings.walk(pattern, base) if free else matches(pattern, base, reach):
             key = os.fsencode(os.path.basename(path))  # noqa: PTH119
             if key > last and _is_file(path, reach):
@@ -643,7 +643,7 @@ def _list_folder(folder: str) -> Listing:
         raise FetchError(
             what=f"the folder {folder} cannot be listed",
             why=error.strerror or str(error),
-            fix="allow the reading of the folder, or correct `fetch.path`",
+            fix="allow reading the folder, or correct `fetch.path`",
         ) from None
     for names in (found.files, found.links, found.others):
         names.sort()
@@ -659,17 +659,17 @@ def _matching(names: list[bytes], pattern: str) -> list[bytes]:
 
 @lru_cache(maxsize=256)
 def _form(pattern: str) -> tuple[bytes, Callable[[bytes], object]]:
-    """Return how the names that match a pattern begin, and what tells whether one does."""
+    """Return the prefix of the names that match a pattern, and a function to match them."""
     shown = "" if pattern.startswith(".") else r"(?!\.)"
     fits = re.compile(os.fsencode(shown + fnmatch.translate(pattern))).match
     return os.fsencode(_MAGIC.split(pattern, 1)[0]), fits
 
 
-def _refuse_twins(found: list[tuple[bytes, str]]) -> None:
+def _refuse_equal_names(found: list[tuple[bytes, str]]) -> None:
     for (one, path), (other, path2) in pairwise(found):
         if one == other:
             raise FetchError(
                 what=f"two new files have the name {os.fsdecode(one)}: {path} and {path2}",
-                why="files are taken and remembered by name alone, so one would never be read",
-                fix="give the files names of their own, or narrow `fetch.path` to one folder",
+                why="files are identified by name alone, so one would never be read",
+                fix="give the files different names, or narrow `fetch.path` to one folder",
             )

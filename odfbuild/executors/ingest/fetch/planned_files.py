@@ -1,7 +1,7 @@
-"""Files of a source that a plan did not name, and those that it named and that are gone.
+"""Differences between the files of a plan and those that its apply reads.
 
-A plan may be carried out long after it was made.  What is read then is what the source holds by
-then, as a plan of that moment would have it; the difference is reported.
+A plan may be applied long after it was made.  The apply reads the files that the source has by
+then, as a new plan would; the differences are reported.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ _SHOWN = 5
 
 
 def other_files(site: Site, dataset: Dataset, step: Step) -> Diagnostic | None:
-    """Return in which names the files to read differ from those that a step was planned for.
+    """Return a warning if the files to read are not those that a step was planned for.
 
-    None if they are the same, or the source says itself what is wrong with it.
+    None if they are, or if the files cannot be listed, which the fetch reports.
     """
     planned = [each for each in step.reasons if isinstance(each, SourceHasNews)]
     state = dataset.state()
@@ -53,7 +53,7 @@ def _names(paths: Sequence[str] | None) -> list[str]:
 
 
 def _difference(new: Sequence[str], gone: Sequence[str]) -> Diagnostic | None:
-    parts = [f"came since and are read as well: {_some(new)}"] * bool(new)
+    parts = [f"new files are read as well: {_some(new)}"] * bool(new)
     parts += [f"no longer exist, and are not read: {_some(gone)}"] * bool(gone)
     if not parts:
         return None

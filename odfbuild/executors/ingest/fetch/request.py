@@ -1,7 +1,7 @@
 """Requests to other machines: the address, its form in messages, and the errors of a fetch.
 
-Messages hold the URL as it was written (templates unfilled, user and password removed); values of
-variables are blanked in whatever a server or a library says.
+Messages contain the URL as it was written (templates unfilled, user and password removed); values
+of variables are removed from the texts of servers and libraries.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ class NotFoundError(FetchError):
 
 
 class MissingSourceFileError(NotFoundError):
-    """No file is there where a local source looks for files."""
+    """A local source has no file."""
 
 
 class UnreachableError(FetchError):
@@ -39,11 +39,11 @@ class UnreachableError(FetchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to get: URL and headers ready to send, and how to speak of them.
+    """What to fetch: URL and headers ready to send, and their form in messages.
 
-    `name` is the printable URL; `secrets` are texts to blank in messages; `timeout` is the time
-    to connect in seconds, four times that may pass without a byte.  `etag` and `modified_since`
-    (as HTTP writes times) say which version is known.
+    `name` is the printable URL; `secrets` are texts to remove from messages; `timeout` is the time
+    to connect in seconds, and four times that may pass without a byte.  `etag` and
+    `modified_since` (as HTTP writes times) are those of the known version.
     """
 
     url: str
@@ -58,7 +58,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAnswer:
-    """What was stored in `path`, and which version it is; times as HTTP writes them."""
+    """A download stored in `path`, and its version; times as HTTP writes them."""
 
     path: Path
     etag: str | None
@@ -88,7 +88,7 @@ def url_secrets(url: str) -> set[str]:
 
 
 def one_line(text: str) -> str:
-    """Return a text without what is not printed: a credential may be split by it."""
+    """Return a text in one line, without unprintable characters that may split a credential."""
     shown = (c if c.isprintable() else " " if c.isspace() else "" for c in text)
     return " ".join("".join(shown).split())
 
@@ -96,7 +96,7 @@ def one_line(text: str) -> str:
 def redact(text: str, request: Request) -> str:
     """Return a text without header values, values of variables, user and password.
 
-    They are found in the spelling of URLs and in base64, too.
+    They are also found in the encoding of URLs and in base64.
     """
     hidden = {value for _, value in request.headers} | set(request.secrets)
     hidden |= {value.partition(" ")[2] for _, value in request.headers}

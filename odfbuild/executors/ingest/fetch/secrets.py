@@ -1,6 +1,6 @@
 """Credentials of a source, which messages about its data must not show.
 
-A server is sent them, and may send them back: in an error, in the name of a column, in a cell.
+A server receives them, and may return them: in an error, in the name of a column, in a cell.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ from odfbuild.odf.record import Record
 def secrets_of(definition: object, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the credentials of a source, or of several, with its templates filled from `env`.
 
-    They are the values that templates use and containers are given, literal headers and passwords,
-    and what URLs carry.
+    They are the values that templates and containers use, literal headers and passwords, and those
+    in URLs.
     """
     found: set[str] = set()
     for key, text in texts_of(definition):

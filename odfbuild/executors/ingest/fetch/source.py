@@ -1,11 +1,11 @@
 """Fetch of one round of a source: what is new since the stored state, or nothing.
 
-FilesGlob gives one file a round and reads it in place; a `file:` url is read in place when its
-modification time is another one; http, https, ftp and ftps are downloaded into the cache, where
-what a container prints goes, too.
-An `ETag` wins over `Last-Modified` as state (as in the reference); the event time comes from
-`Last-Modified` either way, where the reference loses it, and while the cache knows it, it is sent
-along.  Other kinds and schemes are refused by name.
+FilesGlob gives one file per round and reads it in place; a `file:` url is read in place when its
+modification time differs; http, https, ftp and ftps are downloaded into the cache, where the output
+of a container is stored, too.
+An `ETag` takes precedence over `Last-Modified` as state (as in the reference); the event time comes
+from `Last-Modified` in both cases, while the reference loses it, and is sent with the `ETag` as
+long as the cache has it.  Other kinds and schemes are refused by name.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, cast
 from urllib.parse import quote, quote_plus
 
 from odfbuild import __version__
-from odfbuild.executors.ingest.fetch.download import Version, keep_version, kept_version
+from odfbuild.executors.ingest.fetch.download import Version, store_version, stored_version
 from odfbuild.executors.ingest.fetch.local import (
     ETAG,
     LAST_MODIFIED,
@@ -72,11 +72,10 @@ _Download: TypeAlias = Callable[[Request, Path], SourceAnswer | NotModified]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a round brought; `event_time` None means the round's system time.
+    """The result of a round; `event_time` None means the round's system time.
 
-    `temporary` says that `path` is a download in the cache; else it is the user's own file.
-    `is_empty` says that there are no rows, only another state: an empty file could mean a table
-    without rows.
+    With `temporary`, `path` is a download in the cache; else it is the user's own file.  With
+    `is_empty` there are no rows, only another state: an empty file could mean a table without rows.
     """
 
     path: Path
@@ -90,7 +89,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class UpToDate:
-    """The source has nothing that was not fetched before."""
+    """The source has nothing new."""
 
 
 def fetch(
@@ -152,7 +151,7 @@ def _glob(
     if found is None:
         raise MissingSourceFileError(
             what=f"no file matches {step.path}",
-            why="the source was never read, so an empty match is more likely a slip",
+            why="the source was never read, so an empty match is probably a mistake",
             fix="correct `fetch.path` (relative to the project folder), or put the files there",
         )
     if not found:
@@ -172,7 +171,7 @@ def named_file(
     *,
     has_more: bool = True,
 ) -> Fetched:
-    """Return a file of a FilesGlob, and the state that it leaves.  Raises NotFoundError."""
+    """Return a file of a FilesGlob, and the state after it.  Raises NotFoundError."""
     _readable(path)
     return Fetched(
         path=path,
@@ -217,7 +216,7 @@ def _url(
         path = file_of(url, project_dir)
         reach(str(path))
         return _file(step, path, state, now, project_dir)
-    request = _request(step, url, state, kept_version(cache, url), env)
+    request = _request(step, url, state, stored_version(cache, url), env)
     return _remote(step, request, _download_of(scheme.module), now=now, cache=cache)
 
 
@@ -268,7 +267,7 @@ def _file(
 
 
 def _of_url(step: FetchStepUrl, changed: Timestamp | None, now: Timestamp) -> Timestamp | None:
-    """Return the event time of what a url gave; a pattern looks at its path as it is declared."""
+    """Return the event time of a url; a pattern is searched in its path as it is declared."""
     match step.event_time:
         case EventTimeSourceFromPath(pattern=pattern, timestamp_format=form):
             return from_name(declared_path(step.url), pattern, form)
@@ -285,7 +284,7 @@ def _remote(
     if isinstance(answer, NotModified):
         return UpToDate()
     changed = _http_date(answer.last_modified)
-    keep_version(cache, request.url, Version(answer.etag, answer.last_modified))
+    store_version(cache, request.url, Version(answer.etag, answer.last_modified))
     return Fetched(
         path=answer.path,
         state=_remote_state(answer.etag, changed),
@@ -303,7 +302,7 @@ def _request(
     kept: Version,
     env: Mapping[str, str],
 ) -> Request:
-    """Ask for another version than that of the state, by all that is known of it."""
+    """Return a request for a version other than that of the state, by all that is known of it."""
     etag = state.value if state is not None and state.kind == ETAG else None
     since = _since(state.value) if state is not None and state.kind == LAST_MODIFIED else None
     if etag is not None and etag == kept.etag:
@@ -357,7 +356,7 @@ def _remote_state(etag: str | None, changed: Timestamp | None) -> SourceState | 
 
 def _incompatible(source: str, kind: str, instead: str) -> UnsupportedSourceError:
     return UnsupportedSourceError(
-        what=f"`eventTime: {{kind: {source}}}` does not go with `fetch: {{kind: {kind}}}`",
+        what=f"`eventTime: {{kind: {source}}}` cannot be used with `fetch: {{kind: {kind}}}`",
         why="such a source has nothing to take the time from",
         fix=f"use {instead}, or leave `eventTime` out",
     )
@@ -371,10 +370,10 @@ def _readable(path: Path) -> None:
     raise NotFoundError(
         what=f"the file {path} vanished" if gone else f"the file {path} may not be read",
         why="it was there when the folder was listed" if gone else "permission denied",
-        fix="run the command again" if gone else "allow the reading of the file",
+        fix="run the command again" if gone else "allow reading the file",
     )
 
 
 def _shown(path: Path, project_dir: Path) -> str:
-    """Return the path as people know it: relative to the project if it lies inside."""
+    """Return the path for messages: relative to the project if it is inside."""
     return str(path.relative_to(project_dir)) if path.is_relative_to(project_dir) else str(path)

@@ -3,8 +3,8 @@
 A template holds alternatives from left to right, `${{ env.NAME || 'text' || 42 }}`; the first
 that resolves wins.  `env.NAME` names a variable (letters, digits, `_`, `-`), a number stands for
 itself, text in single quotes for its trimmed inside (no `}` and no `'`).  Each template is
-filled once: a value that itself looks like a template stays text, so that whoever controls one
-variable cannot read another.
+filled once: a value that itself looks like a template stays text, so that one variable cannot be
+used to read another.
 """
 
 import re
@@ -41,7 +41,7 @@ def substitute_url(url: str, env: Mapping[str, str]) -> str:
     make another host of what follows.  Elsewhere values are put in as they are, so that a variable
     can hold a whole url.  Raises TemplateError.
     """
-    empty = _TEMPLATE.sub(lambda found: "x" * len(found.group()), url)  # same places, no marks
+    empty = _TEMPLATE.sub(lambda found: "x" * len(found.group()), url)  # same length, no `/` or `@`
     start = empty.find("://") + 3
     host = empty.find("/", start)
     end = empty.rfind("@", start, len(empty) if host < 0 else host)
@@ -65,7 +65,7 @@ def variables(text: str) -> tuple[str, ...]:
 
 
 def used_by(step: FetchStepUrl | FetchStepContainer) -> tuple[str, ...]:
-    """Return the names of the variables that a source is filled with, in order."""
+    """Return the names of the variables that a source uses, in order."""
     if isinstance(step, FetchStepUrl):
         texts = [step.url, *(header.value for header in step.headers or ())]
         taken: list[str] = []

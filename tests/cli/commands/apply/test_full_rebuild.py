@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.ingest.fetch.late_files import what_was_read
+from odfbuild.executors.ingest.fetch.late_files import read_files
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.memory.read_files import FilesRead
 from odfbuild.state.workspace import Workspace
@@ -35,7 +35,7 @@ def rows(run: Inside, name: str) -> list[dict[str, object]]:
 def remembered(project: Path) -> list[FilesRead]:
     """Return what is known of the files that were read."""
     workspace = Workspace(project / ".odfbuild")
-    return [what_was_read(workspace, state) for state in workspace.states().values()]
+    return [read_files(workspace, state) for state in workspace.states().values()]
 
 
 def head_of(project: Path, name: str) -> str:

@@ -223,15 +223,15 @@ class TestWhatItSays:
 
     def test_the_same_state_with_data_is_refused(self, podman: Played) -> None:
         error = refused(step("print(1)", STATE.format("v1")), podman, etag("v1"))
-        assert "prints data and gives the state that it was given" in error.what
+        assert "prints data, but writes the state that it was given" in error.what
 
     @pytest.mark.parametrize(
         ("line", "why"),
         [
             (TIME.format("yesterday"), "'yesterday' is no RFC 3339 time"),
             ("os.symlink('/etc/passwd', env['ODF_NEW_ETAG_PATH'])", "Too many levels"),
-            ("os.mkfifo(env['ODF_NEW_ETAG_PATH'])", "it is not a plain file"),
-            ("os.mkdir(env['ODF_NEW_ETAG_PATH'])", "it is not a plain file"),
+            ("os.mkfifo(env['ODF_NEW_ETAG_PATH'])", "it is not a regular file"),
+            ("os.mkdir(env['ODF_NEW_ETAG_PATH'])", "it is not a regular file"),
             (STATE.format("x" * 70_000), "it is longer than 64 KiB"),
             ("open(env['ODF_NEW_ETAG_PATH'], 'wb').write(b'\\xff')", "it is not UTF-8"),
         ],
@@ -241,7 +241,7 @@ class TestWhatItSays:
         self, podman: Played, line: str, why: str
     ) -> None:
         error = refused(step("print(1)", line), podman)
-        assert "wrote no state that can be kept to new-" in error.what
+        assert "wrote a state that cannot be stored to new-" in error.what
         assert error.why.startswith(why)
 
     def test_the_folder_is_closed_to_others_and_open_to_the_container(self, podman: Played) -> None:
@@ -272,15 +272,15 @@ class TestRounds:
         assert pages == ["0\n", "1\n", "2\n", "3\n"]
 
     def test_more_without_data_or_state_is_refused(self, podman: Played) -> None:
-        assert "does not go on" in refused(step(MORE), podman).what
-        assert "does not go on" in refused(step(MORE, STATE.format("v")), podman, etag("v")).what
+        assert "makes no progress" in refused(step(MORE), podman).what
+        assert "makes no progress" in refused(step(MORE, STATE.format("v")), podman, etag("v")).what
 
     def test_more_with_the_same_data_again_is_refused(self, podman: Played) -> None:
         same = step("print(1)", MORE)
         assert news(same, podman).has_more
         sweep(cached(podman))
         error = refused(same, podman)
-        assert error.why == "its state stays, and it prints the same again"
+        assert error.why == "its state is the same, and it prints the same again"
 
     def test_a_queue_that_is_emptied_needs_no_state(self, podman: Played) -> None:
         assert news(step("print(1)", MORE), podman).has_more
@@ -304,7 +304,7 @@ class TestImages:
     def test_an_image_that_cannot_be_had_is_named(self, podman: Played) -> None:
         source = FetchStepContainer(image="registry.example/none:${{ env.TAG }}")
         error = refused(source, podman, env={"TAG": "7"})
-        assert error.what == "the image registry.example/none:7 cannot be had"
+        assert error.what == "the image registry.example/none:7 cannot be pulled"
         assert "no such host" in error.why
 
     def test_without_a_runtime_both_are_named(self, podman: Played, tmp_path: Path) -> None:

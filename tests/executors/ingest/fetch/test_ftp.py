@@ -186,9 +186,9 @@ def test_names_are_decoded_and_paths_may_start_at_the_root(
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("a%0d%0aDELE%20b", "the url holds a control character"),
-        ("", "the url names no file of a server"),
-        ("in/", "the url names no file of a server"),
+        ("a%0d%0aDELE%20b", "the url contains a control character"),
+        ("", "the url does not name a file of a server"),
+        ("in/", "the url does not name a file of a server"),
     ],
 )
 def test_a_url_that_is_no_file_is_refused_before_a_connection(
