@@ -1,4 +1,4 @@
-"""Access control: the caller and what he may do; a refusal is a status of HTTP."""
+"""Access control: callers and their permissions; a refusal is a status of HTTP."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,9 +19,9 @@ _BEARER = "bearer "
 
 
 class AccessError(Exception):
-    """A request is refused with a status of HTTP; its text is for who asked.
+    """A request is refused with a status of HTTP; its text is for the client.
 
-    A `code` tells refusals of one status apart, `fix` says how to go on, where that is known.
+    `code` distinguishes refusals of one status, `fix` says how to fix the request, if known.
     """
 
     def __init__(
@@ -36,23 +36,23 @@ class AccessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking: who has a token, or anybody."""
+    """The sender of a request: the owner of a token, or anybody."""
 
     token: KeptToken | None = None
 
     @property
     def name(self) -> str:
-        """Return who it is, for the log."""
+        """Return the caller's name, for the log."""
         return "-" if self.token is None else self.token.label
 
     @property
     def account(self) -> str | None:
-        """Return the account that it acts for."""
+        """Return the account that the caller acts for."""
         return None if self.token is None else self.token.account
 
 
 class PrivateDatasets:
-    """The datasets that were pushed as private ones: a file with their ids."""
+    """The datasets that were pushed as private: a file with their ids."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -62,12 +62,12 @@ class PrivateDatasets:
         return str(id) in self._read()
 
     def add(self, id: DatasetId) -> None:
-        """Note that a dataset is private."""
+        """Make a dataset private."""
         with self._lock:
             self._write(self._read() | {str(id)})
 
     def discard(self, id: DatasetId) -> None:
-        """Note that a dataset is public."""
+        """Make a dataset public."""
         with self._lock:
             if str(id) in (known := self._read()):
                 self._write(known - {str(id)})
@@ -81,9 +81,9 @@ class PrivateDatasets:
 
         disk = Disk()
         self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        near = pending(self._path.parent)
-        disk.write(near, json.dumps({"private": sorted(ids)}).encode(), 0o600)
-        disk.rename(near, self._path)
+        temporary = pending(self._path.parent)
+        disk.write(temporary, json.dumps({"private": sorted(ids)}).encode(), 0o600)
+        disk.rename(temporary, self._path)
 
 
 class Access:
@@ -95,28 +95,27 @@ class Access:
         self.private = PrivateDatasets(settings.tokens.with_name("private.json"))
 
     def caller(self, headers: Mapping[str, str]) -> Caller:
-        """Return who sent headers.  Raises AccessError (401) of a token that is not valid."""
+        """Return the caller by the headers.  Raises AccessError (401) for an invalid token."""
         given = headers.get("authorization")
         if given is None:
             return Caller()
         if not given[: len(_BEARER)].lower() == _BEARER:
-            raise AccessError(401, "A bearer token is wanted.")
+            raise AccessError(401, "A bearer token is needed.")
         kept = self.tokens.find(given[len(_BEARER) :].strip(), datetime.now(UTC))
         if kept is None:
-            raise AccessError(401, "The token is not known here, or has expired.")
+            raise AccessError(401, "The token is not known to this server, or has expired.")
         return Caller(kept)
 
     def sees(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> bool:
-        """Say whether somebody may read a dataset."""
+        """Return whether a caller may read a dataset."""
         if caller.token is not None and caller.token.allows(TokenScope.READ, alias):
             return True
         return self._settings.anonymous_read and id is not None and id not in self.private
 
     def check_read(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> None:
-        """Raise AccessError if somebody may not read a dataset: 401 or, as if it were not there,
-        404.
+        """Raise AccessError if a caller may not read a dataset: 401, or 404 as if it did not exist.
 
-        Of names that are pushed to by signature nobody hears more than of one that is free.
+        For names that may be pushed to by signature it is always 404, as for an unused name.
         """
         if not self.takes_signed(alias):
             self.check_known(caller)
@@ -124,19 +123,19 @@ class Access:
             raise AccessError(404, "There is no such dataset.")
 
     def check_known(self, caller: Caller) -> None:
-        """Raise AccessError (401) if nobody reads without a token, and there is none."""
+        """Raise AccessError (401) if reading needs a token, and there is none."""
         if caller.token is None and not self._settings.anonymous_read:
             raise AccessError(401, "A token is needed.")
 
     def writes(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> bool:
-        """Say whether somebody has a token to push to a name; `id` is None if it is new."""
+        """Return whether a caller has a token to push to a name; `id` is None if it is new."""
         scope = TokenScope.CREATE if id is None else TokenScope.WRITE
         return caller.token is not None and caller.token.allows(scope, alias)
 
     def check_write(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> None:
-        """Raise AccessError if somebody may not push to a name; `id` is None if it is new.
+        """Raise AccessError if a caller may not push to a name; `id` is None if it is new.
 
-        Who pushes by signature is let in here, and judged when the signature is there.
+        A push by signature is admitted here, and checked when its signature has arrived.
         """
         if self.writes(caller, alias, id) or self.takes_signed(alias):
             return
@@ -147,23 +146,23 @@ class Access:
         verb = "create" if id is None else "write"
         raise AccessError(403, f"The token does not allow to {verb} {alias}.")
 
-    def check_still(self, caller: Caller, alias: DatasetAlias) -> None:
-        """Raise AccessError (401) if what let somebody push to a name was taken back meanwhile."""
+    def check_push_access(self, caller: Caller, alias: DatasetAlias) -> None:
+        """Raise AccessError (401) if the permission to push to a name was revoked meanwhile."""
         self.check_token(caller)
         if caller.token is None and not self.takes_signed(alias):
             raise AccessError(401, "A token is needed to push.")
 
     def check_token(self, caller: Caller) -> None:
-        """Raise AccessError (401) of a token that was taken back, or has expired, meanwhile."""
-        if caller.token is not None and not self.tokens.still_has(caller.token, datetime.now(UTC)):
+        """Raise AccessError (401) for a token that was revoked, or has expired, meanwhile."""
+        if caller.token is not None and not self.tokens.is_active(caller.token, datetime.now(UTC)):
             raise AccessError(401, "The token was revoked, or has expired.")
 
     def takes_signed(self, alias: DatasetAlias) -> bool:
-        """Say whether a dataset may be pushed to by signature alone."""
+        """Return whether a dataset may be pushed to by signature alone."""
         return matches(self._settings.accept_signed, alias)
 
     def note(self, id: DatasetId, visibility: Visibility) -> None:
-        """Note who may see a dataset that a push made."""
+        """Store the visibility of a dataset that a push created."""
         if visibility is Visibility.PRIVATE:
             self.private.add(id)
         else:
@@ -171,16 +170,16 @@ class Access:
 
 
 def check_version(headers: Mapping[str, str]) -> None:
-    """Raise AccessError (400) of a client of another version of the smart protocol."""
+    """Raise AccessError (400) for a client of another version of the smart protocol."""
     given = headers.get(VERSION_HEADER)
     if given is None:
         raise AccessError(400, f"The header {VERSION_HEADER} is missing.")
     if not given.isascii() or not given.isdigit():
-        raise AccessError(400, f"The header {VERSION_HEADER} is no number.")
+        raise AccessError(400, f"The header {VERSION_HEADER} is not a number.")
     if given != VERSION:
         raise AccessError(400, "Incompatible client version")
 
 
 def account_id(name: str) -> str:
-    """Return the id of an account, which its name gives; there is no key behind it."""
+    """Return the id of an account, computed from its name; it belongs to no key."""
     return str(DatasetId(sha3_256(f"account:{name.lower()}".encode()).digest()))

@@ -8,7 +8,7 @@
     [/<account>]/<name>/blocks|data|checkpoints|attestations/<hash>
     [/<account>]/<name>/pull|push                                       WebSockets
 
-With the account on a server of several tenants, else without.
+Names have an account on a server of several tenants, else none.
 """
 
 import asyncio
@@ -55,13 +55,13 @@ from odfbuild.state.chain.dataset import Dataset
 _LOG = logging.getLogger("odfbuild.serve.access")
 _ERRORS = logging.getLogger("odfbuild.serve")
 _ANSWERED_IN_JSON = frozenset({"query", "verify", "tail", "metadata", "history", "status", "runs"})
-_ONE_TENANT = "odfbuild"  # what other clients take for the account of all datasets
+_ONE_TENANT = "odfbuild"  # the account of all datasets for clients that need one
 _Messages = Callable[[], Awaitable[Any]]
 _Sending = Callable[[Any], Awaitable[None]]
 
 
-def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Guarded":
-    """Return the ASGI application of a server; `judge` decides on pushes without a token."""
+def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "LimitedApplication":
+    """Return the ASGI application of a server; `judge` checks pushes without a token."""
     served = Served(settings)
     routes = _Routes(served, judge or SignedPushes())
     dataset = "/{account}/{name}" if settings.is_multi_tenant else "/{name}"
@@ -92,32 +92,34 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Gu
     refusals: dict[Any, Any] = {AccessError: _refused, HTTPException: _refused, Exception: _failed}
     starlette = Starlette(routes=files, exception_handlers=refusals)
     starlette.router.redirect_slashes = False
-    return Guarded(starlette, served, routes.answers)
+    return LimitedApplication(starlette, served, routes.answers)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Answer with a refusal of this server, or of the library: no such route or method."""
+    """Return the response to a refusal by this server, or by the library: no route or method."""
     if isinstance(error, HTTPException):
-        return _said(request, error.status_code, f"{error.detail}.", error.headers)
+        return _error_response(request, error.status_code, f"{error.detail}.", error.headers)
     assert isinstance(error, AccessError)  # noqa: S101 - for types
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
-    return _said(request, error.status, error.text, headers)
+    return _error_response(request, error.status, error.text, headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer where the server fails; the error itself goes to its log."""
+    """Return the response to an error of the server, which is logged."""
     reason = f": {error.code}" if isinstance(error, OdfBuildError) else ""
-    return _said(request, 500, f"The server failed{reason}.", None)
+    return _error_response(request, 500, f"The server failed{reason}.", None)
 
 
-def _said(request: Request, status: int, text: str, headers: Mapping[str, str] | None) -> Response:
+def _error_response(
+    request: Request, status: int, text: str, headers: Mapping[str, str] | None
+) -> Response:
     if request.url.path.rstrip("/").rpartition("/")[2] in _ANSWERED_IN_JSON:
         return JSONResponse({"message": text}, status, headers)
     return PlainTextResponse(text + "\n", status, headers)
 
 
 class _Routes:
-    """What is answered."""
+    """The handlers of all routes."""
 
     def __init__(self, served: Served, judge: HeadJudge) -> None:
         self._served = served
@@ -140,7 +142,7 @@ class _Routes:
             raise AccessError(401, "A token is needed.")
         name = caller.token.account
         if name is None:
-            raise AccessError(404, "The token acts for no account.")
+            raise AccessError(404, "The token does not act for an account.")
         return JSONResponse({"id": account_id(name), "accountName": name})
 
     async def dataset(self, request: Request) -> Response:
@@ -149,7 +151,7 @@ class _Routes:
         try:
             id = DatasetId.parse(request.path_params["id"])
         except OdfBuildError:
-            raise AccessError(404, "This is no id of a dataset.") from None
+            raise AccessError(404, "This is not the id of a dataset.") from None
         alias = (await run_sync(self._served.workspace.aliases)).get(id)
         if alias is None or not self._served.is_served(alias):
             raise AccessError(404, "There is no such dataset.")
@@ -168,7 +170,7 @@ class _Routes:
         return JSONResponse(await run_sync(self._listed, caller))
 
     def _listed(self, caller: Caller) -> dict[str, Any]:
-        """Return the datasets that somebody may see, with their heads."""
+        """Return the datasets that a caller may read, with their heads."""
         served = self._served
         return served.index.document(
             served.states(), lambda alias, id: served.shows(caller, alias, id)
@@ -207,7 +209,7 @@ class _Routes:
 
     async def _put(self, request: Request) -> Response:
         if request.path_params["kind"] == "blocks":
-            raise AccessError(405, "Blocks are pushed.")
+            raise AccessError(405, "Blocks are sent by a push, not by PUT.")
         alias = self._alias(request)
         caller = self._caller(request)
         dataset = self._served.find(alias)
@@ -215,7 +217,7 @@ class _Routes:
         return await put_object(request, self._served, alias, caller)
 
     def _read(self, request: Request) -> tuple[DatasetAlias, Dataset, Caller]:
-        """Return the dataset of a request, if who asks may read it."""
+        """Return the dataset of a request; raises AccessError if the caller may not read it."""
         alias, caller = self._alias(request), self._caller(request)
         dataset = self._served.find(alias)
         self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
@@ -232,18 +234,18 @@ class _Routes:
             self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
             check_version(socket.headers)
             assert dataset is not None  # noqa: S101 - what may be read is there
-            with self._served.transfer("pull", _who(socket, caller)):
+            with self._served.transfer("pull", _caller_key(socket, caller)):
                 await socket.accept()
                 frames = Frames(socket, limits.message)
 
                 def address_of(kind: str, hash: Multihash) -> TransferUrl:
                     return self._address(socket, alias, kind, hash)
 
-                def still_allowed() -> None:
+                def check_access() -> None:
                     self._served.access.check_token(caller)
                     self._served.access.check_read(caller, alias, dataset.id)
 
-                await answer_pull(frames, dataset, address_of, limits, still_allowed)
+                await answer_pull(frames, dataset, address_of, limits, check_access)
                 await frames.close()
         except AccessError as error:
             await _deny(socket, error)
@@ -255,7 +257,7 @@ class _Routes:
             dataset = self._served.find(alias)
             self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
             check_version(socket.headers)
-            with self._served.transfer("push", _who(socket, caller)):
+            with self._served.transfer("push", _caller_key(socket, caller)):
                 await socket.accept()
                 frames = Frames(socket, limits.message)
 
@@ -276,7 +278,7 @@ class _Routes:
         hash: Multihash,
         secret: str | None = None,
     ) -> TransferUrl:
-        """Return where a file is, and the headers that show who asked."""
+        """Return the URL of a file, with the headers that identify the caller."""
         base = self._served.settings.public_url
         if base is None:
             scheme = {"ws": "http", "wss": "https"}[socket.url.scheme]
@@ -300,8 +302,8 @@ class _Routes:
         return caller
 
 
-def _who(socket: WebSocket, caller: Caller) -> str:
-    """Return whose transfer it is: that of a token, or of an address."""
+def _caller_key(socket: WebSocket, caller: Caller) -> str:
+    """Return the key under which a caller's transfers are counted: a token, or an address."""
     if caller.token is not None:
         return f"token {caller.token.digest}"
     return "address " + ("-" if socket.client is None else socket.client.host)
@@ -315,8 +317,8 @@ async def _deny(socket: WebSocket, error: AccessError) -> None:
         await socket.close(1011, error.text[:100])
 
 
-class Guarded:
-    """An application that tolerates no slow reader, and notes every request in a log."""
+class LimitedApplication:
+    """An application with limits to slow clients and heads of requests; it logs every request."""
 
     def __init__(self, inner: Starlette, served: Served, answers: Answers) -> None:
         self._inner = inner
@@ -342,7 +344,7 @@ class Guarded:
                 await send(message)
 
         try:
-            await (self._objection(scope) or self._inner)(scope, receive, sending)
+            await (self._refusal(scope) or self._inner)(scope, receive, sending)
         except TimeoutError:
             status = status or 408
         except asyncio.CancelledError:
@@ -354,8 +356,8 @@ class Guarded:
         finally:
             self._note(scope, status, size, time.monotonic() - begun)
 
-    def _objection(self, scope: Any) -> Response | None:
-        """Refuse a head that is too long, and one that says in two ways how long a body is."""
+    def _refusal(self, scope: Any) -> Response | None:
+        """Return the refusal of a head that is too long, or has two lengths of the body."""
         names = {name for name, _ in scope["headers"]}
         texts = (scope["raw_path"], scope["query_string"], *chain.from_iterable(scope["headers"]))
         if sum(map(len, texts)) > self.served.settings.limits.head:

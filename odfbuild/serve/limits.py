@@ -1,4 +1,4 @@
-"""Limits of a server: what it puts up with."""
+"""Limits of a server."""
 
 from dataclasses import field
 
@@ -8,20 +8,20 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What a server puts up with; sizes in bytes, times in seconds.
+    """The limits of a server; sizes in bytes, times in seconds.
 
-    `frame` is one message of the smart protocol, `objects` the files of one push together,
-    `waiting` all files that were sent and are in no dataset yet. There is room for so many
-    `transfers`, of pulls and of pushes each, and for a part of them `of_one_caller`: who has a
-    token, or an address. Of messages with more than a MiB so many as `large` are taken at once;
-    others wait, and one that hardly comes within a `turn` is given up for them. A request has a
-    line and headers of at most `head` together; it, and the first message of a transfer, has to be
-    there within `request`, a message within `message`, and each piece of a body, and of an answer
-    that is read, within `piece`.
+    `frame` limits one message of the smart protocol, `objects` the files of one push together,
+    `waiting` all files that were sent and are not in a dataset yet; such files are deleted after
+    `kept`. At most `transfers` pulls, and as many pushes and answers, run at once, `of_one_caller`
+    of these for one token or address. At most `large` messages of more than a MiB are received at
+    once; others wait, and one that makes little progress within a `turn` is closed for them. The
+    line and the headers of a request have at most `head` together; the request, and the first
+    message of a transfer, must arrive within `request`, another message within `message`, and each
+    piece of a body must be received, or sent, within `piece`.
 
-    So many `questions` are answered at once, others wait for a `turn`; each has `answer` seconds
-    and `memory`, and is a document of at most `question` with an answer of at most `rows` and
-    `output`. FlightSQL has so many `calls` under way at once.
+    At most `questions` are answered at once, others wait for at most a `turn`; each has `answer`
+    seconds and `memory`, and is a document of at most `question` with an answer of at most `rows`
+    and `output`. At most `calls` of FlightSQL run at once.
     """
 
     head: int = 16 << 10

@@ -1,6 +1,6 @@
-"""The index of a server: its datasets, as `repositories.catalogue` reads them of any repository.
+"""The index of a server: its datasets, in the form that `repositories.catalogue` reads.
 
-What a chain holds is counted once, and then only what came after.
+The blocks of a chain are counted once, and later only new ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CountedChain:
-    """What a chain holds up to a head: records, and bytes of files."""
+    """The content of a chain up to a head: records, and bytes of files."""
 
     head: Multihash
     records: int
@@ -41,7 +41,7 @@ class ServerIndex:
         states: Mapping[DatasetAlias, ChainState],
         shows: Callable[[DatasetAlias, DatasetId], bool],
     ) -> dict[str, Any]:
-        """Return the index of the datasets that are to be shown; damaged ones are left out."""
+        """Return the index of the datasets to show; damaged ones are left out."""
         listed = []
         with self._lock:
             for alias, state in sorted(states.items()):

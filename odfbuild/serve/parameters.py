@@ -20,7 +20,7 @@ def block_of(request: "Request", name: str, dataset: Dataset) -> Multihash | Non
     try:
         block = Multihash.parse(given)
     except InvalidMultihashError:
-        raise AccessError(400, f"{name} is no hash of a block.") from None
+        raise AccessError(400, f"{name} is not the hash of a block.") from None
     head = dataset.head()
     if head is None or not holds(dataset, block, head):
         raise AccessError(404, "The dataset has no such block.")
@@ -33,5 +33,5 @@ def count_of(request: "Request", name: str, default: int, most: int | None) -> i
     if given is None:
         return default
     if not given.isascii() or not given.isdigit() or len(given) > _DIGITS:
-        raise AccessError(400, f"{name} is no number.")
+        raise AccessError(400, f"{name} is not a number.")
     return int(given) if most is None else min(int(given), most)

@@ -1,4 +1,4 @@
-"""State of a running server: the workspace, who may use it, files that were sent."""
+"""State of a running server: workspace, access, uploads and transfers."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from odfbuild.state.workspace import UnusableNameError, Workspace
 
 
 class Served:
-    """One workspace as a server has it open."""
+    """The open workspace of a server."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
@@ -34,12 +34,12 @@ class Served:
         }
 
     def check_lasting(self) -> None:
-        """Raise AccessError (503) once the server is to end: called in the course of long work."""
+        """Raise AccessError (503) if the server is stopping; called during long work."""
         if self.ends.is_set():
-            raise AccessError(503, "The server ends.")
+            raise AccessError(503, "The server is stopping.")
 
     def alias(self, account: str | None, name: str) -> DatasetAlias:
-        """Return the name that a path says.  Raises AccessError (404)."""
+        """Return the name in a path.  Raises AccessError (404)."""
         if not is_name(name) or (account is not None and not is_name(account)):
             raise AccessError(404, "There is no such dataset.")
         return DatasetAlias(account, name)
@@ -56,7 +56,7 @@ class Served:
             raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
 
     def states(self) -> Mapping[DatasetAlias, ChainState]:
-        """Return the states of all datasets but damaged ones; those at rest are read once."""
+        """Return the states of all datasets but damaged ones; only new heads are read."""
         names = self.workspace.names()
         heads = self.workspace.heads(names.values())
         with self._lock:
@@ -72,24 +72,24 @@ class Served:
             return {a: known[id] for a, id in names.items() if id in heads and id in known}
 
     def is_served(self, alias: DatasetAlias) -> bool:
-        """Say whether a dataset of that name is served here: with the account, or without."""
+        """Return whether a dataset of that name is served: with an account, or without."""
         return (alias.account is not None) == self.settings.is_multi_tenant
 
     def shows(self, caller: Caller, alias: DatasetAlias, id: DatasetId) -> bool:
-        """Say whether a dataset is served here, and somebody may read it."""
+        """Return whether a dataset is served, and the caller may read it."""
         return self.is_served(alias) and self.access.sees(caller, alias, id)
 
     @contextmanager
     def transfer(self, verb: str, caller: str) -> Iterator[None]:
-        """Take room for a pull, a push or an answer.  Raises AccessError (503) if there is none.
+        """Count a pull, a push or an answer.  Raises AccessError (503) if there are too many.
 
-        Each has room of its own, of which one caller takes a part.
+        Each verb has a limit of its own, and a smaller one for each caller.
         """
         limits = self.settings.limits
         if self._transfers[verb].total() >= limits.transfers:
-            raise AccessError(503, "Too many transfers are going on; try again later.")
+            raise AccessError(503, "Too many transfers are running; try again later.")
         if self._transfers[verb][caller] >= limits.of_one_caller:
-            raise AccessError(503, "Too many transfers of yours are going on; try again later.")
+            raise AccessError(503, "Too many of your transfers are running; try again later.")
         self._transfers[verb][caller] += 1
         try:
             yield

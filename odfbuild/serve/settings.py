@@ -1,4 +1,4 @@
-"""Settings of a server: the datasets and their users."""
+"""Settings of a server: its workspace, access, addresses and limits."""
 
 import ipaddress
 from dataclasses import field
@@ -12,13 +12,13 @@ from odfbuild.values import dataclass
 
 
 class MissingExtraError(StateError):
-    """A library that this function needs is not installed."""
+    """A library of an optional dependency is not installed."""
 
     code = "missing-extra"
 
     def __init__(self, extra: str, purpose: str, missing: str | None) -> None:
         super().__init__(
-            what=f"{missing or 'a library'} is not installed, which is needed to {purpose}",
+            what=f"{missing or 'a library'}, which is needed to {purpose}, is not installed",
             why="it is an optional dependency",
             fix=f"pip install 'odfbuild[{extra}]'",
         )
@@ -46,7 +46,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class FlightAddress:
-    """Where FlightSQL is answered; port 0 is any that is free."""
+    """The address of FlightSQL; port 0 means any free one."""
 
     host: str
     port: int
@@ -54,10 +54,10 @@ class FlightAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """The workspace that is served, and how.
+    """The workspace to serve, and the options of its server.
 
     `accept_signed` are patterns of names of datasets that may be pushed to by signature alone.
-    With `flight` FlightSQL is answered, too.
+    With `flight`, FlightSQL is served, too.
     """
 
     workspace: Path
@@ -72,7 +72,7 @@ class ServerSettings:
 
 
 def unusable_port(host: str, port: int, error: OSError) -> UnusablePortError:
-    """Return the error of an address that cannot be listened at."""
+    """Return the error of an address on which the server cannot listen."""
     return UnusablePortError(
         what=f"{host}, port {port}, cannot be used: {error.strerror or error}",
         why="another program uses it, or the machine has no such address",
@@ -81,7 +81,7 @@ def unusable_port(host: str, port: int, error: OSError) -> UnusablePortError:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is one of this machine alone."""
+    """Return whether an address is local to this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -89,10 +89,10 @@ def is_loopback(host: str) -> bool:
 
 
 def server_folder(workspace: Path) -> Path:
-    """Return where it is remembered who may use the server of a workspace.
+    """Return the folder for the access data of the server of a workspace.
 
-    It is beside the workspace's heads that were seen last, outside of the workspace: who gives
-    somebody a workspace does not give its tokens.  Raises NoStateFolderError.
+    It is outside the workspace, in the folder where its last seen heads are stored, so that a copy
+    of the workspace has no tokens.  Raises NoStateFolderError.
     """
     base = state_folder()
     if base is None:
@@ -105,5 +105,5 @@ def server_folder(workspace: Path) -> Path:
 
 
 def token_file(workspace: Path) -> Path:
-    """Return the file of the tokens of a workspace, be it there or not."""
+    """Return the path of the token file of a workspace, whether or not it exists."""
     return server_folder(workspace) / "tokens.json"

@@ -1,6 +1,6 @@
 """Files of datasets over HTTP: references, blocks, data, checkpoints and attestations.
 
-What a hash names never changes, so it may be kept for a year; a reference is asked again each time.
+A file named by a hash never changes, so clients may cache it for a year; a reference, never.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ OBJECTS = ("blocks", "data", "checkpoints")
 
 
 async def get_ref(request: "Request", dataset: Dataset) -> Response:
-    """Answer with the text of the hash that a reference is."""
+    """Return the hash of a reference, as text."""
     name = request.path_params["ref"]
     try:
         hash = await run_sync(dataset.stores.heads.read, name)
@@ -53,7 +53,7 @@ async def get_ref(request: "Request", dataset: Dataset) -> Response:
 
 
 async def get_object(request: "Request", dataset: Dataset) -> Response:
-    """Answer with an object, or the part of it that is asked for."""
+    """Return an object, or the requested range of it."""
     kind, hash = request.path_params["kind"], _hash(request)
     stores = {
         "blocks": dataset.stores.blocks,
@@ -64,7 +64,7 @@ async def get_object(request: "Request", dataset: Dataset) -> Response:
 
 
 async def get_attestation(request: "Request", dataset: Dataset) -> Response:
-    """Answer with the envelope that signs a head."""
+    """Return the envelope that signs a head."""
     name = _attested(request)
     try:
         found = await run_sync(dataset.stores.attestations.get, name)
@@ -81,29 +81,29 @@ async def get_attestation(request: "Request", dataset: Dataset) -> Response:
 async def put_object(
     request: "Request", served: Served, alias: DatasetAlias, caller: Caller
 ) -> Response:
-    """Take a file that an open push waits for."""
+    """Store a file that an open push waits for."""
     hash, limits = _hash(request), served.settings.limits
     secret = request.headers.get(PUSH_HEADER)
     file = served.uploads.wanted(alias, request.path_params["kind"], hash, caller, secret)
     length = request.headers.get("content-length")
     if length is None:
-        raise AccessError(411, "Content-Length is wanted.")
+        raise AccessError(411, "Content-Length is required.")
     if not length.isdigit() or int(length) != file.size:
-        raise AccessError(400, f"The file has {file.size:,} bytes.")
+        raise AccessError(400, f"The file must have {file.size:,} bytes.")
     try:
         async with asyncio.timeout(limits.upload):
             await served.uploads.take(alias, file, body_of(request, limits.piece))
     except TimeoutError:
-        raise AccessError(408, "The file did not come in time.") from None
+        raise AccessError(408, "The file did not arrive in time.") from None
     return PlainTextResponse("", 201)
 
 
 async def put_attestation(
     request: "Request", served: Served, dataset: Dataset, alias: DatasetAlias, caller: Caller
 ) -> Response:
-    """Keep an envelope for a block of the chain, or a list of delegations.
+    """Store an envelope for a block of the chain, or a list of delegations.
 
-    It has to hold, and takes nothing away that was signed for the dataset later.
+    It must be valid, and replaces nothing that was signed later.
     """
     name = _attested(request)
     if caller.token is None or not caller.token.allows(TokenScope.WRITE, alias):
@@ -125,7 +125,7 @@ def _keep(dataset: Dataset, name: AttestationName, envelope: bytes) -> None:
         except OdfBuildError as error:
             raise AccessError(400, error.what) from None
     elif head is None or not holds(dataset, name, head):
-        raise AccessError(409, "This is no block of the chain.")
+        raise AccessError(409, "This is not a block of the chain.")
     else:
         try:
             number = dataset.block(name).sequence_number
@@ -144,19 +144,19 @@ def _attested(request: "Request") -> AttestationName:
 
 
 def _hash(request: "Request") -> Multihash:
-    """Return the hash of a path, which names a file: in the one spelling that files have."""
+    """Return the hash in a path, which must be in the spelling of file names."""
     text = request.path_params["hash"]
     try:
         hash = Multihash.parse(text)
     except ProtocolError:
-        raise AccessError(404, "This is no hash.") from None
+        raise AccessError(404, "This is not a hash.") from None
     if str(hash) != text or hash.code not in (Multicodec.SHA3_256, Multicodec.SHA2_256):
-        raise AccessError(404, "This is no hash of a file.")
+        raise AccessError(404, "This is not the hash of a file.")
     return hash
 
 
 async def body_of(request: "Request", seconds: float) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body, each within a time, which is the window of its least rate, too.
+    """Yield the pieces of a body, each within a time, and all at the minimum rate.
 
     Raises AccessError.
     """
@@ -170,7 +170,7 @@ async def body_of(request: "Request", seconds: float) -> AsyncIterator[bytes]:
                 piece = await anext(stream, None)
             pace.count(time.monotonic() - before, len(piece or b""))
         except TimeoutError:
-            raise AccessError(408, "Nothing came in time.") from None
+            raise AccessError(408, "No data arrived in time.") from None
         except ClientDisconnect:
             raise AccessError(400, "The client has disconnected.") from None
         if piece is None:
@@ -227,7 +227,7 @@ async def _pieces(opened: int, start: int, end: int) -> AsyncIterator[bytes]:
         while start < end:
             piece = await run_sync(os.pread, opened, min(_PIECE, end - start), start)
             if not piece:
-                raise OSError("the file was cut off meanwhile")
+                raise OSError("the file was truncated meanwhile")
             start += len(piece)
             yield piece
     finally:
@@ -235,7 +235,7 @@ async def _pieces(opened: int, start: int, end: int) -> AsyncIterator[bytes]:
 
 
 def _asked_range(request: "Request", tag: str, size: int) -> tuple[int, int] | None:
-    """Return the bytes [start, end) that are asked for; None for all.  Several parts are all."""
+    """Return the requested bytes [start, end); None for all, and for several ranges."""
     found = _RANGE.fullmatch(request.headers.get("range", "").strip())
     if found is None or request.headers.get("if-range", f'"{tag}"') != f'"{tag}"':
         return None

@@ -1,7 +1,7 @@
-"""Tokens of a server, which grant reading, writing or creating of the datasets that they name.
+"""Tokens of a server, which permit reading, writing or creating the datasets that they name.
 
-Of a token only its hash is kept, with what it is good for, in a file that nobody but its owner may
-read.  A token is 32 random bytes, so a plain hash of it says nothing about it.
+Only the hash of a token is stored, with its permissions, in a file that only its owner may read.  A
+token is 32 random bytes, so a plain hash reveals nothing about it.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _PATTERN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-*/")
 
 
 class TokenScope(Enum):
-    """What a token allows."""
+    """A permission of a token."""
 
     READ = "read"
     WRITE = "write"
@@ -52,9 +52,9 @@ class ServerTokenFileError(StateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptToken:
-    """What is kept of a token; `patterns` are names of datasets, where `*` is anything.
+    """The stored form of a token; `patterns` are names of datasets, in which `*` is anything.
 
-    `account` is whose datasets it creates and writes on a server of several.
+    `account` is the account whose datasets it may create and write on a server of several.
     """
 
     id: str
@@ -67,11 +67,11 @@ class KeptToken:
     expires: datetime | None
 
     def is_valid(self, now: datetime) -> bool:
-        """Say whether it has not expired."""
+        """Return whether the token has not expired."""
         return self.expires is None or now < self.expires
 
     def allows(self, scope: TokenScope, alias: DatasetAlias) -> bool:
-        """Say whether it allows something for a dataset of this name."""
+        """Return whether the token has a permission for a dataset of this name."""
         if scope not in self.scopes:
             return False
         if scope is not TokenScope.READ and None not in (self.account, alias.account):
@@ -80,17 +80,17 @@ class KeptToken:
         return matches(self.patterns, alias)
 
     def reads_all(self) -> bool:
-        """Say whether it allows reading of any dataset, whatever its name."""
+        """Return whether the token permits to read any dataset, whatever its name."""
         return TokenScope.READ in self.scopes and any(set(each) == {"*"} for each in self.patterns)
 
 
 def matches(patterns: Sequence[str], alias: DatasetAlias) -> bool:
-    """Say whether a name fits one of several patterns, in any case."""
+    """Return whether a name matches one of several patterns, ignoring case."""
     return any(fnmatchcase(alias.folded, each.lower()) for each in patterns)
 
 
 class TokenFile:
-    """The tokens of one server; what is read is remembered while the file is the same."""
+    """The tokens of one server; the file is read again only if it has changed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class TokenFile:
         self._tokens: tuple[KeptToken, ...] = ()
 
     def all(self) -> tuple[KeptToken, ...]:
-        """Return what is kept, in the order in which it was made.  Raises ServerTokenFileError."""
+        """Return all tokens, oldest first.  Raises ServerTokenFileError."""
         try:
             found = self.path.lstat()
         except FileNotFoundError:
@@ -110,7 +110,7 @@ class TokenFile:
         return self._tokens
 
     def find(self, token: str, now: datetime) -> KeptToken | None:
-        """Return what is kept of a token; None if it is not known, or expired."""
+        """Return the stored form of a token; None if it is not known, or expired."""
         if len(token) > _LONGEST:
             return None
         digest = _digest(token)
@@ -119,8 +119,8 @@ class TokenFile:
                 return each if each.is_valid(now) else None
         return None
 
-    def still_has(self, kept: KeptToken, now: datetime) -> bool:
-        """Say whether a token that was found is still there, and has not expired."""
+    def is_active(self, kept: KeptToken, now: datetime) -> bool:
+        """Return whether a token was not revoked, and has not expired."""
         return kept in self.all() and kept.is_valid(now)
 
     def new(
@@ -133,7 +133,7 @@ class TokenFile:
         created: datetime,
         expires: datetime | None,
     ) -> tuple[str, KeptToken]:
-        """Make a token; return it, which is kept nowhere, and what is kept of it.
+        """Make a token; return it, which is not stored, and its stored form.
 
         Raises InvalidTokenError and ServerTokenFileError.
         """
@@ -155,7 +155,7 @@ class TokenFile:
         return token, kept
 
     def revoke(self, id: str) -> KeptToken:
-        """Take back the token of an id, or of the only label or beginning of an id that fits.
+        """Revoke the token of an id, or of the only label or beginning of an id that fits.
 
         Raises InvalidTokenError.
         """
@@ -183,10 +183,10 @@ class TokenFile:
 
     def _write(self, tokens: Sequence[KeptToken]) -> None:
         disk = Disk()
-        near = pending(self.path.parent)
+        temporary = pending(self.path.parent)
         text = json.dumps({"tokens": [_form(each) for each in tokens]}, indent=2) + "\n"
-        disk.write(near, text.encode(), 0o600)
-        disk.rename(near, self.path)
+        disk.write(temporary, text.encode(), 0o600)
+        disk.rename(temporary, self.path)
         disk.sync(self.path.parent)
         self._mark = None
 
@@ -194,7 +194,7 @@ class TokenFile:
         if found.st_mode & 0o077 and stat.S_ISREG(found.st_mode):
             raise ServerTokenFileError(
                 what=f"{self.path} has mode {found.st_mode & 0o777:04o}",
-                why="who may write to it could give themselves any right",
+                why="other users may read or change it, and so the permissions in it",
                 fix=f"look at it with odfbuild token list, then: chmod 600 {self.path}",
             )
         try:
@@ -203,7 +203,7 @@ class TokenFile:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ServerTokenFileError(
                 what=f"{self.path} cannot be read: {error}",
-                why="it holds what each token of the server is good for",
+                why="it contains the permissions of each token of the server",
                 fix="restore it from a copy, or delete it, which revokes all tokens",
             ) from error
 
@@ -221,7 +221,7 @@ def _check(
 ) -> None:
     why = None
     if not label or len(label) > 100 or not label.isprintable():
-        why = "a label is 1 to 100 characters that can be printed"
+        why = "a label is 1 to 100 printable characters"
     elif not patterns or any(not each or set(each.lower()) - _PATTERN for each in patterns):
         why = "a pattern is a name of datasets, such as `weather.*` or `team/*`"
     elif account is not None and not is_name(account):
@@ -230,7 +230,7 @@ def _check(
         why = "it would have expired already"
     if why is not None:
         raise InvalidTokenError(
-            what="no such token can be made",
+            what="such a token cannot be made",
             why=why,
             fix="odfbuild token new --help shows the options",
         )
@@ -250,7 +250,7 @@ def _form(kept: KeptToken) -> dict[str, Any]:
 
 
 def _kept(form: dict[str, Any]) -> KeptToken:
-    """Read what is kept of a token.  Raises KeyError, TypeError or ValueError."""
+    """Return a token of its JSON form.  Raises KeyError, TypeError or ValueError."""
     expires = form["expires"]
     digest = str(form["sha256"])
     if len(digest) != 64:

@@ -1,10 +1,10 @@
-"""Files that clients send before their push is complete, kept beside the datasets.
+"""Files that clients send before their push is complete, stored outside the datasets.
 
     cache/incoming/<name of the dataset>/<data|checkpoints>/<hash>
 
-A file is taken only while a push is open that speaks of it, with exactly the size that its block
-says, and is kept only if it has the hash that it is named by; so a push that breaks off goes on
-where it was.  What no push took within a day is deleted.
+A file is accepted only while a push that names it is open, with exactly the size in its block, and
+is stored only if it has the hash of its name; so a repeated push continues where it broke off.
+Files that no push used within a day are deleted.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ class Uploads:
         self._waiting = 0
 
     def begin(self, push: OpenPush) -> None:
-        """Take files of a push from now on.  Raises AccessError (413) of one that is too large."""
+        """Accept files of a push.  Raises AccessError (413) if they are too large."""
         size = sum(each.size for each in push.files.values())
         if size > self._limits.objects:
             raise AccessError(413, f"A push may have {self._limits.objects:,} bytes of files.")
@@ -60,7 +60,7 @@ class Uploads:
             self._open.append(push)
 
     def end(self, push: OpenPush) -> None:
-        """Take no more files of a push."""
+        """Accept no more files of a push."""
         with self._lock, suppress(ValueError):
             self._open.remove(push)
 
@@ -76,22 +76,22 @@ class Uploads:
                     found = push.files.get((kind, hash))
                     if found is not None:
                         return found
-        raise AccessError(409, "No push of yours is open that speaks of this file.")
+        raise AccessError(409, "You have no open push that names this file.")
 
     def path(self, alias: DatasetAlias, file: ObjectFile) -> Path:
-        """Return where a file is, or would be."""
+        """Return the path of a file, whether or not it exists."""
         return self._folder(alias, file.kind) / str(file.hash)
 
     def has(self, alias: DatasetAlias, file: ObjectFile) -> bool:
-        """Say whether a file was sent."""
+        """Return whether a file was sent."""
         with suppress(OSError):
             return self.path(alias, file).lstat().st_size == file.size
         return False
 
     async def take(self, alias: DatasetAlias, file: ObjectFile, body: AsyncIterator[bytes]) -> None:
-        """Keep a file that comes in pieces.
+        """Store a file that arrives in pieces.
 
-        Raises AccessError: 400 of another size or hash, 507 if there is no room.
+        Raises AccessError: 400 for another size or hash, 507 if there is no room.
         """
         from anyio.to_thread import run_sync
 
@@ -110,15 +110,15 @@ class Uploads:
         async for piece in body:
             ready += piece
             if part.size + len(ready) > file.size:
-                raise AccessError(400, f"The file has {file.size:,} bytes, and more came.")
+                raise AccessError(400, f"The file must have {file.size:,} bytes, but more arrived.")
             if len(ready) >= _PIECE:
                 await run_sync(part.write, bytes(ready))
                 ready.clear()
         await run_sync(part.write, bytes(ready))
         if part.size != file.size:
-            raise AccessError(400, f"The file has {file.size:,} bytes, and {part.size:,} came.")
+            raise AccessError(400, f"The file must have {file.size:,} bytes, not {part.size:,}.")
         if part.digest.digest() != file.hash.digest:
-            raise AccessError(400, "The bytes do not have the hash that they are named by.")
+            raise AccessError(400, "The bytes do not have the hash in the name of the file.")
 
     def _begun(self, alias: DatasetAlias, file: ObjectFile) -> "_Part":
         folder = self._folder(alias, file.kind)
@@ -131,7 +131,7 @@ class Uploads:
         return _Part(folder / f".part-{secrets.token_hex(8)}", file.hash)
 
     def link(self, alias: DatasetAlias, file: ObjectFile, folder: Path) -> bool:
-        """Put a file that was sent into a folder laid out like a dataset; False if it was not."""
+        """Link a file into a folder with the layout of a dataset; False if it was not sent."""
         target = folder / file.kind
         target.mkdir(exist_ok=True)
         try:
@@ -143,13 +143,13 @@ class Uploads:
     def forget(
         self, alias: DatasetAlias, files: Mapping[tuple[str, Multihash], ObjectFile]
     ) -> None:
-        """Delete files that are in a dataset now."""
+        """Delete files that a dataset has now."""
         for each in files.values():
             with suppress(OSError):
                 self.path(alias, each).unlink()
 
     def sweep(self) -> None:
-        """Delete what no push took in time."""
+        """Delete the files that no push used in time."""
         with self._lock:
             wanted = {
                 str(self.path(push.alias, each))
@@ -174,7 +174,7 @@ class Uploads:
 
 
 class _Part:
-    """A file that is being written, and the hash of what is there."""
+    """A file that is being written, and the hash of its bytes so far."""
 
     def __init__(self, path: Path, hash: Multihash) -> None:
         self._path = path
@@ -192,7 +192,7 @@ class _Part:
             left = left[self._file.write(left) :]
 
     def finish(self, target: Path) -> None:
-        """Have it on disk, under its name."""
+        """Write the file to disk, under its final name."""
         os.fsync(self._file.fileno())
         self._path.replace(target)
         Disk().sync(target.parent)

@@ -1,5 +1,5 @@
-"""FlightSQL: datasets and questions over Arrow Flight, as ADBC, JDBC and ODBC drivers ask them.
+"""FlightSQL: datasets and questions over Arrow Flight, for ADBC, JDBC and ODBC drivers.
 
-`server` listens and holds callers to the limits, `calls` answers each; `messages` are those of the
-protocol, `statement` is what a ticket says, `listings` are tables of datasets and facts.
+`server` listens and enforces the limits, `calls` answers each call; `messages` are those of the
+protocol, `statement` is the content of a ticket, `listings` are tables of datasets and facts.
 """

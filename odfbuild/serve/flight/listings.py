@@ -1,6 +1,6 @@
 """Listings: the datasets that a caller may read, as tables, and facts of the server.
 
-All datasets are tables of one catalog and one schema, "odf"."odf", which a query may name or not.
+All datasets are tables of one catalog and one schema, "odf"."odf", which a query may leave out.
 The columns of each listing are those of FlightSql.proto of Apache Arrow.
 """
 
@@ -118,7 +118,7 @@ def columns_of(listing: msg.Listing) -> pa.Schema:
     assert_never(listing)
 
 
-def listed(listing: msg.Listing, served: Served, caller: Caller) -> pa.Table:
+def listing_rows(listing: msg.Listing, served: Served, caller: Caller) -> pa.Table:
     """Return the rows of a listing."""
     columns, rows = columns_of(listing), list[Sequence[Any]]()
     match listing:
@@ -176,7 +176,7 @@ def _tables(listing: msg.Tables, served: Served, caller: Caller) -> list[Sequenc
 
 
 def _columns(dataset: Dataset) -> bytes | None:
-    """Return the columns of a dataset, of which there may be none; None where it is damaged."""
+    """Return the columns of a dataset, possibly none; None if it is damaged."""
     try:
         state = dataset.state()
         schema = None if state is None else schema_in_force(state)
@@ -186,15 +186,15 @@ def _columns(dataset: Dataset) -> bytes | None:
 
 
 def _fits_folders(catalog: str | None, schema: str | None) -> bool:
-    """Say whether the catalog and the schema that there are are meant."""
+    """Return whether the arguments match the one catalog and the one schema."""
     return catalog in (None, FOLDER) and fits(schema, FOLDER)
 
 
 def fits(pattern: str | None, text: str) -> bool:
-    """Say whether a text fits a pattern: `%` is anything, `_` one character; None fits all.
+    """Return whether a text matches a pattern: `%` is anything, `_` one character; None fits all.
 
-    It takes time as the product of the lengths: after a `%` the shortest part that lets the next
-    characters fit is as good as any other.
+    The time is at most proportional to the product of the lengths: after a `%`, the first match of
+    the next characters is as good as any other.
     """
     if pattern is None:
         return True

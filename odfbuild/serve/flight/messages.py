@@ -1,4 +1,4 @@
-"""Messages of Arrow Flight and FlightSQL, as far as a server that is only read has them.
+"""Messages of Arrow Flight and FlightSQL that a read-only server supports.
 
 They are Protocol Buffers, described in Flight.proto and FlightSql.proto of Apache Arrow.  A command
 is the bytes of an `Any`, in a descriptor or as a ticket.
@@ -14,23 +14,23 @@ from odfbuild.values import dataclass
 SERVICE: Final = "arrow.flight.protocol.FlightService"
 _TYPE: Final = "type.googleapis.com/arrow.flight.protocol.sql."
 _CMD: Final = 2  # the type of a descriptor that is a command
-_UNKNOWN: Final = -1  # of how many rows and bytes an answer has
+_UNKNOWN: Final = -1  # the number of rows, or of bytes, of an answer
 
 
 class UnsupportedError(Exception):
-    """Something is asked for that the protocol has and this server does not; the text says so."""
+    """A request is part of the protocol, but not supported by this server."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementQuery:
-    """A SELECT that is to be answered."""
+    """A SELECT to execute."""
 
     query: str
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedStatementQuery:
-    """A statement that was prepared, to be answered."""
+    """A prepared statement to execute."""
 
     handle: bytes
 
@@ -44,7 +44,7 @@ class StatementTicket:
 
 @dataclass(frozen=True, slots=True)
 class SqlInfo:
-    """Facts of the server, by number; all if none is named."""
+    """Facts about the server, by number; all if none is given."""
 
     wanted: tuple[int, ...]
 
@@ -133,22 +133,22 @@ def read_command(data: bytes) -> Command:
             return PrimaryKeys()
         case "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference":
             return ForeignKeys()
-    raise UnsupportedError(f"{excerpt(name, 60)} is not answered here: datasets are only read.")
+    raise UnsupportedError(f"{excerpt(name, 60)} is not supported: datasets are only read.")
 
 
 def read_descriptor(data: bytes) -> bytes:
     """Return the command of a FlightDescriptor, as bytes.
 
-    Raises MalformedMessageError, and UnsupportedError of one that is a path.
+    Raises MalformedMessageError, and UnsupportedError for a path.
     """
     given = fields(data)
     if (_numbers(given, 1) or (0,))[-1] != _CMD:
-        raise UnsupportedError("Descriptors are commands of FlightSQL here, and no paths.")
+        raise UnsupportedError("Descriptors must be commands of FlightSQL, not paths.")
     return _bytes(given, 2)
 
 
 def read_ticket(data: bytes) -> bytes:
-    """Return what a Ticket holds.  Raises MalformedMessageError."""
+    """Return the content of a Ticket.  Raises MalformedMessageError."""
     return _bytes(fields(data), 1)
 
 
@@ -165,7 +165,7 @@ def read_preparation(body: bytes) -> str:
     """
     name, given = _unwrapped(body)
     if name != "ActionCreatePreparedStatementRequest":
-        raise MalformedMessageError(f"it is {excerpt(name, 60)}, no preparation of a statement")
+        raise MalformedMessageError(f"it is {excerpt(name, 60)}, which prepares no statement")
     _refuse_transaction(given)
     return _text(given, 1) or ""
 
@@ -192,7 +192,7 @@ def schema_result(columns: bytes) -> bytes:
 
 
 def statement_ticket(handle: bytes) -> bytes:
-    """Return what a Ticket holds for the rows of a statement."""
+    """Return the content of a Ticket for the rows of a statement."""
     return _wrapped("TicketStatementQuery", field(1, handle))
 
 
@@ -212,20 +212,20 @@ def _unwrapped(data: bytes) -> tuple[str, Mapping[int, Sequence[Value]]]:
     given = fields(data)
     name = _text(given, 1) or ""
     if not name.startswith(_TYPE):
-        raise MalformedMessageError("it is no message of FlightSQL")
+        raise MalformedMessageError("it is not a message of FlightSQL")
     return name.removeprefix(_TYPE), fields(_bytes(given, 2))
 
 
 def _refuse_transaction(given: Mapping[int, Sequence[Value]]) -> None:
     if given.get(2):
-        raise UnsupportedError("There are no transactions here: datasets are only read.")
+        raise UnsupportedError("Transactions are not supported: datasets are only read.")
 
 
 def _bytes(given: Mapping[int, Sequence[Value]], number: int) -> bytes:
-    """Return the bytes of a field, none if it is not there: of several the last, as proto3 says."""
+    """Return the bytes of a field, empty if it is missing: of several the last, as in proto3."""
     found = given.get(number, [b""])[-1]
     if not isinstance(found, bytes):
-        raise MalformedMessageError(f"field {number} is not of bytes")
+        raise MalformedMessageError(f"field {number} is not bytes")
     return found
 
 
@@ -239,11 +239,11 @@ def _texts(given: Mapping[int, Sequence[Value]], number: int) -> tuple[str, ...]
 
 def _decoded(value: Value, number: int) -> str:
     if not isinstance(value, bytes):
-        raise MalformedMessageError(f"field {number} is not of text")
+        raise MalformedMessageError(f"field {number} is not text")
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise MalformedMessageError(f"field {number} is no text in UTF-8") from None
+        raise MalformedMessageError(f"field {number} is not text in UTF-8") from None
 
 
 def _numbers(given: Mapping[int, Sequence[Value]], number: int) -> tuple[int, ...]:

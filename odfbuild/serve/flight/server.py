@@ -1,7 +1,7 @@
-"""The server of Arrow Flight: a port of gRPC beside that of HTTP, in one loop with it.
+"""The server of Arrow Flight: a port for gRPC, in the event loop of the HTTP server.
 
-gRPC is used without its generated code, and not by pyarrow: so callers are known before a message
-is read, messages are bounded, and a call that is ended ends what it has begun.
+gRPC is used without its generated code, and not through pyarrow: so callers are identified before a
+message is read, messages are limited in size, and a cancelled call ends its work.
 """
 
 from typing import Any, Final
@@ -19,7 +19,7 @@ from odfbuild.serve.settings import FlightAddress, TlsFiles
 from odfbuild.texts.redaction import excerpt
 
 MESSAGE: Final = 2
-"""How many times as long as a question a message may be: with datasets and columns beside it."""
+"""How many times the size of a question a message may have, as it has datasets and columns, too."""
 
 _IDLE: Final = 600_000  # milliseconds after which a connection without a call is closed
 _IDENTITY: Final = 1  # the only compression
@@ -34,7 +34,7 @@ class FlightServer:
         self._server: Any = None
 
     async def start(self, address: FlightAddress) -> int:
-        """Listen; return the port.  Raises OSError for an address that cannot be had."""
+        """Listen; return the port.  Raises OSError for an address that cannot be used."""
         limits = self._served.settings.limits
         self._server = grpc.aio.server(
             options=_options(limits), maximum_concurrent_rpcs=limits.calls
@@ -45,7 +45,7 @@ class FlightServer:
         return port
 
     async def stop(self, seconds: float) -> None:
-        """Take no more calls, and end those that are under way after some seconds."""
+        """Accept no more calls, and end running ones after some seconds."""
         await self._server.stop(seconds)
 
 
@@ -63,7 +63,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
         async def answer(requests: Any, context: Any) -> None:
             await self._calls.answer(excerpt(quote(name), 60), requests, context)
 
-        # As a stream of requests, a call is ours before its request has come.
+        # As a stream of requests, a call is handled before its request has arrived.
         return grpc.stream_stream_rpc_method_handler(answer)
 
 
@@ -78,7 +78,7 @@ def _options(limits: ServerLimits) -> list[tuple[str, int]]:
         ("grpc.max_connection_idle_ms", _IDLE),
         ("grpc.server_handshake_timeout_ms", int(limits.request * 1000)),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY),
-        ("grpc.keepalive_time_ms", 30_000),  # of callers that are gone without a word
+        ("grpc.keepalive_time_ms", 30_000),  # detects callers that have disappeared
         ("grpc.keepalive_timeout_ms", 20_000),
     ]
 

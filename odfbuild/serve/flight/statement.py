@@ -1,7 +1,7 @@
-"""Statements: a question with the columns of its answer, as handles and tickets say it.
+"""Statements: a question with the columns of its answer, in the form of handles and tickets.
 
-Nothing is kept of a statement here: a handle is the question itself, so it gives who brings it no
-more than asking would, and there is nothing to forge, to guess or to close.
+The server does not store statements: a handle contains the question itself, so it gives its holder
+no more than the question would, and there is nothing to forge, to guess or to close.
 """
 
 import json
@@ -12,8 +12,8 @@ from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.query.question import QueryQuestion, read_document, read_question
 from odfbuild.values import dataclass
 
-_QUERY, _REST, _COLUMNS = 1, 2, 3  # fields of a handle: the text as it is, for it may be long
-_FIX = "prepare the statement again, and give handles and tickets back as they came"
+_QUERY, _REST, _COLUMNS = 1, 2, 3  # fields of a handle; the text is not escaped, as it may be long
+_FIX = "prepare the statement again, and send handles and tickets back unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Statement:
     columns: bytes
 
     def handle(self) -> bytes:
-        """Return it as bytes, for the client."""
+        """Return the statement as bytes, for the client."""
         rest = self.question.document()
         query = rest.pop("query").encode()
         form = json.dumps(rest, ensure_ascii=False, separators=(",", ":")).encode()
@@ -43,15 +43,15 @@ def read_handle(handle: bytes, limits: ServerLimits) -> Statement:
         document = {**read_document(rest), "query": query.decode()}
         question = read_question(document, limits.rows)
     except (ValueError, TypeError, KeyError):
-        raise AccessError(400, "The handle is none of this server.", "bad-handle", _FIX) from None
+        raise AccessError(400, "The handle is not of this server.", "bad-handle", _FIX) from None
     _check_length(question.query, limits)
     return Statement(question, columns)
 
 
 def question_of(query: str, limits: ServerLimits) -> QueryQuestion:
-    """Return the question that a query is, with as many rows as there may be.
+    """Return the question of a query, with as many rows as the limits permit.
 
-    Raises AccessError (413) of one that is too long.
+    Raises AccessError (413) for one that is too long.
     """
     _check_length(query, limits)
     return QueryQuestion(query=query, limit=limits.rows)

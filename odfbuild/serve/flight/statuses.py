@@ -1,4 +1,4 @@
-"""Statuses of gRPC for what a server refuses, with its code and the remedy in the text."""
+"""Statuses of gRPC for refusals of a server, with code and remedy in the text."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -31,10 +31,10 @@ _FAILED: Final = (grpc.StatusCode.INTERNAL, "failed")
 def status_of(error: AccessError) -> tuple["grpc.StatusCode", str]:
     """Return the status of a refusal, and its text."""
     status, code = _BY_STATUS.get(error.status, _FAILED)
-    return _BY_CODE.get(error.code, status), said(error.code or code, error.text, error.fix)
+    return _BY_CODE.get(error.code, status), error_text(error.code or code, error.text, error.fix)
 
 
-def said(code: str, text: str, fix: str | None = None) -> str:
-    """Return the text that a client gets."""
+def error_text(code: str, text: str, fix: str | None = None) -> str:
+    """Return the text of an error for a client."""
     whole = f"{code}: {text}" if fix is None else f"{code}: {text} (fix: {fix})"
     return excerpt(whole, _LONGEST)

@@ -1,11 +1,11 @@
-"""The live page, and the documents that it reads beside those of the other routes.
+"""The live page, and the documents that only this page reads.
 
     /                        the page; /.odfbuild/live.css and /.odfbuild/live.js belong to it
-    /system/status           datasets with their lag, and who is changing them
-    /system/runs[/<id>]      records of runs, for who may read all datasets with a token
+    /system/status           datasets with their lag, and whether they are locked
+    /system/runs[/<id>]      records of runs, for tokens that may read all datasets
     [/<account>]/<name>/history   blocks, newest first
 
-The page holds no data: it asks for them with the token that its reader has.
+The page contains no data: it requests them with the token of its reader.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _RUNS = 200
 
 
 class LiveRoutes:
-    """The live page of one server, and what only it asks for."""
+    """The live page of one server, and its documents."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -64,7 +64,7 @@ class LiveRoutes:
         }
 
     async def file(self, request: "Request") -> Response:
-        """Answer with the page, or with what belongs to it."""
+        """Return the page, its style or its script."""
         content, media_type, tag = self._files[request.url.path]
         headers = {**_HEADERS, "etag": tag}
         if request.headers.get("if-none-match") == tag:
@@ -72,18 +72,18 @@ class LiveRoutes:
         return Response(content, headers=headers, media_type=media_type)
 
     async def status(self, request: "Request") -> Response:
-        """Answer with the datasets that somebody may see, as they are now."""
+        """Return the datasets that the caller may read, as they are now."""
         caller = self._caller(request)
         self._served.access.check_known(caller)
         return JSONResponse(await run_sync(self._status, caller))
 
     async def history(self, request: "Request", dataset: Dataset) -> Response:
-        """Answer with blocks, newest first: from the head on, or from the block `from` on."""
+        """Return blocks, newest first: from the head, or from the block `from`."""
         limit = count_of(request, "limit", 50, _BLOCKS)
         return JSONResponse(await run_sync(_blocks, request, dataset, limit))
 
     async def runs(self, request: "Request") -> Response:
-        """Answer with the runs that there are records of, newest first."""
+        """Return the recorded runs, newest first."""
         self._check_reads_all(self._caller(request))
         limit = count_of(request, "limit", 50, _RUNS)
         found = await run_sync(list_runs, self._served.workspace.root, limit)
@@ -92,7 +92,7 @@ class LiveRoutes:
         )
 
     async def run(self, request: "Request") -> Response:
-        """Answer with one run, and its events but the first so many as `after` says."""
+        """Return one run, and its events without the first `after` ones."""
         self._check_reads_all(self._caller(request))
         after = count_of(request, "after", 0, None)
         root = self._served.workspace.root
@@ -112,14 +112,14 @@ class LiveRoutes:
         return caller
 
     def _check_reads_all(self, caller: Caller) -> None:
-        """Raise AccessError unless a token reads all datasets, of whatever name.
+        """Raise AccessError unless a token may read all datasets, of any name.
 
-        A run names also those that are damaged, were renamed or deleted, or were never made.
+        A run also names datasets that are damaged, were renamed or deleted, or were never made.
         """
         if caller.token is None:
             raise AccessError(401, "A token is needed.")
         if not caller.token.reads_all():
-            raise AccessError(403, "Runs are shown to who may read all datasets.")
+            raise AccessError(403, "Runs are shown only to tokens that may read all datasets.")
 
     def _status(self, caller: Caller) -> dict[str, Any]:
         served = self._served
@@ -163,7 +163,7 @@ def _blocks(request: "Request", dataset: Dataset, limit: int) -> dict[str, Any]:
 def _now(
     id: DatasetId, states: Mapping[DatasetId, ChainState], shown: set[DatasetId]
 ) -> dict[str, Any]:
-    """Return watermark, inputs and lag; what somebody may not see is counted nowhere."""
+    """Return watermark, inputs and lag; inputs that are not shown to the caller are left out."""
     state = states.get(id)
     if state is None:
         return {"watermark": None, "inputs": [], "behind": None}

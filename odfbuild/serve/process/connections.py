@@ -1,4 +1,4 @@
-"""Connections of a server: how long a request may take to come, and how many may be large."""
+"""Connections of a server: time limits of requests, and a limit to large messages."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,21 +8,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
-LARGE: Final = 1 << 20  # bytes of a message that may come at any time
-LARGE_RATE: Final = 64 << 10  # bytes a second of a larger one that others wait for
-_UPGRADE: Final = 7 << 10  # bytes of a head, a line of which may be that long
+LARGE: Final = 1 << 20  # bytes of a message up to which it is received at any time
+LARGE_RATE: Final = 64 << 10  # bytes per second of a larger one while others wait
+_UPGRADE: Final = 7 << 10  # bytes of a head up to which WebSockets handle it
 
 
 def timed_protocol(seconds: float) -> type[H11Protocol]:
-    """Return the protocol of a connection on which a request has to be there within a time."""
+    """Return the protocol of a connection on which a request must arrive within a time."""
 
     class TimedProtocol(H11Protocol):
-        """Ends a connection that opens, or begins a request, and goes on no further."""
+        """Closes a connection without a complete request within the time."""
 
         _deadline: asyncio.TimerHandle | None = None
 
         def _should_upgrade(self) -> bool:
-            """Leave to plain HTTP, which refuses it, what WebSockets would not answer."""
+            """Let plain HTTP refuse a head that WebSockets would not answer."""
             names = {name for name, _ in self.headers}
             size = len(self.scope["raw_path"]) + len(self.scope["query_string"])
             size += sum(len(name) + len(value) for name, value in self.headers)
@@ -42,7 +42,7 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def _watch(self) -> None:
-            """Have a deadline while a request is awaited, and none while one is answered."""
+            """Set a deadline while a request is awaited, and none while one is answered."""
             is_answering = self.cycle is not None and not self.cycle.response_complete
             is_upgraded = self.transport.get_protocol() is not self
             if is_answering or is_upgraded:
@@ -64,7 +64,7 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
 
 
 class LargeMessages:
-    """Room for so many large messages at once; who comes later waits, first come first served."""
+    """Places for large messages; connections without one wait in the order of arrival."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -72,25 +72,25 @@ class LargeMessages:
         self._waiting: dict[object, Callable[[], None]] = {}
 
     def enter(self, who: object, go_on: Callable[[], None]) -> bool:
-        """Say whether there is room for a message; else `go_on` is called once there is."""
+        """Return whether there is a place for a message; else `go_on` is called once there is."""
         if who in self._inside:
             return True
         self._waiting[who] = go_on
-        self._let_in(called=who)
+        self._admit(called=who)
         return who in self._inside
 
     @property
     def is_wanted(self) -> bool:
-        """Tell whether anybody waits."""
+        """Whether a connection waits for a place."""
         return bool(self._waiting)
 
     def leave(self, who: object) -> None:
-        """Give the room to those who wait."""
+        """Give the place of a connection to the next one that waits."""
         self._inside.discard(who)
         self._waiting.pop(who, None)
-        self._let_in()
+        self._admit()
 
-    def _let_in(self, called: object = None) -> None:
+    def _admit(self, called: object = None) -> None:
         while self._waiting and len(self._inside) < self._most:
             who = next(iter(self._waiting))
             go_on = self._waiting.pop(who)
@@ -100,45 +100,45 @@ class LargeMessages:
 
 
 def bounded_protocol(room: LargeMessages, turn: float) -> type[WebSocketsSansIOProtocol]:
-    """Return the protocol of a WebSocket that is read on only while there is room for its message.
+    """Return the protocol of a WebSocket that receives a large message only with a place for it.
 
-    The room is kept until the application answers, or asks for the next message.  While others wait
-    for it, it is taken from who sends less within the seconds of a `turn` than LARGE_RATE gives.
+    The place is kept until the application answers, or awaits the next message.  While others wait,
+    a connection that sends less than LARGE_RATE within a `turn`, in seconds, is closed.
     """
 
     class BoundedProtocol(WebSocketsSansIOProtocol):
-        """Puts parts of a message together as they come, however many they are."""
+        """Joins the parts of a message as they arrive, in linear time."""
 
-        _came = 0
+        _arrived = 0
         _turn: asyncio.TimerHandle | None = None
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._came += len(data)
-            if self._coming() <= LARGE:
+            self._arrived += len(data)
+            if self._pending_size() <= LARGE:
                 return
-            if not room.enter(self, self._go_on):
+            if not room.enter(self, self._resume):
                 self.transport.pause_reading()
             elif self._turn is None:
                 self._begin_turn()
 
-        def _go_on(self) -> None:
+        def _resume(self) -> None:
             self._begin_turn()
             self.transport.resume_reading()
 
         def _begin_turn(self) -> None:
-            self._came = 0
+            self._arrived = 0
             self._turn = self.loop.call_later(turn, self._end_turn)
 
         def _end_turn(self) -> None:
-            """Give the room up if the message is late; it is not while it is judged."""
+            """Close the connection if the message is late; a complete message is not."""
             self._turn = None
-            if self._coming() <= LARGE or self.transport.is_closing():
+            if self._pending_size() <= LARGE or self.transport.is_closing():
                 return
-            if self._came >= LARGE_RATE * turn or not room.is_wanted:
+            if self._arrived >= LARGE_RATE * turn or not room.is_wanted:
                 self._begin_turn()
                 return
-            self.conn.fail(CloseCode.TRY_AGAIN_LATER, "it comes too slowly, and others wait")
+            self.conn.fail(CloseCode.TRY_AGAIN_LATER, "it is sent too slowly, and others wait")
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.transport.close()
             room.leave(self)
@@ -158,18 +158,18 @@ def bounded_protocol(room: LargeMessages, turn: float) -> type[WebSocketsSansIOP
             super().connection_lost(exc)
 
         async def receive(self) -> Any:
-            self._make_room()
+            self._free_place()
             return await super().receive()
 
         async def send(self, message: Any) -> None:
-            self._make_room()
+            self._free_place()
             await super().send(message)
 
-        def _coming(self) -> int:
+        def _pending_size(self) -> int:
             return len(self.conn.reader.buffer) + sum(map(len, self.frames))
 
-        def _make_room(self) -> None:
-            if self._coming() <= LARGE:
+        def _free_place(self) -> None:
+            if self._pending_size() <= LARGE:
                 room.leave(self)
 
     return BoundedProtocol

@@ -1,4 +1,4 @@
-"""Log of a server: a line a record on standard error, whatever a library has to say."""
+"""Log of a server: one line per record on standard error, also for records of libraries."""
 
 import logging
 import os
@@ -9,10 +9,10 @@ from odfbuild.texts.redaction import redacted
 
 
 def log_to_stderr() -> None:
-    """Log requests and failures, of libraries what is a warning at least.
+    """Log requests and errors, and warnings of libraries.
 
-    A traceback is written only where ODFBUILD_TRACEBACK is set; else an exception is its name and
-    its text.  What ends a thread, or is noticed too late to be raised, is logged, too.
+    A traceback is written only if ODFBUILD_TRACEBACK is set; else an exception is its name and its
+    text.  Exceptions that cannot be raised are logged, too.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(message)s"))
@@ -26,7 +26,7 @@ def log_to_stderr() -> None:
 
 
 class _OneLine(logging.Formatter):
-    """Writes a record as one line without credentials, unless tracebacks are asked for."""
+    """Writes a record without credentials, on one line unless tracebacks are enabled."""
 
     def __init__(self, form: str) -> None:
         super().__init__(form)

@@ -1,7 +1,7 @@
-"""Answers to questions, whichever way they are asked: what may be read, and who reads it.
+"""Answers to questions, of any protocol: the datasets they may read, and the process that answers.
 
-A question names datasets; each is one that its caller may read, at its head or at the block that
-is asked for.
+A question names datasets; each must be one that its caller may read, at its head or at the block
+that the question names.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -36,7 +36,7 @@ class Answers:
         self._workers = Workers(served.settings.limits)
 
     def check_reader(self, caller: Caller) -> None:
-        """Raise AccessError (401, 403) of who may not ask at all."""
+        """Raise AccessError (401, 403) for a caller who may not ask questions."""
         self._served.access.check_known(caller)
         is_reader = caller.token is None or TokenScope.READ in caller.token.scopes
         if not is_reader and not self._served.settings.anonymous_read:
@@ -47,7 +47,7 @@ class Answers:
     ) -> tuple[QueryQuestion, AnswerText]:
         """Return the question with the blocks that were read, and the rows of its answer as JSON.
 
-        Unless datasets may be read `at_head` the question has to name a block of each.
+        Unless datasets may be read `at_head`, the question must name a block of each.
         """
         is_hashed = "Proof" in question.include or not at_head
         async with self._worker() as worker:
@@ -68,7 +68,7 @@ class Answers:
     async def messages(
         self, question: QueryQuestion, caller: Caller
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the rows of an answer as `flight_data`, each message as soon as it is there."""
+        """Yield the rows of an answer as `flight_data`, each message as soon as it arrives."""
         rows = self._served.settings.limits.rows
         async with self._worker() as worker:
             _, tables = await self._tables(worker, question, caller)
@@ -77,13 +77,13 @@ class Answers:
                 yield each
 
     async def last_rows(self, question: QueryQuestion, dataset: PinnedDataset) -> AnswerText:
-        """Return the last rows of a dataset, that no query is needed for."""
+        """Return the last rows of a dataset, without a query."""
         form = {"rows": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
         async with self._worker() as worker:
             return await worker.answer({**self._form(question), **form})
 
     def is_current(self, question: QueryQuestion, caller: Caller) -> bool:
-        """Say whether a question is pinned to what it would read now."""
+        """Return whether a question is pinned to the blocks that it would read now."""
         return all(each == self._at_head(each, caller) for each in question.datasets)
 
     def _at_head(self, pinned: PinnedDataset, caller: Caller) -> PinnedDataset:
@@ -91,7 +91,7 @@ class Answers:
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[Worker]:
-        """Give a process for one question; what one that was cut off leaves is deleted."""
+        """Yield a process for one question; delete the files of one that was cut off."""
         async with self._workers.one() as worker:
             try:
                 yield worker
@@ -103,7 +103,7 @@ class Answers:
     async def _tables(
         self, worker: Worker, question: QueryQuestion, caller: Caller, *, at_head: bool = True
     ) -> tuple[QueryQuestion, dict[str, tuple[str, str]]]:
-        """Return the question with the blocks of what it reads, and these for a process."""
+        """Return the question with the blocks of its datasets, and the tables for a process."""
         first = {"query": question.query, "is_repeatable": "Proof" in question.include}
         names = (await worker.say(first))["tables"]
         _check_names(question, names, at_head=at_head)
@@ -112,7 +112,7 @@ class Answers:
         return replace(question, datasets=read), tables
 
     def _form(self, question: QueryQuestion) -> dict[str, Any]:
-        """Return what a process has to know of any question."""
+        """Return the members that every message to a process has."""
         return {
             "workspace": str(self._served.workspace.root),
             "skip": question.skip,
@@ -127,7 +127,7 @@ class Answers:
     def _read(
         self, question: QueryQuestion, caller: Caller, names: list[str]
     ) -> tuple[PinnedDataset, ...]:
-        """Return the datasets that a question names, at the blocks that it is to be read at."""
+        """Return the datasets that a question names, with the blocks at which to read them."""
         pinned = {each.alias: each for each in question.datasets}
         return tuple(self._pin(name, pinned.get(name), caller) for name in names)
 

@@ -1,7 +1,8 @@
-"""Commitments: what was asked and answered, as hashes that a key of the server signs.
+"""Commitments: hashes of a question and its answer, signed by a key of the server.
 
-Documents are hashed in their canonical form: JSON in UTF-8, keys sorted, no blanks.  Whoever has
-the answer can work out the hashes again, and ask any server that has the same blocks to compute it.
+Documents are hashed in their canonical form: JSON in UTF-8, keys sorted, no blanks.  A client that
+has the answer can compute the hashes, and have the answer verified by any server with the same
+blocks.
 """
 
 import json
@@ -20,7 +21,7 @@ _SIGNATURE = 64
 
 
 class BadSignatureError(ValueError):
-    """A proof is no signature of its commitment."""
+    """A proof is not a signature of its commitment."""
 
 
 def canonical(document: Any) -> bytes:
@@ -52,7 +53,7 @@ def commitment_of(
 def commitment_to(
     question: Mapping[str, Any], output: str, parts: Sequence[Any] = ()
 ) -> dict[str, str]:
-    """Return the same for an answer with a hash."""
+    """Return the same for the hash of an answer."""
     hashes = (hash_of(question), output, hash_of(list(parts)))
     return dict(zip(_HASHES, hashes, strict=True))
 
@@ -81,9 +82,9 @@ def check_proof(commitment: Mapping[str, Any], proof: Mapping[str, Any]) -> None
 
 
 def _bytes_of(text: str) -> bytes:
-    """Return the signature that a text in multibase "u" stands for, in its one form."""
+    """Return the signature of a text in multibase "u", which must be in canonical form."""
     padded = text[1:] + "=" * (-len(text[1:]) % 4)
     data = urlsafe_b64decode(padded.encode("ascii", "replace"))
     if text != "u" + urlsafe_b64encode(data).rstrip(b"=").decode() or len(data) != _SIGNATURE:
-        raise ValueError("proofValue is no signature in base64url")
+        raise ValueError("proofValue is not a signature in base64url")
     return data

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 _HEADER, _BODY = 2, 1000  # fields of FlightData
 _BYTES: Final = 1 << 20
-"""Bytes of rows that a message should have at most: clients take messages of a few MiB."""
+"""Bytes of rows per message, about: clients accept messages of a few MiB."""
 
 
 def schema_bytes(schema: "pa.Schema") -> bytes:
-    """Return columns as Flight has them where there are no rows: one message with its length."""
+    """Return columns as Flight has them without rows: one message with its length."""
     return bytes(schema.serialize())
 
 

@@ -1,6 +1,7 @@
-"""Names of datasets as clients qualify them: by the one catalog and the one schema that there are.
+"""Names of datasets that clients qualify by the only catalog and schema.
 
-Tools that make queries of lists of tables write "odf"."odf"."shop.orders", or leave out either.
+Tools that generate queries from lists of tables write "odf"."odf"."shop.orders", or only one of
+the two qualifiers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,9 @@ _NAMES: Final = frozenset({"VAR", "IDENTIFIER"})
 
 
 def unqualified(statement: Statement) -> str:
-    """Return the text of a statement with blanks in the place of catalog and schema.
+    """Return the text of a statement with blanks in place of catalog and schema.
 
-    These are qualifiers of its tables, and `odf.odf` before other names.  All places stay.
+    These are qualifiers of its tables, and `odf.odf` before other names.  Positions do not change.
     """
     parts, at = [], 0
     for first, last in _qualifiers(statement):
@@ -28,7 +29,7 @@ def unqualified(statement: Statement) -> str:
 
 
 def placeholder(statement: Statement) -> Token | None:
-    """Return the first place of a text where a value is to come later; None if there is none."""
+    """Return the first parameter of a statement; None if there is none."""
     for each in statement.tokens:
         if each.kind == "PLACEHOLDER" or (each.kind == "VAR" and each.text.startswith("$")):
             return each
@@ -49,7 +50,7 @@ def _qualifiers(statement: Statement) -> Iterator[tuple[Token, Token]]:
 
 
 def _folders(tokens: Sequence[Token], at: int) -> int:
-    """Count the folders before a name, up to 3; -1 where there is anything else before its dots."""
+    """Count the qualifiers `odf` before a name, up to 3; -1 if there is another one."""
     count = 0
     while count < 3 and at >= 2 and tokens[at - 1].kind == "DOT":
         at, count = at - 2, count + 1

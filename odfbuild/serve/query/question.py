@@ -1,4 +1,4 @@
-"""Questions of clients: the document that they send, read strictly."""
+"""Questions of clients: documents that are read strictly."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -24,21 +24,21 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class PinnedDataset:
-    """A dataset as of a block, by the name that a query has for it; None is the head."""
+    """A dataset at a block, under its name in a query; None is the head."""
 
     alias: str
     id: DatasetId
     block: Multihash | None
 
     def document(self) -> dict[str, str]:
-        """Return it as JSON."""
+        """Return the dataset as JSON."""
         form = {"id": str(self.id), "alias": self.alias}
         return form if self.block is None else {**form, "blockHash": str(self.block)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryQuestion:
-    """One SELECT, which rows of the answer are wanted, and in which form.
+    """One SELECT, the rows of the answer to return, and their form.
 
     `include` are names of INCLUDED in their order; `datasets` are those that are pinned.
     """
@@ -52,7 +52,7 @@ class QueryQuestion:
     limit: int = 100
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON, all defaults named."""
+        """Return the question as JSON, with all defaults."""
         form: dict[str, Any] = {
             "query": self.query,
             "queryDialect": DIALECT,
@@ -66,10 +66,10 @@ class QueryQuestion:
 
 
 def read_document(data: bytes) -> Any:
-    """Return the value of a JSON text.  Raises ValueError where readers of JSON do not agree on it.
+    """Return the value of a JSON text.  Raises ValueError if readers of JSON disagree about it.
 
-    Those are members of one name, of which some readers take the first and others the last, and
-    numbers that JSON does not have.
+    They do about repeated members, of which some readers take the first and others the last, and
+    about numbers that JSON does not have.
     """
     return parse_json(data, object_pairs_hook=_members, parse_constant=_no_number)
 
@@ -84,11 +84,11 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"it has {text}, which is no number of JSON")
+    raise ValueError(f"it has {text}, which is not a number of JSON")
 
 
-def counts_read(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return parameters of an address with whole numbers read; other texts are left as they are."""
+def parse_counts(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return parameters of a URL with integers parsed; other texts are not changed."""
     return {name: _number(text) if name in _COUNTS else text for name, text in given.items()}
 
 
@@ -104,7 +104,7 @@ def read_question(document: Any, most_rows: int) -> QueryQuestion:
     unknown = sorted(document.keys() - _MEMBERS)
     if unknown:
         name = excerpt(str(unknown[0]), 40)
-        raise ValueError(f"{name!r} is no member of a question: {', '.join(sorted(_MEMBERS))}")
+        raise ValueError(f"{name!r} is not a member of a question: {', '.join(sorted(_MEMBERS))}")
     query = document.get("query")
     if not isinstance(query, str) or not _is_text(query):
         raise ValueError("query is the text of a SELECT")
@@ -130,14 +130,14 @@ def _given(document: Mapping[str, Any], name: str) -> Any:
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether a text is one of Unicode: JSON has escapes for halves of characters."""
+    """Return whether a text is valid Unicode: JSON has escapes for halves of characters."""
     return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _one_of(document: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str | None:
     value = document.get(name)
     if value is not None and value not in known:
-        raise ValueError(f"{name} is one of {', '.join(known)} here")
+        raise ValueError(f"{name} must be one of {', '.join(known)}")
     return None if value is None else str(value)
 
 
@@ -163,7 +163,7 @@ def _pinned(given: Any) -> PinnedDataset:
     if not isinstance(given, Mapping) or not {"id", "alias"} <= given.keys():
         raise ValueError("each of datasets has id, alias, and blockHash if it is pinned")
     if unknown := sorted(given.keys() - {"id", "alias", "blockHash"}):
-        raise ValueError(f"{excerpt(str(unknown[0]), 40)!r} is no member of a dataset")
+        raise ValueError(f"{excerpt(str(unknown[0]), 40)!r} is not a member of a dataset")
     alias, block = given["alias"], given.get("blockHash")
     if not isinstance(alias, str) or not _is_text(alias):
         raise ValueError("alias is the name of a dataset in the query")

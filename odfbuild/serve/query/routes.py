@@ -27,7 +27,7 @@ from odfbuild.serve.query.commitment import (
 from odfbuild.serve.query.question import (
     PinnedDataset,
     QueryQuestion,
-    counts_read,
+    parse_counts,
     read_document,
     read_question,
 )
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState
 
 T = TypeVar("T")
-_LOOK = 0.5  # seconds between looks whether a client is still there
+_LOOK = 0.5  # seconds between checks whether a client is still connected
 _Part = Callable[[Dataset, "ChainState"], Any]
-"""What is said of one part of the metadata; None says nothing."""
+"""Returns one part of the metadata; None if the dataset has no such part."""
 
 
 class QueryRoutes:
@@ -57,13 +57,13 @@ class QueryRoutes:
 
     @cached_property
     def _key(self) -> PrivateKey:
-        """The key that signs answers, made when the first is asked for; it is in no workspace."""
+        """The key that signs answers, created for the first one, outside of the workspace."""
         folder = KeyFolder(self._served.settings.tokens.with_name("answers"))
         kept = [each.dataset for each in folder.kept()]
         return folder.load(kept[0] if kept else folder.new_working_key())
 
     async def query(self, request: "Request") -> Response:
-        """Answer a question, which is the body of a POST, or the parameters of a GET."""
+        """Answer a question: the body of a POST, or the parameters of a GET."""
         caller = self._caller(request)
         document = await self._document(request) if request.method == "POST" else _given(request)
         question = self._question(document)
@@ -82,7 +82,7 @@ class QueryRoutes:
         return _with_output(answer, found)
 
     async def verify(self, request: "Request") -> Response:
-        """Check a proof, and that the answer is still computed from the same blocks."""
+        """Check a proof, and that the same blocks still give the same answer."""
         caller = self._caller(request)
         document = await self._document(request)
         parts = {
@@ -91,14 +91,14 @@ class QueryRoutes:
         }
         commitment, proof = parts["commitment"], document.get("proof")
         if not isinstance(commitment, Mapping) or not isinstance(proof, Mapping):
-            raise AccessError(400, "input, subQueries, commitment and proof are wanted.")
+            raise AccessError(400, "input, subQueries, commitment and proof are required.")
         try:
             if (objection := _objection(parts, commitment, proof)) is not None:
                 return objection
         except ValueError as error:
             raise AccessError(400, f"{error}.") from None
         if parts["subQueries"] != []:
-            raise AccessError(400, "Answers that are made of other answers are not verified here.")
+            raise AccessError(400, "Answers made of other answers cannot be verified.")
         question = self._question(parts["input"])
         try:
             answering = self._answers.answer(question, caller, at_head=False)
@@ -110,11 +110,11 @@ class QueryRoutes:
                 raise
             return _refused("VerificationFailed::DatasetNotFound", error.text)
         if answer.hash != commitment.get("outputHash"):
-            return _refused("VerificationFailed::OutputMismatch", "the answer is another one here")
+            return _refused("VerificationFailed::OutputMismatch", "the answer here is another one")
         return JSONResponse({"ok": True})
 
     async def tail(self, request: "Request", alias: DatasetAlias, dataset: Dataset) -> Response:
-        """Answer with the last rows of a dataset, as recorded; by the block that `block` names."""
+        """Return the last rows of a dataset, as recorded, at its head or the block `block`."""
         given = _given(request)
         given.pop("block", None)
         question = self._question({"query": "", **given})
@@ -126,7 +126,7 @@ class QueryRoutes:
         return Response(answer.text, media_type="application/json")
 
     async def metadata(self, request: "Request", dataset: Dataset) -> Response:
-        """Answer with what is in force in a chain; `include` names parts of it."""
+        """Return the metadata in force of a dataset; `include` names its parts."""
         wanted = request.query_params.get("include", "Seed").split(",")
         unknown = [each for each in wanted if each not in _PARTS]
         if unknown:
@@ -152,9 +152,9 @@ class QueryRoutes:
         try:
             found = read_document(bytes(data))
         except ValueError as error:
-            raise AccessError(400, f"The body is no JSON: {error}.") from None
+            raise AccessError(400, f"The body is not JSON: {error}.") from None
         if not isinstance(found, dict):
-            raise AccessError(400, "The body is no JSON object.")
+            raise AccessError(400, "The body is not a JSON object.")
         return found
 
     def _question(self, document: Any) -> QueryQuestion:
@@ -165,7 +165,7 @@ class QueryRoutes:
 
 
 def _with_output(answer: AnswerText, more: Mapping[str, Any]) -> Response:
-    """Return the document of an answer, whose text is put in as it is."""
+    """Return the document of an answer; its text is included unchanged."""
     members = [
         f'"{name}":'.encode() + bytes(JSONResponse(part).body) for name, part in more.items()
     ]
@@ -174,7 +174,7 @@ def _with_output(answer: AnswerText, more: Mapping[str, Any]) -> Response:
 
 
 async def _while_connected(request: "Request", work: Coroutine[Any, Any, T]) -> T:
-    """Do work as long as the client of a request is there; it is cancelled when that is gone."""
+    """Await work while the client of a request is connected; cancel it when it disconnects."""
     task = asyncio.create_task(work)
     try:
         while not task.done():
@@ -188,9 +188,9 @@ async def _while_connected(request: "Request", work: Coroutine[Any, Any, T]) -> 
 
 
 def _given(request: "Request") -> dict[str, Any]:
-    """Return a question that is in the parameters of an address."""
+    """Return the question in the parameters of a URL."""
     given = dict(request.query_params)
-    form = counts_read(given)
+    form = parse_counts(given)
     if "include" in given:
         form["include"] = given["include"].split(",")
     return form
@@ -199,11 +199,11 @@ def _given(request: "Request") -> dict[str, Any]:
 def _objection(
     parts: Mapping[str, Any], commitment: Mapping[str, Any], proof: Mapping[str, Any]
 ) -> Response | None:
-    """Return what is wrong with a proof and the hashes of what it is of, the answer left out."""
+    """Return the refusal of a proof or of its hashes, that of the answer excepted."""
     for name, text in (("input", "the input"), ("subQueries", "the sub-queries")):
         if hash_of(parts[name]) != commitment.get(f"{name}Hash"):
             kind = f"InvalidRequest::{name[0].upper()}{name[1:]}Hash"
-            return _refused(kind, f"{text} of the commitment is another one")
+            return _refused(kind, f"the commitment is to another hash of {text}")
     try:
         check_proof(commitment, proof)
     except BadSignatureError as error:

@@ -1,16 +1,16 @@
 """A process that answers one question of a client within limits, and ends.
 
-What a client asks for may take any time and memory, so it is not done in the server.  The process
-is spoken to in frames of JSON:
+A question may take any time and memory, so it is not answered in the server itself.  Server and
+process exchange frames of JSON:
 
     server    {"query": text, "is_repeatable": bool}        or    {"rows": name, ...}
     process   {"tables": [name, ...]}
     server    {"workspace": path, "tables": {name: [id, block]}, "skip": n, "limit": n, ...}
     process   {"hash": text}, and the output        or    {"status": n, "text": text, ...}
 
-The output is hashed where that is asked for, with `"is_hashed": true`.  It is JSON, or as the
-`data_format` says: COLUMNS, the schema alone, for which no row is read; or FLIGHT_DATA, messages
-with rows, and then one of no bytes.  The process ends with its input: that is how it ends with the
+The output is hashed if the server requests it with `"is_hashed": true`.  It is JSON, or with these
+values of `data_format`: COLUMNS, the schema alone, for which no row is read; FLIGHT_DATA, messages
+with rows, and an empty one at the end.  The process ends at the end of its input, and so with the
 server.
 """
 
@@ -50,14 +50,14 @@ COLUMNS: Final = "Columns"
 FLIGHT_DATA: Final = "FlightData"
 
 TIME_LIMIT, MEMORY_LIMIT, SIZE_LIMIT = "time-limit", "memory-limit", "size-limit"
-"""Codes of refusals where an answer takes more than a question may take."""
+"""Codes of refusals of answers that exceed a limit."""
 
-_FEWER: Final = "ask for fewer rows or columns: with LIMIT, a condition, or groups"
+_FEWER: Final = "request fewer rows or columns: with LIMIT, a condition, or groups"
 _OF_CLIENTS = (InvalidQueryError, UsageRefusedError, EngineFailedError)
 
 
 class QuestionRefusedError(Exception):
-    """A question is refused with a status of HTTP, a code, and how to go on, where it is known."""
+    """A question is refused with a status of HTTP, a code, and a remedy if there is one."""
 
     def __init__(
         self, status: int, message: str, code: str | None = None, fix: str | None = None
@@ -69,16 +69,16 @@ class QuestionRefusedError(Exception):
 def main() -> None:
     """Answer one question."""
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)  # whoever started it ends it
+        signal.signal(each, signal.SIG_IGN)  # the server ends the process
     memory = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))  # of what a sort spills
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     sent: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=_listen, args=(sent,), daemon=True).start()
-    import datafusion  # noqa: F401 - so that it is there when the question comes
+    import datafusion  # noqa: F401 - loaded before the question arrives
     import pyarrow.parquet  # noqa: F401
 
     from odfbuild.executors.engine.datafusion import query  # noqa: F401
@@ -88,7 +88,7 @@ def main() -> None:
         answers.write(framed(_json(message)))
         answers.flush()
 
-    for message in _said(Conversation(sent, say)):
+    for message in _replies(Conversation(sent, say)):
         answers.write(framed(message))
     answers.flush()
     sys.stderr.flush()
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def _listen(sent: "queue.Queue[Any]") -> None:
-    """Read messages, and end the process with them."""
+    """Read messages, and end the process at the end of input."""
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         sent.put(parse_json(frame))
     os._exit(0)
@@ -107,8 +107,8 @@ def _json(message: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _said(server: "Conversation") -> Iterator[bytes]:
-    """Yield the last messages of a conversation: an answer, or why there is none."""
+def _replies(server: "Conversation") -> Iterator[bytes]:
+    """Yield the last messages of a conversation: an answer, or a refusal."""
     try:
         yield from _answer(server)
     except QuestionRefusedError as error:
@@ -120,27 +120,27 @@ def _said(server: "Conversation") -> Iterator[bytes]:
         message = f"The dataset cannot be read: {error.code}."
         yield _json({"status": 500, "text": message, "code": error.code})
     except MemoryError:
-        message = "The answer needs more memory than a question may take."
+        message = "The answer needs more memory than a question may use."
         yield _json({"status": 400, "text": message, "code": MEMORY_LIMIT})
-    except Exception as error:  # whoever asked gets an answer; the log says what went wrong
+    except Exception as error:  # the client gets a reply; the error itself is logged
         traceback.print_exc()
-        message = f"The server made a mistake: {type(error).__name__}."
+        message = f"The server failed: {type(error).__name__}."
         yield _json({"status": 500, "text": message})
 
 
 def _refusal(found: Sequence[Diagnostic], folder: str | None) -> Mapping[str, Any]:
-    """Return findings as a message, without the place of the workspace on the server's disk."""
+    """Return findings as a message, without the path of the workspace."""
     text, fix = _without_paths(_text_of(found), folder), _without_paths(found[0].fix, folder)
     return {"status": 400, "text": text, "code": found[0].code, "fix": fix}
 
 
 def _without_paths(text: str, folder: str | None) -> str:
-    """Return a message without the place of the workspace on the disk of the server."""
+    """Return a message without the path of the workspace."""
     return text if folder is None else text.replace(folder, "WORKSPACE")
 
 
 class Conversation:
-    """The messages that a server sends, and the way to answer them."""
+    """The messages of the server, and a function to send replies."""
 
     def __init__(self, sent: "queue.Queue[Any]", say: Callable[[Mapping[str, Any]], None]) -> None:
         self._sent = sent
@@ -172,7 +172,7 @@ def _answer(server: Conversation) -> Sequence[bytes]:
 
 
 def _step(asked: "QueryStep") -> "QueryStep":
-    """Return a step that reads datasets by their own names, and needs no values of later."""
+    """Return a step that reads datasets by their plain names; refuse parameters."""
     from odfbuild.serve.query.qualified_names import placeholder, unqualified
     from odfbuild.sql.text.statement import SqlTextError
 
@@ -195,7 +195,7 @@ def _step(asked: "QueryStep") -> "QueryStep":
 def _tables(step: "QueryStep") -> list[str]:
     names = list(dict.fromkeys(each.text for each in step.statement.tables))
     if "" in names:
-        raise QuestionRefusedError(400, "A question reads datasets, not what a function gives.")
+        raise QuestionRefusedError(400, "A question reads datasets, not results of functions.")
     return names
 
 
@@ -244,7 +244,7 @@ def _view(
     else:
         view = recorded_columns(dataset, block)
     if view is None:
-        raise QuestionRefusedError(400, f"{name} has no rows by then, and so no columns.")
+        raise QuestionRefusedError(400, f"{name} has no rows at that block, and so no columns.")
     return view
 
 
@@ -262,7 +262,7 @@ def _last_rows(asked: Mapping[str, Any]) -> Sequence[bytes]:
 
 
 def _written(frame: "Frame", more: Mapping[str, Any]) -> Sequence[bytes]:
-    """Return the messages of an answer, in the form that was asked for."""
+    """Return the messages of an answer, in the requested form."""
     from odfbuild.serve.query.flight_data import flight_data, schema_bytes
 
     if more["data_format"] == COLUMNS:
@@ -275,7 +275,7 @@ def _written(frame: "Frame", more: Mapping[str, Any]) -> Sequence[bytes]:
 
 
 def _table(frame: "Frame", more: Mapping[str, Any]) -> "pa.Table":
-    """Return rows of which there are no more than a question may have."""
+    """Return the rows as a table; raises QuestionRefusedError if they exceed a limit."""
     import pyarrow as pa
 
     if frame.rows > more["rows"]:
@@ -291,7 +291,7 @@ def _table(frame: "Frame", more: Mapping[str, Any]) -> "pa.Table":
 
 
 def _document(frame: "Frame", more: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return rows in the form that was asked for, and their columns if they were."""
+    """Return rows in the requested form, with their columns if requested."""
     from odfbuild.odf.manifest.writer import to_mapping
     from odfbuild.odf.schema.arrow import from_arrow
 
@@ -310,7 +310,7 @@ def _document(frame: "Frame", more: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class _Rows:
-    """Rows as JSON has them, as far as their text has no more than some bytes."""
+    """Rows as JSON values; their text has a limited size."""
 
     def __init__(self, most: int) -> None:
         self.found: list[list[Any]] = []
@@ -318,7 +318,7 @@ class _Rows:
         self._size = 0
 
     def take(self, batch: Any, names: Sequence[str]) -> None:
-        """Take the rows of a batch; `names` are repeated in each of them."""
+        """Add the rows of a batch; `names` are repeated in each of them."""
         repeated = batch.num_rows * len(_json(names)) if names else 0
         self._check(repeated)
         pairs = zip(batch.schema.names, batch.columns, strict=True)
@@ -331,7 +331,7 @@ class _Rows:
         if self._size + more > self._most:
             raise QuestionRefusedError(
                 400,
-                f"The answer has more than {self._most:,} bytes: ask for fewer rows.",
+                f"The answer has more than {self._most:,} bytes: request fewer rows.",
                 SIZE_LIMIT,
             )
 
@@ -346,7 +346,7 @@ def _values(name: str, column: Any) -> list[Any]:
         return list(map(plain, column.to_pylist()))
     except (pa.ArrowException, OverflowError, ValueError) as error:
         raise QuestionRefusedError(
-            400, f"The column {name!r} has values that are not written as JSON here: {error}."
+            400, f"The column {name!r} has values that cannot be written as JSON: {error}."
         ) from None
 
 

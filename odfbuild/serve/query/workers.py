@@ -1,4 +1,4 @@
-"""Processes that answer questions, each one: how many there are, and how long one takes."""
+"""Processes that answer one question each: their number, and their time limit."""
 
 import asyncio
 import json
@@ -16,23 +16,23 @@ from odfbuild.serve.query.worker import MEMORY_LIMIT, TIME_LIMIT
 from odfbuild.values import dataclass
 
 _ERRORS = logging.getLogger("odfbuild.serve")
-_CUT_OFF = "The answer took more time or memory than a question may take."
+_CUT_OFF = "The answer took more time or memory than a question may use."
 _FAILED = "The process that answers questions failed; the log of the server says why."
 _NONE_STARTS = "No process for a question can be started now; try again later."
 _PYTHON_FAILED = 1
-"""The exit code of Python after an error that nobody expected."""
+"""The exit code of Python after an unexpected error."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """The JSON text of an answer, and the hash of its canonical form, None if nobody asked."""
+    """The JSON text of an answer, and the hash of its canonical form if it was requested."""
 
     text: bytes
     hash: str | None
 
 
 class Worker:
-    """One process, spoken to as `serve.query.worker` says."""
+    """One process; the protocol is that of `serve.query.worker`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -40,7 +40,7 @@ class Worker:
 
     @classmethod
     async def start(cls, limits: ServerLimits) -> "Worker":
-        """Start one; it makes itself ready for a question."""
+        """Start a process, which loads its libraries before the question arrives."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "odfbuild.serve.query.worker", str(limits.memory)),
             stdin=asyncio.subprocess.PIPE,
@@ -50,14 +50,14 @@ class Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether it is there no more."""
+        """Whether the process has ended."""
         return self._process.returncode is not None
 
     async def say(self, message: Mapping[str, Any]) -> Any:
-        """Send a message and return what comes back.  Raises AccessError of a refusal."""
+        """Send a message and return the reply.  Raises AccessError for a refusal."""
         stdin = self._process.stdin
         assert stdin is not None  # noqa: S101 - of the pipes that are asked for
-        with suppress(ConnectionError):  # it may have said why
+        with suppress(ConnectionError):  # the process may have sent the reason
             stdin.write(framed(json.dumps(message).encode()))
             await stdin.drain()
         found = parse_json(await self._frame())
@@ -67,16 +67,16 @@ class Worker:
         return found
 
     async def answer(self, message: Mapping[str, Any]) -> AnswerText:
-        """Send a message and return the answer that comes back.  Raises AccessError."""
+        """Send a message and return the answer.  Raises AccessError."""
         found = await self.say(message)
         text = await self._frame()
         self.has_answered = True
         return AnswerText(text, found.get("hash"))
 
     async def messages(self, message: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """Send a message and yield the messages of the answer that comes back.
+        """Send a message and yield the messages of the answer.
 
-        Raises AccessError, of a refusal before the first.
+        Raises AccessError; for a refusal, before the first message.
         """
         await self.say(message)
         while each := await self._frame():
@@ -95,14 +95,14 @@ class Worker:
             raise AccessError(400, _CUT_OFF, MEMORY_LIMIT) from None
 
     async def end(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process, and wait for its end."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
 
 
 class Workers:
-    """The processes of one server: some at once, and one that is ready for the next question."""
+    """The processes of one server: several running, and one ready for the next question."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -111,14 +111,14 @@ class Workers:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[Worker]:
-        """Give a process for one question, within its time.  Raises AccessError."""
+        """Yield a process for one question, within its time.  Raises AccessError."""
         try:
             async with asyncio.timeout(self._limits.turn):
                 await self._room.acquire()
         except TimeoutError:
-            raise AccessError(503, "Too many questions are asked; try again later.") from None
+            raise AccessError(503, "Too many questions are running; try again later.") from None
         try:
-            worker = await self._taken()
+            worker = await self._ready_worker()
             try:
                 async with asyncio.timeout(self._limits.answer):
                     yield worker
@@ -136,13 +136,13 @@ class Workers:
             with suppress(OSError):
                 await (await ready).end()
 
-    async def _taken(self) -> Worker:
-        """Return the process that is ready, and have another one get so.  Raises AccessError."""
-        taken, self._next = self._next, None
+    async def _ready_worker(self) -> Worker:
+        """Return the process that is ready, and start another one.  Raises AccessError."""
+        ready, self._next = self._next, None
         worker = None
-        if taken is not None:
+        if ready is not None:
             with suppress(OSError):
-                worker = await taken
+                worker = await ready
         if worker is None or worker.has_ended:
             try:
                 worker = await Worker.start(self._limits)

@@ -1,4 +1,4 @@
-"""Messages over a WebSocket, each within a time; a late failure is the reason of a close."""
+"""Messages over a WebSocket, each with a time limit; late failures are reasons of a close."""
 
 import asyncio
 from contextlib import suppress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 INTERNAL = 1011
 NORMAL = 1000
 _LONGEST_REASON = 123  # bytes
-_LARGE = 1 << 20  # characters of a message that is read beside the loop
+_LARGE = 1 << 20  # characters of a message from which it is decoded in a thread
 _T = TypeVar("_T")
 
 
@@ -30,7 +30,7 @@ class LateError(Exception):
 
 
 class Frames:
-    """One conversation, from the side of the server."""
+    """The server's end of one conversation."""
 
     def __init__(self, socket: "WebSocket", seconds: float) -> None:
         self._socket = socket
@@ -40,7 +40,7 @@ class Frames:
     async def receive(
         self, cls: type[_T], seconds: float | None = None, *, most: int | None = None
     ) -> _T:
-        """Return the next message, of at most so many characters.
+        """Return the next message, of at most `most` characters.
 
         Raises HungUpError, LateError and MalformedMessageError.
         """
@@ -48,14 +48,14 @@ class Frames:
             frame = await asyncio.wait_for(self._socket.receive(), seconds or self._seconds)
         except TimeoutError:
             raise LateError from None
-        except RuntimeError:  # of a socket that was closed before
+        except RuntimeError:  # the socket was closed before
             raise HungUpError from None
         if frame["type"] != "websocket.receive":
             self._is_closed = True
             raise HungUpError
         text = frame.get("text")
         if text is None:
-            raise MalformedMessageError("message", "it is bytes, and a message is text")
+            raise MalformedMessageError("message", "it is bytes, but a message is text")
         if most is not None and len(text) > most:
             raise MalformedMessageError("message", f"it has more than {most:,} characters")
         if len(text) < _LARGE:
@@ -79,7 +79,7 @@ class Frames:
             raise HungUpError from None
 
     async def fail(self, failure: Failure) -> None:
-        """Close with the failure as the reason, where no message has room for one."""
+        """Close with the failure as the reason, where the protocol has no message for it."""
         await self.close(INTERNAL, encode(failure))
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:

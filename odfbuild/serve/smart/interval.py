@@ -1,4 +1,4 @@
-"""The blocks between two points of a chain, and what a transfer of them moves."""
+"""The blocks between two points of a chain, and the size of their transfer."""
 
 from collections.abc import Mapping
 
@@ -11,12 +11,12 @@ from odfbuild.values import dataclass
 
 
 class NoIntervalError(Exception):
-    """The one block does not come before the other."""
+    """The first block is not an ancestor of the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockInterval:
-    """Blocks, oldest first, with their bytes, and the files that they speak of."""
+    """Blocks, oldest first, with their bytes, and the files that they name."""
 
     blocks: tuple[tuple[Multihash, bytes], ...]
     files: Mapping[tuple[str, Multihash], ObjectFile]
@@ -26,11 +26,10 @@ class BlockInterval:
 def block_interval(
     dataset: Dataset, head: Multihash, after: Multihash | None, most: int, *, whole: bool
 ) -> BlockInterval:
-    """Return the blocks in (after, head]; with `whole` all of them where `after` does not come
-    before the head.
+    """Return the blocks in (after, head]; with `whole`, all if `after` is no ancestor of the head.
 
-    Raises NoIntervalError without it, ValueError of blocks with more than `most` bytes together,
-    and what reading a block raises.
+    Raises NoIntervalError in that case without `whole`, ValueError for blocks with more than `most`
+    bytes together, and what reading a block raises.
     """
     blocks: list[tuple[Multihash, bytes]] = []
     files: dict[tuple[str, Multihash], ObjectFile] = {}

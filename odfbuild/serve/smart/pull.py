@@ -1,4 +1,4 @@
-"""A pull over a WebSocket: the plan, the blocks, and where their files are."""
+"""A pull over a WebSocket: the plan, the blocks, and the URLs of their files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -34,10 +34,10 @@ from odfbuild.serve.smart.interval import BlockInterval, NoIntervalError, block_
 from odfbuild.state.chain.dataset import Dataset, NotInChainError, holds
 
 _SHORT: Final = 1 << 16  # characters of a message without a list
-_REFERENCE: Final = 512  # characters for a file that is asked for; a block has two at most
+_REFERENCE: Final = 512  # characters for a requested file; a block has two at most
 
 AddressOf = Callable[[str, Multihash], TransferUrl]
-"""Returns where a file is, by the folder that it is in."""
+"""Returns the URL of a file, by its folder and hash."""
 
 
 async def answer_pull(
@@ -45,16 +45,16 @@ async def answer_pull(
     dataset: Dataset,
     address_of: AddressOf,
     limits: ServerLimits,
-    still_allowed: Callable[[], None],
+    check_access: Callable[[], None],
 ) -> None:
-    """Hold the conversation of a pull.
+    """Conduct the conversation of a pull.
 
-    Before each answer `still_allowed` raises AccessError of who may not read any more.
+    Before each answer, `check_access` raises AccessError if the caller may no longer read.
     """
     phase, most = Phase.INITIAL_REQUEST, limits.archive.bytes
     try:
         request = await frames.receive(PullRequest, limits.request, most=_SHORT)
-        await run_sync(still_allowed)
+        await run_sync(check_access)
         found = await run_sync(_interval, dataset, request, most)
         if not isinstance(found, BlockInterval):
             await frames.send(found)
@@ -63,7 +63,7 @@ async def answer_pull(
         phase = Phase.METADATA_REQUEST
         if found.blocks:
             await frames.receive(PullBlocksRequest, most=_SHORT)
-            await run_sync(still_allowed)
+            await run_sync(check_access)
             await frames.send(PullBlocks(await run_sync(_batch, found)))
         files = found.files
         del found
@@ -71,13 +71,13 @@ async def answer_pull(
         longest = _SHORT + _REFERENCE * 2 * await run_sync(_length, dataset)
         while True:
             asked = await frames.receive(PullObjectsRequest, most=longest)
-            await run_sync(still_allowed)
+            await run_sync(check_access)
             places = await run_sync(_places, asked.object_files, files, dataset, address_of)
             await frames.send(PullObjects(places))
     except HungUpError:
         return
     except LateError:
-        await frames.fail(_failed(phase, "nothing came in time"))
+        await frames.fail(_failed(phase, "no message arrived in time"))
     except MalformedMessageError:
         await frames.fail(_failed(phase, MalformedMessageError.code))
     except (OdfBuildError, OSError) as error:
@@ -111,11 +111,13 @@ def _places(
     dataset: Dataset,
     address_of: AddressOf,
 ) -> tuple[PullStrategy, ...]:
-    """Return where files are, each once; of those that no block of this pull speaks of, too, as a
-    client may have the blocks already, but none that is not here.
+    """Return the URLs of requested files.
+
+    They may also be files of blocks before this pull, which a client may have without their files.
+    Raises MalformedMessageError for files that do not exist or are named twice.
     """
     if len({(each.object_type, each.physical_hash) for each in asked}) < len(asked):
-        raise MalformedMessageError("request", "a file is asked for twice")
+        raise MalformedMessageError("request", "a file is requested twice")
     places = []
     for each in asked:
         kind = "data" if each.object_type is ObjectType.DATA_SLICE else "checkpoints"
@@ -124,7 +126,7 @@ def _places(
             raise MalformedMessageError("request", f"{each.physical_hash} has {known.size} bytes")
         store = dataset.stores.data if kind == "data" else dataset.stores.checkpoints
         if known is None and not store.has(each.physical_hash):
-            raise MalformedMessageError("request", f"{each.physical_hash} is not here")
+            raise MalformedMessageError("request", f"{each.physical_hash} does not exist")
         where = address_of(kind, each.physical_hash)
         places.append(PullStrategy(object_file=each, download_from=where))
     return tuple(places)
@@ -136,5 +138,5 @@ def _length(dataset: Dataset) -> int:
     return 0 if state is None else state.sequence + 1
 
 
-def _failed(phase: Phase, said: str) -> TransferFailed:
-    return TransferFailed(phase=PullPhase(phase), error_message=said)
+def _failed(phase: Phase, text: str) -> TransferFailed:
+    return TransferFailed(phase=PullPhase(phase), error_message=text)

@@ -1,7 +1,7 @@
-"""A push over a WebSocket: blocks are judged first, then files are taken, then the head is swapped.
+"""A push over a WebSocket: blocks are checked, then files received, then the head is swapped.
 
-What is pushed is held to the same rules as any chain from elsewhere (`repositories.intake`); a new
-dataset is there whole or not at all.  Whatever breaks off leaves the old head or the new one.
+Pushed blocks must follow the rules of any chain from elsewhere (`repositories.intake`); a new
+dataset appears completely or not at all.  A push that breaks off leaves the old or the new head.
 """
 
 import getpass
@@ -71,7 +71,7 @@ from odfbuild.state.workspace import AliasTakenError, Workspace
 from odfbuild.values import dataclass
 
 _PAUSE = 0.02  # seconds
-_ROUNDS = 1_000  # questions for addresses in one push
+_ROUNDS = 1_000  # requests for URLs in one push
 _NOT_SIGNED = (
     "not-signed: the owner of the dataset did not sign the step to this head from the one here"
 )
@@ -79,9 +79,9 @@ _NOT_SIGNED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushedHead:
-    """A head that is about to be put in the place of another, and what is said to sign it.
+    """A head that is to replace another one, and its signatures as they were sent.
 
-    It `leads_on` if no block is given up for it.
+    It `leads_on` if it follows that one, so that no block is given up.
     """
 
     alias: DatasetAlias
@@ -95,14 +95,14 @@ class PushedHead:
 
 
 class HeadJudge(Protocol):
-    """Decides on pushes of callers who have no token to write."""
+    """Checks pushes of callers who have no token to write."""
 
     def check(self, pushed: PushedHead, here: Dataset | None) -> None:
         """Raise an OdfBuildError if the owner of the dataset did not sign the head."""
 
 
 class _Refused(Exception):
-    """The push ends with a failure; `late` says that no message has room for it."""
+    """The push ends with a failure; if `late`, the protocol has no message for it."""
 
     def __init__(self, failure: Failure, *, late: bool = False) -> None:
         super().__init__(failure)
@@ -134,7 +134,7 @@ class SmartPush:
         self._visibility = Visibility.PRIVATE
 
     async def answer(self) -> None:
-        """Hold the conversation."""
+        """Conduct the conversation."""
         frames = self._frames
         try:
             await self._converse()
@@ -148,9 +148,9 @@ class SmartPush:
         except HungUpError:
             return
         except LateError:
-            await frames.fail(self._failed("nothing came in time"))
+            await frames.fail(self._failed("no message arrived in time"))
         except (AccessError, OdfBuildError, OSError) as error:
-            await frames.fail(self._failed(_said(error)))
+            await frames.fail(self._failed(_error_text(error)))
         finally:
             self._served.uploads.end(self._push)
 
@@ -185,25 +185,25 @@ class SmartPush:
         self._visibility = request.visibility_for_created_dataset
 
     def _is_blind(self, dataset: Dataset | None) -> bool:
-        """Say whether the client hears nothing of what is here, not even whether anything is.
+        """Return whether the client must not learn anything, not even whether the dataset exists.
 
-        So it is with one that may not read a dataset, until its owner's signature was seen.
+        That is so for a client that may not read it, until its owner's signature was verified.
         """
         access, caller, alias = self._served.access, self._push.caller, self._alias
         id = None if dataset is None else dataset.id
         return not (access.writes(caller, alias, id) or access.sees(caller, alias, id))
 
     def _judged(self, request: PushRequest, sent: PushBlocks, folder: Path) -> Arrival:
-        """Hold the blocks to all rules."""
+        """Return the blocks that were sent, checked by all rules."""
         batch = sent.new_blocks
         try:
             if batch.num_blocks != request.transfer_plan.num_blocks:
-                raise UnsafeArchiveError("other blocks were announced than are sent")
+                raise UnsafeArchiveError("the number of blocks is not the announced one")
             if (batch.media_type, batch.encoding) != (MEDIA_TYPE, ENCODING):
                 raise UnsafeArchiveError(f"it is {batch.media_type}, {batch.encoding}")
             for signed in (sent.attestation, sent.delegations):
                 if signed is not None and len(signed) > LARGEST_ATTESTATION:
-                    raise UnsafeArchiveError("what signs it is too large")
+                    raise UnsafeArchiveError("its signatures are too large")
             arrival = self._received(batch.payload, batch.num_blocks, folder)
             self._check_signed(arrival, sent)
         except OdfBuildError as error:
@@ -222,7 +222,7 @@ class SmartPush:
         return arrival
 
     def _received(self, payload: bytes, count: int, folder: Path) -> Arrival:
-        """Receive blocks, which come oldest first and are judged from the newest on."""
+        """Receive blocks, which are sent oldest first and checked newest first."""
         aside = folder / ".blocks"
         aside.mkdir()
         hashes = []
@@ -245,10 +245,10 @@ class SmartPush:
             yield each, read_regular(folder / str(each))
 
     def _check_signed(self, arrival: Arrival, sent: PushBlocks) -> None:
-        """Judge what signs the head, and whether that does for a caller without a token to write.
+        """Check the signatures of the head, and whether they suffice for a caller without a token.
 
-        An owner who cannot read the dataset, and so cannot know where to go on from, hears of its
-        head if that is in the chain that was sent, else only that it is not.
+        An owner who cannot read the dataset, and so may not know its head, gets that head if it is
+        in the chain that was sent, else only a message that it is not.
         """
         if sent.attestation is not None:
             state = arrival.state
@@ -279,7 +279,7 @@ class SmartPush:
     # files
 
     async def _gather(self, arrival: Arrival) -> None:
-        """Take the files of an arrival, until the client says that all were sent."""
+        """Receive the files of an arrival, until the client reports that all were sent."""
         self._push.files = {(each.kind, each.hash): each for each in arrival.files}
         self._phase = Phase.OBJECTS_REQUEST
         self._served.uploads.begin(self._push)
@@ -295,7 +295,7 @@ class SmartPush:
     def _strategies(
         self, arrival: Arrival, asked: Sequence[ObjectFileReference]
     ) -> tuple[PushStrategy, ...]:
-        self._served.access.check_still(self._push.caller, self._alias)
+        self._served.access.check_push_access(self._push.caller, self._alias)
         self._check_names(arrival.dataset)
         here = self._workspace.open(arrival.dataset)
         lacking: set[tuple[str, Multihash]] = {
@@ -309,9 +309,7 @@ class SmartPush:
         lacking: set[tuple[str, Multihash]],
         here: Dataset | None,
     ) -> PushStrategy:
-        """Return what to do with a file: of a block that was sent, or of one before it that is
-        here.
-        """
+        """Return what to do with a file of a block that was sent, or of an earlier one."""
         kind = "data" if asked.object_type is ObjectType.DATA_SLICE else "checkpoints"
         file = self._push.files.get((kind, asked.physical_hash))
         if file is None and here is not None:
@@ -319,7 +317,7 @@ class SmartPush:
             if store.has(asked.physical_hash):
                 return PushStrategy(object_file=asked, push_strategy=PushMethod.SKIP)
         if file is None or file.size != asked.size:
-            raise _Refused(self._failed(f"no block speaks of {asked.physical_hash}"))
+            raise _Refused(self._failed(f"no block names {asked.physical_hash}"))
         if (kind, file.hash) not in lacking or self._served.uploads.has(self._alias, file):
             return PushStrategy(object_file=asked, push_strategy=PushMethod.SKIP)
         where = self._address_of(kind, file.hash, self._push.secret)
@@ -328,7 +326,7 @@ class SmartPush:
         )
 
     def _check_names(self, id: DatasetId) -> None:
-        """Refuse a dataset that is here under another name, and a name that is another's."""
+        """Refuse a dataset that exists under another name, and a name of another dataset."""
         names = self._workspace.names()
         if names.get(self._alias, id) != id:
             raise _Refused(NameCollision(str(self._alias)))
@@ -336,12 +334,12 @@ class SmartPush:
             raise _Refused(RefCollision(str(id)))
 
     async def _wait_for_uploads(self) -> None:
-        """Ask how far the client is, until it says that it is done."""
+        """Request the client's progress until it reports that all files were sent."""
         end = time.monotonic() + self._limits.upload
         silent = 0.0
         while time.monotonic() < end:
             try:
-                said = await self._frames.receive(PushProgress, self._limits.progress)
+                text = await self._frames.receive(PushProgress, self._limits.progress)
             except LateError:
                 silent += self._limits.progress
                 if silent > self._limits.message:
@@ -349,7 +347,7 @@ class SmartPush:
                 await self._frames.send(PushProgressRequest())
                 continue
             silent = 0.0
-            if isinstance(said.details, UploadsComplete):
+            if isinstance(text.details, UploadsComplete):
                 return
         raise LateError
 
@@ -375,14 +373,14 @@ class SmartPush:
         delegations: bytes | None,
         force: bool,
     ) -> None:
-        """Make what was pushed the head.  Raises _Refused, late."""
+        """Make the pushed head that of the dataset.  Raises _Refused, late."""
         try:
             self._check_names(arrival.dataset)
             lease, _ = take_lease(
                 self._workspace.root, _worker(), written=[self._alias], pause=self._waiting()
             )
             try:
-                self._served.access.check_still(self._push.caller, self._alias)
+                self._served.access.check_push_access(self._push.caller, self._alias)
                 self._put(arrival, attestation, delegations, force)
             finally:
                 lease.release()
@@ -393,7 +391,7 @@ class SmartPush:
         except AccessError as error:
             raise _Refused(self._failed(error.text), late=True) from None
         except (OdfBuildError, OSError) as error:
-            code = _said(error)
+            code = _error_text(error)
             if not isinstance(error, HeadMovedError) and self._was_moved(arrival):
                 code = HeadMovedError.code
             raise _Refused(self._failed(code), late=True) from error
@@ -408,13 +406,13 @@ class SmartPush:
         uploads = self._served.uploads
         here = self._workspace.open(arrival.dataset)
         for each in missing_files(arrival, here):
-            uploads.link(self._alias, each, arrival.folder)  # what is missing, intake says
+            uploads.link(self._alias, each, arrival.folder)  # intake reports missing files
         if delegations is not None:
             aside = LocalAttestations(arrival.folder / "attestations")
             kept = aside if here is None else here.stores.attestations
             keep_delegations(kept, delegations, arrival.dataset)
         is_new = here is None
-        if is_new and self._visibility is Visibility.PRIVATE:  # before anybody could see it
+        if is_new and self._visibility is Visibility.PRIVATE:  # before it becomes visible
             self._served.access.note(arrival.dataset, self._visibility)
         put_in_place(self._workspace, arrival, self._alias, attestation, force=force)
         if is_new:
@@ -422,9 +420,9 @@ class SmartPush:
         uploads.forget(self._alias, self._push.files)
 
     def _waiting(self) -> Callable[[float], None]:
-        """Return a pause between two looks whether a run, or another push, is done.
+        """Return a function that waits between two checks whether a run, or another push, is done.
 
-        It raises BusyError when that has taken too long.
+        It raises BusyError after too long a time.
         """
         end = time.monotonic() + self._limits.busy
 
@@ -436,21 +434,21 @@ class SmartPush:
         return pause
 
     def _was_moved(self, arrival: Arrival) -> bool:
-        """Say whether somebody else was quicker."""
+        """Return whether the head was changed by somebody else."""
         with suppress(OdfBuildError, OSError):
             return self._workspace.dataset(arrival.dataset).head() != arrival.before
         return False
 
-    def _failed(self, said: str) -> TransferFailed:
-        return TransferFailed(phase=PushPhase(self._phase), error_message=said)
+    def _failed(self, text: str) -> TransferFailed:
+        return TransferFailed(phase=PushPhase(self._phase), error_message=text)
 
 
 def _as_bytes(envelope: str | None) -> bytes | None:
     return None if envelope is None else envelope.encode()
 
 
-def _said(error: Exception) -> str:
-    """Return what a client hears of an error: its code, as a reason has little room."""
+def _error_text(error: Exception) -> str:
+    """Return the text of an error for a client: its code, as a reason of a close must be short."""
     if isinstance(error, AccessError):
         return error.text
     if isinstance(error, MalformedMessageError):

@@ -1,7 +1,7 @@
 """Pushes authorised by signature alone: of the dataset's key, or of one that it delegates to.
 
-The signature has to speak of the move: from the head that is there now, so that an old one cannot
-be shown again after the dataset went on.  Where that gives up blocks, it has to say so.
+The signature must name the current head as the previous one, so that an old signature cannot be
+used again after the dataset has changed.  If the push gives up blocks, it must state that, too.
 """
 
 from odfbuild.repositories.signatures.attestation import verified_attestation
@@ -18,7 +18,7 @@ from odfbuild.state.chain.heads import HEAD, HeadMovedError
 
 
 class SignedPushes:
-    """The judge of pushes without a token."""
+    """Checks pushes without a token."""
 
     def check(self, pushed: PushedHead, here: Dataset | None) -> None:
         """Raise UnsignedHeadError, BadSignatureError, UntrustedKeyError, HeadMovedError, or
@@ -27,7 +27,7 @@ class SignedPushes:
         if pushed.attestation is None:
             raise UnsignedHeadError(
                 what=f"{pushed.head} is not signed",
-                why="it is pushed without a token, so its owner has to have signed it",
+                why="it is pushed without a token, so its owner must have signed it",
                 fix="sign it: odfbuild sign; or push with a token",
             )
         found = verified_attestation(
@@ -38,15 +38,15 @@ class SignedPushes:
         if found.author(withdrawn) is None:
             raise UntrustedKeyError(
                 what=f"{pushed.head} is signed by {found.signers()}",
-                why=found.objection(withdrawn) or "none of them speaks for the dataset",
+                why=found.objection(withdrawn) or "none of them may sign for the dataset",
                 fix="sign it with the dataset's key, or one that it delegates to",
             )
         if found.statement.previous != pushed.before:
             raise HeadMovedError(found.statement.previous, pushed.before)
         if not pushed.leads_on and found.statement.undoes != pushed.before:
             raise UnsignedUndoError(
-                what=f"{pushed.head} gives up {pushed.before}, and what signs it does not say so",
-                why="who reads the dataset follows a head that was set back only if its owner "
+                what=f"{pushed.head} gives up {pushed.before}, which its signature does not state",
+                why="readers of the dataset follow a head that was set back only if its owner "
                 "signed that",
                 fix="sign it after the head was set back: odfbuild push --force does",
             )
