@@ -1,1 +1,1 @@
-"""Services of the machine, used with care: files, pipes, permissions of its user, JSON texts."""
+"""Access to the machine: files, pipes, folders and permissions of its user, texts of JSON."""

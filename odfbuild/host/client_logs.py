@@ -7,9 +7,9 @@ _LIBRARIES: Final = ("httpx", "httpcore", "websockets.client")
 
 
 def silence_clients() -> None:
-    """Keep the libraries from logging what they ask for, whatever level a program logs at.
+    """Stop the libraries from logging requests, whatever the log level of the program.
 
-    Nor do they log failures, which would be a traceback on the terminal: they are raised, too.
+    Failures are not logged either: they are raised, and a traceback would go to the terminal.
     """
     for name in _LIBRARIES:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -7,19 +7,19 @@ from contextlib import suppress
 from io import BufferedReader, FileIO
 
 MOST = 64 * 1024 * 1024
-"""Bytes that a file of a project may have, whatever it is for; most may have fewer."""
+"""The largest size of any file of a project, in bytes; most kinds have smaller limits."""
 
 NO_FILE = frozenset(
     {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV}
     | {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO}
 )
-"""What the system says of a path that has no file which can be read; others are about us."""
+"""Errors of a path without a readable file; others are errors of this process."""
 
 
 def open_descriptor(path: str | os.PathLike[str], *, follow: bool = True) -> int:
     """Return a descriptor to read a regular file; links are followed, or with `follow` off refused.
 
-    Raises OSError, also of what is not a regular file.
+    Raises OSError, also for what is not a regular file.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -38,7 +38,7 @@ def open_descriptor(path: str | os.PathLike[str], *, follow: bool = True) -> int
 
 
 class _OpenFile(FileIO):
-    """A file that is only read: that it cannot be closed well takes nothing from what was read."""
+    """A file that is only read, so that errors of closing it do not matter."""
 
     def close(self) -> None:
         with suppress(OSError):
@@ -53,7 +53,7 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
     """Return the bytes of a regular file.  Raises as `open_descriptor`, also for more than `most`.
 
-    A file may be of any size without taking space on a disk.
+    A sparse file may have any size without using disk space.
     """
     with open_regular(path) as file:
         if most is not None and os.fstat(file.fileno()).st_size > most:
@@ -62,7 +62,7 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
 
 
 def why_irregular(path: str | os.PathLike[str]) -> str | None:
-    """Say why a path has no regular file, links not followed; None if it has one, or nothing."""
+    """Return why a path has no regular file, links not followed; None if it has one, or nothing."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:

@@ -1,13 +1,13 @@
-"""Frames of messages between processes: the number of bytes in eight, then so many."""
+"""Frames of messages between processes: the length in eight bytes, then the content."""
 
 from typing import BinaryIO, Final
 
 LENGTH: Final = 8
-"""Bytes in which the length of a frame stands."""
+"""The size of the length of a frame, in bytes."""
 
 
 def read_frame(stream: BinaryIO) -> bytes | None:
-    """Return what a frame holds, None at the end of the stream or within a frame."""
+    """Return the content of a frame, None at the end of the stream or within a frame."""
     head = stream.read(LENGTH)
     if len(head) < LENGTH:
         return None

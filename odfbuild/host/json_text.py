@@ -1,6 +1,6 @@
-"""JSON parsing: a text that is nested too deeply is a ValueError, as every other wrong one.
+"""JSON parsing that raises ValueError also for texts that are nested too deeply.
 
-`json` raises RecursionError there, which those who handle a damaged file do not think of.
+`json` raises RecursionError for them, which handlers of damaged files do not expect.
 """
 
 import json
@@ -14,7 +14,7 @@ def parse_json(
     object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
     parse_constant: Callable[[str], Any] | None = None,
 ) -> Any:
-    """Return the value of a JSON text.  Raises ValueError for everything that is none."""
+    """Return the value of a JSON text.  Raises ValueError for invalid texts."""
     try:
         return json.loads(text, object_pairs_hook=object_pairs_hook, parse_constant=parse_constant)
     except RecursionError:

@@ -1,24 +1,23 @@
-"""Minimum pace of others: the rate at which they have to send, and the time to send anything."""
+"""Limits for slow peers: a minimum rate, and a deadline for each piece of an answer."""
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-LEAST_RATE: Final = 1 << 10  # bytes a second
+LEAST_RATE: Final = 1 << 10  # bytes per second
 WINDOW: Final = 60.0  # seconds over which it is measured
 
 
 class SlowError(TimeoutError):
-    """Less came in a window than the least rate gives."""
+    """Fewer bytes arrived in a window than the minimum rate demands."""
 
 
 class Deadline:
-    """A time within which something awaited has to come, or all of it is given up.
+    """A time limit for each awaited piece of an answer, after which the answer is given up.
 
-    `start` begins to wait, `rest` says that it came; both may be called again and again.  What
-    comes byte by byte keeps every limit of silence, and may never be the beginning of an answer, or
-    a piece of its body.
+    `start` begins to wait, `rest` ends it; both may be called repeatedly.  A limit on silence alone
+    would not be enough: an answer sent byte by byte may never have a complete head or piece.
     """
 
     def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:
@@ -32,13 +31,13 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether it was given up."""
+        """Whether the answer was given up."""
         return self._over.is_set()
 
     @property
     def reason(self) -> str:
-        """Return why it was given up, for messages."""
-        due = "its answer did not begin" if self._answers == 0 else "no piece of its answer came"
+        """The reason for which the answer was given up, for messages."""
+        due = "its answer did not begin" if self._answers == 0 else "no piece of its answer arrived"
         return f"{due} in {self.seconds:g} seconds"
 
     def start(self) -> None:
@@ -49,12 +48,12 @@ class Deadline:
             self._thread.start()
 
     def rest(self) -> None:
-        """Wait for nothing: it came, and what is done with it has all the time that it needs."""
+        """Stop waiting: the piece arrived, and its processing has no time limit."""
         self._since = None
         self._answers += 1
 
     def cancel(self) -> None:
-        """End: all came, or it failed."""
+        """End the deadline: the answer is complete, or has failed."""
         self._ended.set()
 
     def _watch(self) -> None:
@@ -69,20 +68,20 @@ class Deadline:
 
 
 class Pace:
-    """How much came in how much time of waiting."""
+    """The rate at which bytes arrive, by the time of waiting for them."""
 
     def __init__(self, window: float = WINDOW) -> None:
         self._window = window
-        self._waited, self._came = 0.0, 0
+        self._waited, self._arrived = 0.0, 0
 
     def count(self, seconds: float, size: int) -> None:
-        """Note bytes that were waited for.  Raises SlowError once a window brought too few."""
+        """Add bytes and the time of waiting.  Raises SlowError after a window with too few."""
         self._waited += seconds
-        self._came += size
+        self._arrived += size
         if self._waited >= self._window:
-            if self._came < LEAST_RATE * self._window:
-                raise SlowError(f"{self._came:,} bytes came in {self._waited:.0f} seconds")
-            self._waited, self._came = 0.0, 0
+            if self._arrived < LEAST_RATE * self._window:
+                raise SlowError(f"{self._arrived:,} bytes arrived in {self._waited:.0f} seconds")
+            self._waited, self._arrived = 0.0, 0
 
 
 def paced(
@@ -90,9 +89,9 @@ def paced(
     clock: Callable[[], float] = time.monotonic,
     deadline: Deadline | None = None,
 ) -> Iterator[bytes]:
-    """Yield pieces as they come, each within the deadline.
+    """Yield pieces as they arrive, each within the deadline.
 
-    Raises SlowError; time that the caller takes does not count.
+    Raises SlowError; the time that the caller takes for a piece does not count.
     """
     pace, arriving = Pace(), iter(pieces)
     while True:

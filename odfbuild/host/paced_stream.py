@@ -1,4 +1,4 @@
-"""The body of an answer over HTTP, as it comes at least as fast as it has to."""
+"""Bodies of HTTP responses with limits on the time to receive them."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,9 @@ from odfbuild.host.pace import Deadline, SlowError, paced
 
 
 class PacedStream(httpx.SyncByteStream):
-    """A body whose every piece keeps a deadline, and all together the least rate.
+    """A body with a deadline for each piece, and a minimum rate.
 
-    Raises SlowError; when it is closed, the deadline ends.
+    Raises SlowError; closing it ends the deadline.
     """
 
     def __init__(self, body: httpx.SyncByteStream, deadline: Deadline) -> None:
@@ -23,7 +23,7 @@ class PacedStream(httpx.SyncByteStream):
         except SlowError:
             raise
         except Exception:
-            if self._deadline.is_over:  # who gives up closes the connection
+            if self._deadline.is_over:  # the deadline closed the connection
                 raise SlowError(self._deadline.reason) from None
             raise
 
@@ -32,8 +32,8 @@ class PacedStream(httpx.SyncByteStream):
         self._body.close()
 
 
-def kept_to_pace(response: httpx.Response, deadline: Deadline) -> httpx.Response:
-    """Return an answer that began in time; its body is held to the deadline, and to the pace."""
+def paced_response(response: httpx.Response, deadline: Deadline) -> httpx.Response:
+    """Return a response that began in time, with the limits on its body."""
     deadline.rest()
     body = response.stream
     assert isinstance(body, httpx.SyncByteStream)  # noqa: S101 - for types

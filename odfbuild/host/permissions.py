@@ -1,7 +1,7 @@
 """Permissions of projects on this machine, granted outside of them by its user.
 
-A policy names the environment, folders, programs, images and clusters; without one there are the
-defaults, which are narrow where CI is set, as strangers' pull requests are planned there.
+A policy names the environment, folders, programs, images and clusters; without one, defaults apply,
+which are narrow where CI is set, as pull requests of strangers are planned there.
 """
 
 import os
@@ -19,7 +19,7 @@ POLICY = "policy.yaml"
 POLICY_FORMAT = "odfbuild_policy: 1"
 """The first line of a policy."""
 SENSITIVE = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/var/run")
-"""Folders that hold no data; with them, every folder of the home folder that starts with a dot."""
+"""Folders without data; so are all folders of the home folder that start with a dot."""
 _LOCAL = ("local", "local[[]*]")
 _HERE = ("127.0.0.1:*", "localhost:*", "[[]::1]:*")
 _HARMLESS = ("LANG", "LANGUAGE", "LC_*", "TZ", "USER", "LOGNAME", "HOSTNAME")
@@ -94,8 +94,8 @@ class Permissions:
     `paths` folders that sources may read (* for all), `masters` clusters, `engines` addresses of
     engines elsewhere, `pipes` programs, `containers` images, `stores` object stores of workspaces.
     `network` is about planning, `literal_secrets` about credentials that go into chains,
-    `confine` says whether programs run confined: auto, required or off.
-    `file` is where a user may say otherwise, `because` names what the values come from.
+    `confine` is whether programs run confined: auto, required or off.
+    `file` is where a user may set other values, `because` names the source of the values.
     """
 
     python: tuple[str, ...] = ()
@@ -115,24 +115,24 @@ class Permissions:
     because: str = "the defaults"
 
     def allows_path(self, path: str | Path, project: Path) -> bool:
-        """Tell whether a file or folder may be read: links are followed first.
+        """Return whether a file or folder may be read: links are followed first.
 
-        The project's own folder may be; of what is sensitive, only what is named itself; keys of
-        datasets and repositories never.
+        The project's own folder may be read; a sensitive folder only if it is named itself; keys of
+        datasets and git repositories never.
         """
         return self.path_judge(project)(path)
 
     def path_judge(
         self, project: Path, paths: RealPaths | None = None
     ) -> Callable[[str | Path], bool]:
-        """Return what does as `allows_path` for many paths, and follows each link once."""
+        """Return a function like `allows_path` for many paths, which follows each link once."""
         known = paths or RealPaths()
         return partial(self._allows, known, [known.of(project), *map(known.of, self.paths)])
 
     def path_check(
         self, project: Path, paths: RealPaths | None = None
     ) -> Callable[[str | Path], None]:
-        """Return what raises PathNotPermittedError of the paths that `path_judge` does not pass."""
+        """Return a function that raises PathNotPermittedError for paths that are not allowed."""
         allows = self.path_judge(project, paths)
 
         def check(path: str | Path) -> None:
@@ -164,71 +164,73 @@ class Permissions:
         return _fits(name, self.env)
 
     def check_source_env(self, names: Sequence[str], source: str) -> None:
-        """Raise EnvironmentNotPermittedError of a name that a source may not be filled with."""
+        """Raise EnvironmentNotPermittedError for a name that a source may not use."""
         for name in names:
             if not _fits(name, self.source_env):
                 raise EnvironmentNotPermittedError(
                     what=f"{source} reads the variable {name} of the environment",
-                    why=self.refusal("what a source is filled with goes to its server or program"),
-                    fix=self.way_on("source_env", name),
+                    why=self.refusal("its value is sent to the server or program of the source"),
+                    fix=self.how_to_allow("source_env", name),
                 )
 
     def check_pipe(self, command: Sequence[str], source: str) -> None:
-        """Raise PipeNotPermittedError of a program that may not be run."""
+        """Raise PipeNotPermittedError for a program that may not be run."""
         if not _fits(command[0], self.pipes):
             raise PipeNotPermittedError(
                 what=f"{source} is piped through the program {command[0]!r}",
-                why=self.refusal("a program does whatever it likes"),
-                fix=self.way_on("pipes", command[0]),
+                why=self.refusal("a program can do anything"),
+                fix=self.how_to_allow("pipes", command[0]),
             )
 
     def check_confined(self, source: str, *, confined: bool) -> None:
-        """Raise PipeNotPermittedError where a program has to be confined and cannot be."""
+        """Raise PipeNotPermittedError if a program must be confined and cannot be."""
         if self.confine == "required" and not confined:
             raise PipeNotPermittedError(
-                what=f"{source} is piped through a program that nothing confines here",
-                why=self.refusal("it would see the network and the home folder"),
-                fix="use a Linux with landlock and network namespaces: odfbuild doctor says what "
-                f"there is; or say in {self.file}: confine: auto",
+                what=f"{source} is piped through a program that cannot be confined here",
+                why=self.refusal("it would have access to the network and the home folder"),
+                fix="use a Linux with landlock and network namespaces (see odfbuild doctor); "
+                f"or write in {self.file}: confine: auto",
             )
 
     def check_container(
-        self, image: str, reason: str = "a container has the network, and what it is given"
+        self, image: str, reason: str = "a container has access to the network and its variables"
     ) -> None:
-        """Raise ContainerNotPermittedError of an image that may not be run; why it matters."""
+        """Raise ContainerNotPermittedError for an image that may not be run; `reason` is why."""
         if not _fits(image, self.containers):
             raise ContainerNotPermittedError(
                 what=f"the image {image} is to be run",
                 why=self.refusal(reason),
-                fix=self.way_on("containers", image),
+                fix=self.how_to_allow("containers", image),
             )
 
     def check_master(self, master: str | None) -> None:
-        """Raise MasterNotPermittedError of a cluster that may not be used; None is this machine."""
+        """Raise MasterNotPermittedError for a forbidden cluster; None is this machine."""
         if master is not None and not _fits(master, self.masters):
             raise MasterNotPermittedError(
                 what=f"Spark is to run on {master}",
-                why=self.refusal("a cluster sees every row, and what Spark is started with"),
-                fix=self.way_on("masters", master),
+                why=self.refusal("a cluster gets every row, and the settings of Spark"),
+                fix=self.how_to_allow("masters", master),
             )
 
     def check_engine(self, name: str, address: str) -> None:
-        """Raise EngineNotPermittedError of an engine that may not be asked."""
+        """Raise EngineNotPermittedError for an engine that may not be used."""
         if not _fits(address, self.engines):
             raise EngineNotPermittedError(
-                what=f"the engine {name} at {address} is to be asked",
-                why=self.refusal("an engine sees the rows of the inputs, and makes those of data"),
-                fix=self.way_on("engines", address),
+                what=f"the engine {name} at {address} is to be used",
+                why=self.refusal(
+                    "an engine gets the rows of the inputs, and makes those of datasets"
+                ),
+                fix=self.how_to_allow("engines", address),
             )
 
     def check_path(self, path: str | Path, project: Path) -> None:
-        """Raise PathNotPermittedError of a file that may not be read."""
+        """Raise PathNotPermittedError for a file that may not be read."""
         self.path_check(project)(path)
 
     def check_workspace(self, folder: Path, project: Path) -> None:
-        """Raise PathNotPermittedError of a workspace outside of the project and of `paths`.
+        """Raise PathNotPermittedError for a workspace outside of the project and of `paths`.
 
-        Links are followed first.  Where `paths` is all of the machine, any folder will do.
+        Links are followed first.  If `paths` is the whole machine, any folder is allowed.
         """
         real = os.path.realpath(folder)
         if _is_below(real, os.path.realpath(project)) or {"*", "/"} & {*self.paths}:
@@ -236,55 +238,53 @@ class Permissions:
         if not any(_is_below(real, os.path.realpath(each)) for each in self.paths):
             raise PathNotPermittedError(
                 what=f"the workspace {real} is outside of the project",
-                why=self.refusal("what is there is shown and changed as the project says"),
-                fix=f"keep the workspace in the project; or {self.way_on('paths', real)}",
+                why=self.refusal("the project decides what is shown and changed there"),
+                fix=f"keep the workspace in the project; or {self.how_to_allow('paths', real)}",
             )
 
     def check_store(self, url: str, what: str = "the workspace is") -> None:
-        """Raise StoreNotPermittedError of an object store that may not be written to."""
+        """Raise StoreNotPermittedError for an object store that may not be written to."""
         if not _fits(url, self.stores):
             raise StoreNotPermittedError(
                 what=f"{what} {url}",
-                why=self.refusal(
-                    "a store is asked with your credentials, and gets every row that is made"
-                ),
-                fix=self.way_on("stores", url),
+                why=self.refusal("a store is accessed with your credentials, and gets every row"),
+                fix=self.how_to_allow("stores", url),
             )
 
     def path_refusal(self, path: str, folder: str) -> PathNotPermittedError:
-        """Return the refusal of a path; its text says nothing of whether there is such a file.
+        """Return the refusal of a path; its text does not reveal whether there is such a file.
 
         `folder` is where the path is, as a policy would name it.
         """
         if _is_never_data(os.path.realpath(path)) or _is_never_data(os.path.realpath(folder)):
             return PathNotPermittedError(
                 what=f"{path} is in a repository of git, or among the keys of datasets",
-                why="these are never data: what is read becomes rows that others may get",
+                why="these are never data: files that are read become rows that others may get",
                 fix="name a folder of data",
             )
         return PathNotPermittedError(
             what=f"{path} is not inside the project",
-            why=self.refusal("what is read becomes rows, and its names are shown by a plan"),
-            fix=f"copy the files into the project; or {self.way_on('paths', folder)}",
+            why=self.refusal("files that are read become rows, and a plan shows their names"),
+            fix=f"copy the files into the project; or {self.how_to_allow('paths', folder)}",
         )
 
     def network_refusal(self, name: str) -> NetworkNotPermittedError:
         """Return the refusal to fetch a package while a plan is made."""
         return NetworkNotPermittedError(
             what=f"the package {name} would be fetched while the project is planned",
-            why=self.refusal("its address is the project's own word"),
-            fix=f"odfbuild deps install fetches it before; or {self.way_on('network', 'true')}",
+            why=self.refusal("its address is chosen by the project"),
+            fix=f"odfbuild deps install fetches it; or {self.how_to_allow('network', 'true')}",
         )
 
     def refusal(self, why: str) -> str:
-        """Return why something is refused, with who says so."""
+        """Return why something is refused, and the source of the rule."""
         return f"{why}; {self.because} do{_s(self.because)} not allow it"
 
-    def way_on(self, key: str, value: str) -> str:
-        """Return what a user has to write to allow something."""
+    def how_to_allow(self, key: str, value: str) -> str:
+        """Return what a user must write to allow something."""
         shown = f'["{value}"]' if key != "network" else value
         begins = "" if self.file == self.because else f" (its first line: {POLICY_FORMAT})"
-        return f"if you trust the project with that, say in {self.file}{begins}: {key}: {shown}"
+        return f"if you trust the project with that, write in {self.file}{begins}: {key}: {shown}"
 
 
 def _s(because: str) -> str:
@@ -312,12 +312,12 @@ def _real_home(home: str) -> str:
 
 @cache
 def _system_folders() -> tuple[str, ...]:
-    """Return the sensitive folders of the system, and what they are links to; these stay."""
+    """Return the sensitive folders of the system, and the targets of those that are links."""
     return tuple(each for name in SENSITIVE for each in {name, os.path.realpath(name)})
 
 
 def _is_never_data(real: str) -> bool:
-    """Tell whether a path without links is in a repository, or in the keys of a workspace."""
+    """Return whether a path without links is in a repository, or in the keys of a workspace."""
     parts = real.split("/")
     return ".git" in parts or any(
         part == "keys" and (parts[at - 1] == ".odfbuild" or _is_workspace("/".join(parts[:at])))
@@ -330,7 +330,7 @@ def _is_workspace(folder: str) -> bool:
 
 
 def leads_inside(path: str | Path, folder: Path, paths: RealPaths) -> bool:
-    """Tell whether a path is in a folder, once links are followed; if unclear, it is not."""
+    """Return whether a path is in a folder, once links are followed; if unclear, it is not."""
     try:
         return _is_below(paths.of(path), paths.of(folder))
     except (OSError, ValueError):
@@ -342,7 +342,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def is_ci(env: Mapping[str, str]) -> bool:
-    """Tell whether a pipeline runs this: all services for that set CI."""
+    """Return whether this runs in a CI pipeline: all services set CI."""
     return env.get("CI", "").lower() not in ("", "0", "false", "no", "off")
 
 
@@ -361,7 +361,7 @@ UNLIMITED = Permissions(
     literal_secrets=True,
     confine="off",
 )
-"""No limits: of what was checked before, or is given by the user."""
+"""No limits: for what was checked before, or comes from the user."""
 
 DEFAULTS = Permissions(
     env=_HARMLESS,
@@ -373,7 +373,7 @@ DEFAULTS = Permissions(
     stores=("s3://*",),
     network=True,
 )
-"""On a machine of one's own: what a plan shows before an apply does it, and no code at a plan."""
+"""On the user's machine: an apply may do what its plan shows, and a plan runs no code."""
 
 STRICT = Permissions(because="the defaults where CI is set")
-"""In a pipeline: the project's own files."""
+"""In a pipeline: only the project's own files."""

@@ -9,9 +9,9 @@ class _Numbered(Protocol):
 
 
 def is_readable(file: int | _Numbered, seconds: float) -> bool:
-    """Wait so long at most until a file can be read, or has ended; tell whether it can.
+    """Wait at most `seconds` until a file can be read, or has ended; return whether it can.
 
-    `select.select` takes no file from number 1,024 on.
+    `select.select` would not accept descriptors from 1,024 on.
     """
     poll = select.poll()
     poll.register(file, select.POLLIN | select.POLLPRI)

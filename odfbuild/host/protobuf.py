@@ -1,7 +1,6 @@
-"""Messages of Protocol Buffers, read and written by hand: their fields, by number.
+"""Messages of Protocol Buffers as fields by number, without generated code.
 
-Nobody's messages here have more than a few fields, of numbers, bytes and texts, which takes less
-than a library and generated code.
+The messages used here have a few fields of numbers, bytes and texts, which need no library.
 """
 
 from collections.abc import Mapping
@@ -18,11 +17,11 @@ _BITS: Final = 64
 
 
 class MalformedMessageError(ValueError):
-    """Bytes are no message; the text says what is wrong."""
+    """Bytes are not a valid message; the text says why."""
 
 
 def fields(data: bytes) -> Mapping[int, list[Value]]:
-    """Return what each field of a message holds, in order: numbers and bytes.
+    """Return the values of each field of a message, in order: numbers and bytes.
 
     Raises MalformedMessageError.
     """
@@ -49,14 +48,14 @@ def fields(data: bytes) -> Mapping[int, list[Value]]:
 
 
 def field(number: int, value: Value) -> bytes:
-    """Return one field as it is written: a number as a varint, negative ones in 64 bits."""
+    """Return one field in its encoding: a number as a varint, negative ones in 64 bits."""
     if isinstance(value, int):
         return varint(number << 3 | VARINT) + varint(value % (1 << _BITS))
     return varint(number << 3 | BYTES) + varint(len(value)) + value
 
 
 def varint(number: int) -> bytes:
-    """Return a number that is not negative as it is written, its lowest seven bits first."""
+    """Return a number that is not negative as a varint, its lowest seven bits first."""
     found = bytearray()
     while number > 0x7F:
         found.append(number & 0x7F | 0x80)
@@ -90,7 +89,7 @@ def _size(data: bytes, at: int, kind: int) -> tuple[int, int]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, and the place behind it."""
+    """Return the number at a position, and the position behind it."""
     number = 0
     for length in range(_LONGEST_VARINT):
         if at + length >= len(data):

@@ -1,8 +1,8 @@
-"""Reading session: texts of an editor in the place of files, and what was read of files before.
+"""Reading session: texts of an editor in place of files, and cached results of earlier reads.
 
-A language server judges the same project after every few keystrokes.  While it does, a session is
-open: files that an editor shows have the text that is shown, and what was made of a text that is
-the same as before is not made again.  Nothing else opens one: commands read what is on the disk.
+A language server checks the same project after every few keystrokes.  During a check, a session is
+open: files that are open in the editor have the editor's text, and results for unchanged texts are
+reused.  Only the language server opens sessions: commands read the files on disk.
 """
 
 import os
@@ -22,7 +22,7 @@ _TICK: Final = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedFile:
     """The bytes of a file, and the facts of the file when they were read."""
 
     facts: tuple[int, int, int, int]
@@ -30,24 +30,24 @@ class _Kept:
 
 
 class ReadingSession:
-    """What one reader of a project keeps from one round of reading to the next.
+    """The results that a reader of a project caches from one round of reading to the next.
 
-    In one round every file is read once, so that all of what is said is about the same text.  What
-    a round did not ask for is forgotten when it ends.
+    In one round every file is read once, so that all results are of the same text.  Results that a
+    round did not use are dropped at its end.
     """
 
     def __init__(self) -> None:
         self.unsaved: Mapping[str, bytes] = {}
-        self._files: dict[str, _Kept] = {}
+        self._files: dict[str, _CachedFile] = {}
         self._made: dict[Hashable, Any] = {}
         self._used: dict[Hashable, Any] = {}
         self._once: dict[Hashable, Any] = {}
 
     @contextmanager
     def round(self, unsaved: Mapping[str, bytes], *, whole: bool = True) -> Iterator[None]:
-        """Read with texts of an editor, by absolute path, in the place of the files there.
+        """Begin a round, with texts of an editor, by absolute path, in place of files.
 
-        One that is not `whole` asks for a part only, and forgets nothing.
+        A round that is not `whole` reads only a part of the project, and drops nothing.
         """
         self.unsaved = unsaved
         token = _CURRENT.set(self)
@@ -60,16 +60,16 @@ class ReadingSession:
             self.unsaved = {}
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """Return what is made the first time in a round; an error is raised each time."""
+        """Return the value that was made first in this round; errors are not cached."""
         if key not in self._once:
             self._once[key] = make()
         made: _T = self._once[key]
         return made
 
     def made(self, key: Hashable, make: Callable[[], _T], *, keeps: Callable[[_T], bool]) -> _T:
-        """Return what was made for a key in this round or the one before, or make it.
+        """Return the value made for a key in this round or the one before, or make it.
 
-        `keeps` says of a value that it depends on nothing but the key.
+        `keeps` returns whether a value may be cached, as it depends on nothing but the key.
         """
         if key in self._used:
             known: _T = self._used[key]
@@ -82,9 +82,9 @@ class ReadingSession:
     def made_of(
         self, key: Hashable, objects: tuple[object, ...], values: object, make: Callable[[], _T]
     ) -> _T:
-        """Return what was made of the very same objects and of equal values, or make it.
+        """Return the value made of the same objects and of equal values, or make it.
 
-        What is equal may be at other places, so objects have to be the same ones.
+        Equal objects may have other positions in files, so objects must be identical.
         """
         kept = self._used.get(key) or self._made.get(key)
         if kept is None or kept[1] != values or not _are_same(kept[0], objects):
@@ -94,7 +94,7 @@ class ReadingSession:
         return value
 
     def data(self, path: Path) -> bytes:
-        """Return the bytes of a regular file, again if they may be others.  Raises OSError."""
+        """Return the bytes of a regular file, read again if it changed.  Raises OSError."""
         seen, now = os.stat(path), time_ns()  # noqa: PTH116 - of a thousand files, each time
         facts = (seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino)
         kept = self._files.get(str(path))
@@ -102,7 +102,7 @@ class ReadingSession:
             return kept.data
         data = read_regular(path)
         if max(seen.st_mtime_ns, seen.st_ctime_ns) < now - _TICK:
-            self._files[str(path)] = _Kept(facts, data)
+            self._files[str(path)] = _CachedFile(facts, data)
         else:
             self._files.pop(str(path), None)
         return data
@@ -116,12 +116,12 @@ _CURRENT: ContextVar[ReadingSession | None] = ContextVar("reading_session", defa
 
 
 def reading_session() -> ReadingSession | None:
-    """Return the session that is open; None of a command, which reads what is on the disk."""
+    """Return the open session; None in a command, which reads the files on disk."""
     return _CURRENT.get()
 
 
 def unsaved_text(path: Path) -> bytes | None:
-    """Return the text of a file that an editor shows, None of a file that counts as it is."""
+    """Return the text of a file that is open in an editor, None of any other file."""
     session = _CURRENT.get()
     return None if session is None else session.unsaved.get(str(path))
 
@@ -129,21 +129,21 @@ def unsaved_text(path: Path) -> bytes | None:
 def made_of(
     key: Hashable, objects: tuple[object, ...], values: object, make: Callable[[], _T]
 ) -> _T:
-    """Return what an open session knows to be made of these, or make it."""
+    """Return the value that an open session made of these, or make it."""
     session = _CURRENT.get()
     return make() if session is None else session.made_of(key, objects, values, make)
 
 
 def once(key: Hashable, make: Callable[[], _T]) -> _T:
-    """Return what an open session made of the key in this round, or make it."""
+    """Return the value that an open session made for the key in this round, or make it."""
     session = _CURRENT.get()
     return make() if session is None else session.once(key, make)
 
 
 def read_shown(path: Path, most: int | None = None) -> bytes:
-    """Return the bytes of a file, as an editor shows them if one does.
+    """Return the bytes of a file: the editor's text if it is open there, else those on disk.
 
-    Raises as `read_regular` does of a file on the disk.
+    Raises as `read_regular` for a file on disk.
     """
     shown = unsaved_text(path)
     return read_regular(path, most) if shown is None else shown

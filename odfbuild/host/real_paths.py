@@ -1,17 +1,17 @@
-"""Paths with their links followed, for many paths that are looked at together."""
+"""Paths with links resolved, with a cache for many paths."""
 
 import os
 import stat
 
 
 class RealPaths:
-    """The real paths of one look at a folder: each part of a path is asked for once."""
+    """A cache of real paths: each part of a path is looked up once."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def of(self, path: str | os.PathLike[str]) -> str:
-        """Return what `os.path.realpath` does.  Raises ValueError of a path that cannot be."""
+        """Return a path as `os.path.realpath` does.  Raises ValueError for an invalid path."""
         text = os.fspath(path)
         known = self._known.get(text)
         if known is None:

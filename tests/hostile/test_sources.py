@@ -241,7 +241,7 @@ def test_an_answer_of_http_that_drips_is_given_up(
                 http.download(request, tmp_path / "cache", pause=lambda _: None)
             else:
                 http.beginning(request, 1 << 20)
-    said = "came in .* seconds|the server answered: x*$" if seconds > 1 else " in 1 seconds"
+    said = "arrived in .* seconds|the server answered: x*$" if seconds > 1 else " in 1 seconds"
     assert re.search(said, caught.value.why)
     assert clock() - began < 30
 

@@ -130,7 +130,7 @@ def test_a_column_that_has_the_name_of_a_clock_is_read_by_its_table(name: str) -
     """A text is judged without its schemas, so a name alone proves no column."""
     (found,) = diagnostics(facts(f"select `{name}` from t"))
     assert found.fix.startswith(f"write t.`{name}` for a column of that name")
-    assert "does not tell whether Spark reads the column or the clock" in found.fix
+    assert "it is not known whether Spark reads the column or the clock" in found.fix
     assert facts(f"select t.`{name}` from t").findings == ()
 
 

@@ -43,11 +43,11 @@ WRONG = {
     ),
     "select 1 + ntile(0) over (order by k) as x from a": (
         Reason.WINDOW,
-        "ntile() counts from 1, and is asked for 0",
+        "ntile() counts from 1, but gets 0",
     ),
     "select lag(v, k) over (order by k) as x from a": (
         Reason.WINDOW,
-        "the number in lag() is no constant",
+        "the number in lag() is not a constant",
     ),
     "select max(n) as m from a group by 9": (
         Reason.POSITION,
@@ -71,7 +71,7 @@ WRONG = {
     ),
     "select k from a order by k limit 1L": (
         Reason.POSITION,
-        "a number of rows in LIMIT or OFFSET is no INT",
+        "a number of rows in LIMIT or OFFSET is not an INT",
     ),
     "select k from a order by k limit 3 offset -1": (
         Reason.POSITION,
@@ -79,7 +79,7 @@ WRONG = {
     ),
     "select * from (select k from a order by k limit n) q": (
         Reason.POSITION,
-        "a number of rows in LIMIT or OFFSET is no constant",
+        "a number of rows in LIMIT or OFFSET is not a constant",
     ),
     "select k, grouping(k) as g from a group by k": (
         Reason.ARGUMENTS,
@@ -99,11 +99,11 @@ WRONG = {
     ),
     "select sum(n) over (order by v rows between 1L preceding and current row) as s from a": (
         Reason.WINDOW,
-        "a bound of ROWS is no INT",
+        "a bound of ROWS is not an INT",
     ),
     "select lag(n, 1e2) over (order by v) as s from a": (
         Reason.WINDOW,
-        "the number in lag() is no INT",
+        "the number in lag() is not an INT",
     ),
     "select k from a where k = :id": (Reason.UNFILLED, ":id"),
     "select k from a where k = ?": (Reason.UNFILLED, "?"),

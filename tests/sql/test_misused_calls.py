@@ -89,7 +89,7 @@ def test_a_sum_of_no_numbers_is_refused_for_that(kind: str) -> None:
     (one,) = typed_findings(steps, {"t": columns}, {})
     assert one.reason.value == "function-arguments"
     what, _, fix = words(one)
-    assert what == "sum() of values that are no numbers"
+    assert what == "sum() of values that are not numbers"
     assert "count_if" in fix
 
 
@@ -100,7 +100,7 @@ def test_a_sum_of_no_numbers_is_refused_for_that(kind: str) -> None:
         ("select a from t join u on stack(1, a)", "stack() in ON"),
         ("select max(a) as a from t having inline(b)", "inline() in HAVING"),
         ("select explode(b) + 1 as a from t", "explode() inside of an expression"),
-        ("select explode(a), posexplode(b) from t", "posexplode() beside another one in the same"),
+        ("select explode(a), posexplode(b) from t", "posexplode() next to another one in the same"),
     ],
 )
 def test_calls_that_make_rows_stand_by_themselves(query: str, what: str) -> None:

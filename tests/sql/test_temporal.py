@@ -130,12 +130,12 @@ REFUSED = {
         "use JOIN or LEFT JOIN: versions are found for the left side",
     ),
     "select 1 from l join t for system_time as of timestamp '2020-01-01' as r on r.k = l.k": (
-        "FOR SYSTEM_TIME AS OF something else than a column (line 1, column 46)",
+        "FOR SYSTEM_TIME AS OF something other than a column (line 1, column 46)",
         "name the event time of the left side: "
         "JOIN b FOR SYSTEM_TIME AS OF a.event_time AS b ON b.key = a.key",
     ),
     "select 1 from l join t for system_time as of l.event_time + interval 1 day r on r.k = l.k": (
-        "FOR SYSTEM_TIME AS OF something else than a column (line 1, column 46)",
+        "FOR SYSTEM_TIME AS OF something other than a column (line 1, column 46)",
         "name the event time of the left side: "
         "JOIN b FOR SYSTEM_TIME AS OF a.event_time AS b ON b.key = a.key",
     ),

@@ -227,7 +227,7 @@ def _refused_python(config: Config, permissions: Permissions, root: Path) -> Dia
     error = PythonNotPermittedError(
         what="the project's macros are Python",
         why=permissions.refusal("they run as soon as the project is loaded, and can do anything"),
-        fix=permissions.way_on("python", str(root)),
+        fix=permissions.how_to_allow("python", str(root)),
         span=config.places.get("python"),
     )
     return error.diagnostics()[0]
@@ -238,7 +238,7 @@ def _refused_env(config: Config, permissions: Permissions, name: str) -> Diagnos
         what=f"templates would read the environment variable {name}",
         why=permissions.refusal("its value would go into plans and chains"),
         fix="declare a variable of the project, and give --var; or "
-        f"{permissions.way_on('env', name)}",
+        f"{permissions.how_to_allow('env', name)}",
         span=config.places.get(f"env {name}"),
     )
     return error.diagnostics()[0]

@@ -184,7 +184,7 @@ class ServerFiles:
     ) -> "Iterator[httpx.Response]":
         import httpx
 
-        from odfbuild.host.paced_stream import kept_to_pace
+        from odfbuild.host.paced_stream import paced_response
 
         deadline = Deadline(self._patience, self.close)
         if content is None:
@@ -195,7 +195,7 @@ class ServerFiles:
         with ExitStack() as opened:
             try:
                 stream = self._opened().stream(method, url, headers=headers, content=content)
-                response = kept_to_pace(opened.enter_context(stream), deadline)
+                response = paced_response(opened.enter_context(stream), deadline)
             except failures as error:
                 # RuntimeError is that of a client that was closed meanwhile
                 deadline.cancel()

@@ -98,14 +98,14 @@ class WebServer:
     ) -> "httpx.Response":
         import httpx
 
-        from odfbuild.host.paced_stream import kept_to_pace
+        from odfbuild.host.paced_stream import paced_response
 
         deadline = Deadline(self._patience, self.close)
         deadline.start()
         try:
             client = self._client_for(at)
             stream = client.stream("GET", at, headers=dict(headers))
-            return kept_to_pace(open_answers.enter_context(stream), deadline)
+            return paced_response(open_answers.enter_context(stream), deadline)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, RuntimeError) as error:
             # ValueError of hosts, RuntimeError of a client that was closed meanwhile
             deadline.cancel()

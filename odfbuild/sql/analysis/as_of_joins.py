@@ -1,7 +1,7 @@
 """Problems of joins with versions of tables, and of the tables that have versions.  Pure.
 
-What the texts alone can tell is told by `join_problems` and `table_problems`; what needs the
-columns of the inputs by `column_problems`.
+`join_problems` and `table_problems` need the texts alone, `column_problems` also the columns of the
+inputs.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from odfbuild.sql.text.steps import QueryStep
 
 
-_Problem: TypeAlias = tuple[str, TextPlace, str]  # what is wrong, where, and what to do
+_Problem: TypeAlias = tuple[str, TextPlace, str]  # the problem, its position, the remedy
 _KINDS = frozenset({"JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN"})
 _NOWHERE = TextPlace(0, 1, 1, 1)
 _EXAMPLE = "JOIN b FOR SYSTEM_TIME AS OF a.event_time AS b ON b.key = a.key"
 
 
 def join_problems(number: int, query: Statement, keys: Keys) -> Iterator[QueryFinding]:
-    """Yield what is wrong with the joins with versions in a step."""
+    """Yield the problems of the joins with versions in a step."""
     asked = as_of_joins(query)
     if not asked:
         return
@@ -62,7 +62,7 @@ def join_problems(number: int, query: Statement, keys: Keys) -> Iterator[QueryFi
 
 
 def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[QueryFinding]:
-    """Yield what is wrong with `temporalTables`; the number of a finding counts on from the steps.
+    """Yield the problems of `temporalTables`; their numbers follow those of the steps.
 
     `known` are the inputs and the aliases of the steps.
     """
@@ -110,7 +110,7 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
 
 
 def _wrong_time(each: AsOf, left: Sequence[Source], times: Mapping[str, str]) -> _Problem | None:
-    """Return that a row of an input is looked at of another time than it happened."""
+    """Return the problem of a join at another time than the event time of an input."""
     *qualifier, column = each.time or ("",)
     named = [source for name, source in _named(left) if [name] == qualifier or not qualifier]
     source = named[0] if len(named) == 1 else None
@@ -120,12 +120,12 @@ def _wrong_time(each: AsOf, left: Sequence[Source], times: Mapping[str, str]) ->
     if time == column or each.time is None:
         return None
     what = f"{each.when.text} is not the event time of '{source.name}'"
-    fix = f"name {time}: a watermark says of event times only what is known in full"
+    fix = f"name {time}: watermarks cover event times only"
     return what, each.when.place, fix
 
 
 def _form(each: AsOf, left: Sequence[Source] | None, join: Join | None) -> _Problem | None:
-    """Return what is wrong with how a join is written."""
+    """Return the problem of the form of a join."""
     if join is None or left is None or not each.kind:
         what = f"FOR SYSTEM_TIME AS OF of '{each.table.text}' that is not joined"
         return what, each.clause, f"write {_EXAMPLE}"
@@ -140,7 +140,7 @@ def _form(each: AsOf, left: Sequence[Source] | None, join: Join | None) -> _Prob
         what = f"a join with the versions of '{each.table.text}' without ON"
         return what, each.clause, f"write {_EXAMPLE}"
     if each.time is None:
-        what = "FOR SYSTEM_TIME AS OF something else than a column"
+        what = "FOR SYSTEM_TIME AS OF something other than a column"
         return what, each.when.place, f"name the event time of the left side: {_EXAMPLE}"
     names = [name for name, _ in _named(left) if name is not None]
     if len(each.time) == 2 and each.time[0] not in names:
@@ -150,7 +150,7 @@ def _form(each: AsOf, left: Sequence[Source] | None, join: Join | None) -> _Prob
 
 
 def _key(each: AsOf, declared: Mapping[str, tuple[str, ...]], join: Join | None) -> _Problem | None:
-    """Return that nobody said which rows are versions of the same."""
+    """Return the problem of a table without a primary key, which identifies versions."""
     name = each.table.text
     if name in declared:
         return None
@@ -181,7 +181,7 @@ def _columns(join: Join | None, name: str) -> Iterator[str]:
 
 
 def _versioned(query: QueryShape) -> Iterator[tuple[int, tuple[Source, ...], Join]]:
-    """Yield the place of each table whose versions are joined, what stands left, and the join."""
+    """Yield the position of each table whose versions are joined, its left side, and the join."""
     for each in _froms(query):
         left = [each.source]
         for join in each.joins:

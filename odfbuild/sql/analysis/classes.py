@@ -1,6 +1,6 @@
 """Incremental classes of transforms, and the clause that decides the class.
 
-Decided from the shape of the query; types only tell sums that are exact from those that are not.
+The shape of the query decides; types only distinguish exact sums from others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
     """Return the class of the steps together, given the inputs' columns as far as they are known.
 
     A query that must be refused for other reasons (it is not deterministic, or cannot be read) is
-    `whole`; `facts.examine` tells these reasons.
+    `whole`; `facts.examine` reports these reasons.
     """
     if not is_of_spark(steps):
         kind = examine(steps, tuple(inputs), ()).kind
@@ -42,7 +42,7 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
 
 
 def class_run(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryClass:
-    """Return the class by which steps run: one by keys that no column holds reads everything.
+    """Return the class by which steps run: `whole` for keys that are not columns.
 
     Where the columns of an input are not known, it is the class of the query.
     """

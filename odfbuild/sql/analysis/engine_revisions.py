@@ -1,14 +1,14 @@
-"""Queries whose rows earlier revisions of the engine may have made wrong.  Pure.
+"""Queries for which earlier revisions of the engine may have produced wrong rows.  Pure.
 
-Up to revision 1 a star passed any name through, also one that the query leaves out beside it or
-gives to something else; so steps looked at the rows of other keys than those that they touched.
-The state of `min` and `max` had one zero, also where the query made -0.0 of its columns.  Versions
-of an input that had been corrected came back into force when the correction went or was earlier.
+Up to revision 1 a star passed any name through, also one that the query excludes or gives to
+another column; so steps read the rows of wrong keys.  The state of `min` and `max` had one zero,
+also where the query computed -0.0 from its columns.  Versions of an input that had been corrected
+became valid again when the correction was removed or had an earlier time.
 
-Up to revision 4 a session lost the rows that its condition, or the watermark, did not let through.
+Up to revision 4 a session lost the rows that its condition, or the watermark, excluded.
 
-Up to revision 1 of DataFusion `min` and `max` of floating-point numbers in groups went by the order
-of rows where one was NaN.
+Up to revision 1 of DataFusion `min` and `max` of floating-point numbers in groups depended on the
+order of rows where one was NaN.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _MENDED, _SESSIONS_MENDED = 2, 5
 
 
 class RevisionFault(Enum):
-    """What an earlier revision did to the rows of a query."""
+    """The fault of an earlier revision in the rows of a query."""
 
-    COLUMNS = "took columns of its query for others"
-    VERSIONS = "took versions of its tables for current that had been corrected"
-    SESSIONS = "left rows of sessions out that went on behind the watermark, or a condition"
-    EXTREMES = "took least and greatest numbers of groups by the order of rows where one was NaN"
+    COLUMNS = "confused columns of its query"
+    VERSIONS = "used versions of its tables that had been corrected"
+    SESSIONS = "left out rows of sessions beyond the watermark, or beyond a condition"
+    EXTREMES = "computed min and max of groups by the order of rows where one was NaN"
 
 
 def affected(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None], version: str | None
 ) -> RevisionFault | None:
-    """Return why steps of a query may have left other rows than it gives in full; None if not.
+    """Return why steps of a query may have produced other rows than a full run; None if not.
 
     `inputs` are the columns of the inputs as far as they are known, `version` is that of the
     engine that is recorded with the query, None if none is.

@@ -2,12 +2,12 @@
 
 Pure.  A query is `linear` when every output row comes from one input row: projections, filters,
 generators (explode, LATERAL VIEW) and UNION ALL, in any nesting.  Such a query can run on the new
-rows alone and carry the operation of each row through.  Everything else carries the name of the
-clause that makes it otherwise, so that it can be refused in words.
+rows alone and carry the operation of each row through.  Any other query has the name of the clause
+because of which it is not linear, for the message of a refusal.
 
-Datasets that one template makes have such queries, and reading a query takes most of the time of a
-first plan.  What a query says depends on its words; where something is wrong with it, its places
-are needed, so those are examined each for itself.
+Parsing takes most of the time of a first plan, and datasets of one template have similar queries.
+Facts depend on the words of a query, so similar queries share them; problems need positions, so
+queries with problems are examined one by one.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 
 _OF_COLUMN = (
-    "write t.`{}` for a column of that name, t its table: by the name alone, the text does not "
-    "tell whether Spark reads the column or the clock"
+    "write t.`{}` for a column of that name, t its table: from the name alone, it is not known "
+    "whether Spark reads the column or the clock"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFacts:
-    """What the steps of one transform say together.
+    """The facts of all steps of one transform.
 
     `inputs` are the declared inputs that are read, in the order of their first use; `outputs` the
-    columns of the last step where they can be told without schemas.  `fans_out` tells that one
-    input row may give several output rows, `ordered` that the last step asks for an order.
+    columns of the last step if they are known without schemas.  With `fans_out` one input row may
+    give several output rows, with `ordered` the last step has an ORDER BY.
     """
 
     steps: tuple[QueryStep, ...]
@@ -59,7 +59,7 @@ class QueryFacts:
 
     @property
     def kind(self) -> str:
-        """Return `linear`, or the name of the clause that makes the query something else."""
+        """`linear`, or the name of the clause because of which the query is not."""
         return next((f.name for f in self.findings if f.reason is Reason.NOT_LINEAR), "linear")
 
     @property
@@ -68,7 +68,7 @@ class QueryFacts:
 
     @property
     def refused(self) -> tuple[Reason, ...]:
-        """Return why a transform may be refused: the event log is only read row by row."""
+        """The reasons to refuse a transform: event logs are read row by row only."""
         return tuple(r for r in Reason if r is not Reason.NOT_LINEAR or self.names_op)
 
     def about(self, *reasons: Reason) -> tuple[QueryFinding, ...]:
@@ -79,7 +79,7 @@ class QueryFacts:
 def examine(
     steps: Sequence[QueryStep], inputs: Collection[str], op_columns: Collection[str] = ("op",)
 ) -> QueryFacts:
-    """Return what the steps say, given the names under which the inputs can be read."""
+    """Return the facts of the steps, given the names under which the inputs can be read."""
     findings = list(_step_findings(steps))
     if is_foreign(steps):
         return _foreign_facts(steps, inputs, findings)
@@ -118,7 +118,7 @@ def examine(
 def _foreign_facts(
     steps: Sequence[QueryStep], inputs: Collection[str], findings: Sequence[QueryFinding]
 ) -> QueryFacts:
-    """Return what holds of a query in a dialect that is not read: it may read all of its inputs."""
+    """Return the facts of a query in a dialect that is not parsed: it may read all its inputs."""
     bars = (
         QueryFinding(Reason.NOT_LINEAR, bar.text, number, bar.place)
         for number, step in enumerate(steps)
@@ -138,7 +138,7 @@ def _foreign_facts(
 def diagnostics(
     facts: QueryFacts, reasons: Collection[Reason] = tuple(Reason)
 ) -> tuple[Diagnostic, ...]:
-    """Return the findings of these reasons in words; without spans, which the caller knows."""
+    """Return the findings of these reasons as diagnostics; the caller adds spans."""
     return tuple(_diagnostic(facts, f) for f in facts.findings if f.reason in reasons)
 
 
@@ -177,9 +177,9 @@ def _statement_findings(
 def order_findings(
     number: int, query: Statement, sums: Sums | None = None
 ) -> Iterator[QueryFinding]:
-    """Yield what keeps a step that looks at several rows from being computed in portions.
+    """Yield the forms because of which a step over several rows cannot be computed in portions.
 
-    That is what depends on the order of rows, with `sums` also by types, and time out of place.
+    They depend on the order of rows, with `sums` also by their types, or are misplaced windows.
     """
     from odfbuild.sql.analysis.order import unordered
     from odfbuild.sql.analysis.windows import loose_windows, odd_months
@@ -230,14 +230,14 @@ def _call_findings(number: int, statement: Statement) -> Iterator[QueryFinding]:
 
 
 def is_row_by_row(statement: Statement) -> bool:
-    """Tell whether every row that a statement gives comes from one row that it reads."""
+    """Return whether every row of a result comes from one row that the statement reads."""
     return not statement.bars and not any(
         each.text in MANY_ROWS or each.text in WINDOWS for each in statement.calls
     )
 
 
 def _names(statement: Statement, op_columns: Collection[str]) -> bool:
-    """Tell whether a statement names the operation column: not `s.op` of a struct `s`."""
+    """Return whether a statement names the operation column: not `s.op` of a struct `s`."""
     return any(alias.text in op_columns for alias in statement.aliases) or any(
         column.text in op_columns
         and (column.qualifier is None or column.qualifier in statement.relations)
@@ -267,10 +267,10 @@ _COLUMNS: dict[object, QueryColumns] = {}
 def examine_alike(
     steps: Sequence[QueryStep], inputs: Collection[str], op_columns: Collection[str] = ("op",)
 ) -> QueryFacts:
-    """Return what `examine` returns, from what it said of a query like this one if there was one.
+    """Return what `examine` returns, from the facts of a similar query if there are any.
 
-    A column that is called by a number or string of the text keeps a query from standing for
-    others.  One that is not linear stands for those that differ in less.
+    Facts are not shared if a column is named by a number or string of the text.  Those of a query
+    that is not linear are shared with queries that differ less.
     """
     if not is_of_spark(steps):  # a string may name a table there
         return examine(steps, inputs, op_columns)
@@ -282,7 +282,7 @@ def examine_alike(
     known = _KNOWN.get(keys[0]) or _KNOWN.get(keys[1])
     if known is not None:
         return replace(known, steps=tuple(steps), findings=_placed(known, steps))
-    copies = [replace(step) for step in steps]  # what is read of them is not held with the facts
+    copies = [replace(step) for step in steps]  # parsed statements are not kept with the facts
     facts = replace(examine(copies, inputs, op_columns), steps=tuple(steps))
     if all(_is_clause(facts, each) for each in facts.findings) and _are_named(facts):
         if len(_KNOWN) >= _MOST:
@@ -292,7 +292,7 @@ def examine_alike(
 
 
 def _placed(known: QueryFacts, steps: Sequence[QueryStep]) -> tuple[QueryFinding, ...]:
-    """Return the findings at the places that their words have in the texts of other steps."""
+    """Return the findings at the positions of their words in the texts of other steps."""
     return tuple(
         replace(each, place=place_alike(each.place, known.steps[each.step].text, text))
         for each in known.findings
@@ -301,7 +301,7 @@ def _placed(known: QueryFacts, steps: Sequence[QueryStep]) -> tuple[QueryFinding
 
 
 def _is_clause(facts: QueryFacts, found: QueryFinding) -> bool:
-    """Tell whether a finding is a clause or call that is there in every query of the same words."""
+    """Return whether a finding is a clause or call of every query with the same words."""
     if found.reason is not Reason.NOT_LINEAR:
         return False
     text = facts.steps[found.step].text
@@ -309,7 +309,7 @@ def _is_clause(facts: QueryFacts, found: QueryFinding) -> bool:
 
 
 def names_operation(steps: Sequence[QueryStep], inputs: Collection[str], column: str) -> bool:
-    """Tell whether steps name the operation column, which most texts show without being parsed."""
+    """Return whether steps name the operation column; most texts need not be parsed for it."""
     if column.isidentifier() and all(
         column.casefold() not in each.text.casefold() for each in steps
     ):
@@ -320,10 +320,10 @@ def names_operation(steps: Sequence[QueryStep], inputs: Collection[str], column:
 def columns_alike(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
 ) -> QueryColumns:
-    """Return what `columns_of` returns, from what it said of a query like this one if any.
+    """Return what `columns_of` returns, from the result of a similar query if there is one.
 
-    A query with something wrong in it stands for no other, nor does one with a column that is
-    called as it is made.  The places of columns may be those of the other query.
+    Results with problems are not shared, nor those with a column that is named by its expression.
+    The positions of columns may be those of the other query.
     """
     from odfbuild.sql.columns import columns_of
 
@@ -345,13 +345,13 @@ def columns_alike(
 
 
 def are_alike(queries: Sequence[Sequence[QueryStep]]) -> bool:
-    """Tell whether most of some queries are like another one of them."""
+    """Return whether most of some queries are similar to another one of them."""
     kinds = {tuple(skeleton(step.text) for step in steps) for steps in queries}
     return len(kinds) * 2 < len(queries)
 
 
 def _are_named(facts: QueryFacts) -> bool:
-    """Tell whether every output is called by a word of the text."""
+    """Return whether every output is named by a word of the text."""
     tokens = read(facts.steps[-1].text).tokens
     strings = {token.text for token in tokens if token.kind == "STRING"}
     return all(name.isidentifier() and name not in strings for name in facts.outputs or ())

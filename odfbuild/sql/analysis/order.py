@@ -1,7 +1,8 @@
 """Dependence of a query on the order of rows, and its rewriting to depend on values alone.
 
-Rows have no order beyond their values: neither the portions in which they came nor the number of
-threads may show.  Where values can decide, the text is changed in place, else it is refused:
+Rows have no order beyond their values: results must not depend on the portions in which rows
+arrived, nor on the number of threads.  Where values can decide, the text is rewritten, otherwise it
+is refused:
 
     row_number() over (order by v)   row_number() over (order by v, struct(*))
     collect_list(v)                  sort_array(collect_list(v))
@@ -37,14 +38,14 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unordered:
-    """Something that depends on the order of rows, and how to say it otherwise."""
+    """A form that depends on the order of rows, and the remedy."""
 
     what: Name
     fix: str
 
 
 def unordered(query: Statement, sums: Sums | None = None) -> tuple[Unordered, ...]:
-    """Return what in a query must be refused, in the order of its text.
+    """Return the forms in a query that must be refused, in the order of its text.
 
     Without `sums` nothing is refused for its type.
     """
@@ -52,7 +53,7 @@ def unordered(query: Statement, sums: Sums | None = None) -> tuple[Unordered, ..
 
 
 def settled(query: Statement, sums: Sums) -> CarriedText:
-    """Return the text with everything decided by values."""
+    """Return the text rewritten so that values decide each order."""
     return CarriedText(query.text, _Ordering(query, sums).edits.made())
 
 
@@ -64,7 +65,7 @@ class _Ordering:
         self.spans = QuerySpans(query.text, query.tokens)
         self.edits = Edits(query.text)
         self.problems: list[Unordered] = []
-        self.named: dict[range, str] = {}  # what QUALIFY calls the rows of its SELECT
+        self.named: dict[range, str] = {}  # names of the rows of a SELECT with QUALIFY
         for call in self.spans.calls():
             if call.name in _KNOWN:
                 self._call(call)
@@ -93,13 +94,13 @@ class _Ordering:
             self._aggregate(call, known)
 
     def _known(self, call: Spoken, over: WindowSpan | None) -> WindowSpan | None:
-        """Return a window as it is written, also where a name stands for it."""
+        """Return a window as it is written, also for a named one."""
         if over is None or over.name is None:
             return over
         return self.spans.window(self.spans.named(over), self.spans.select(call.at))
 
     def _position(self, call: Spoken, over: WindowSpan, known: WindowSpan | None) -> None:
-        """Order the rows of a window in full, where that changes no frame."""
+        """Order the rows of a window completely, where that changes no frame."""
         frame = "" if known is None else known.frame
         if call.name in _FRAMED and not frame.startswith("ROWS") and not _is_all(frame):
             first = call.name in {"first", "first_value", "any_value"}
@@ -116,7 +117,7 @@ class _Ordering:
         """
         select = self.spans.select(call.at)
         if known is None or known.based or not known.order:
-            self._extend(call, call.behind.over, known)  # says what is missing
+            self._extend(call, call.behind.over, known)  # reports what is missing
             return
         order = known.order
         ways = {descends(self.spans, key) for key in order}
@@ -139,7 +140,7 @@ class _Ordering:
         self.edits.add((at, at), (*parts, ")"), call.at, closes=True)
 
     def _of_key(self, call: Spoken) -> None:
-        """Give a value that the keys of a group determine as what they say, any value as one."""
+        """Replace a call by its argument if the group's keys determine it, any_value by min."""
         select = self.spans.select(call.at)
         keys = self.spans.group(select) or ()
         plain = call.end == call.close + 1 and len(call.arguments) == 1
@@ -158,7 +159,7 @@ class _Ordering:
         self._refuse(call, f"{call.name}()", fix)
 
     def _least(self, call: Spoken) -> None:
-        """Take the least of the values of which any may be taken."""
+        """Use the least value where any value is permitted."""
         nulls = _NULLS.search(self.text, call.close + 1, call.end)
         more = call.arguments[1:]
         if not more and nulls is None:
@@ -182,7 +183,7 @@ class _Ordering:
             self.edits.add(at, (f" AS `{name}`",), call.at)
 
     def _extend(self, call: Spoken, over: WindowSpan | None, known: WindowSpan | None) -> None:
-        """Put all values behind the ORDER BY of a window."""
+        """Append all values to the ORDER BY of a window."""
         what = f"{call.name}() over rows"
         if over is None or known is None or known.based:
             self._refuse(call, what, "write the window out, behind OVER")
@@ -208,7 +209,7 @@ class _Ordering:
         self.edits.add(over.name, parts, SHARED)
 
     def _is_reached(self, call: Spoken, select: range) -> bool:
-        """Tell whether a call stands where `struct(*)` means something, or can be named."""
+        """Return whether `struct(*)` is valid at a call, or can be named there."""
         begin, at, order = (
             self.spans.of_select(select, each) for each in ("SELECT", "QUALIFY", "ORDER_BY")
         )
@@ -223,10 +224,10 @@ class _Ordering:
         return True
 
     def _name_rows(self, select: range, name: str) -> None:
-        """Put `struct(*)` into the list of a SELECT with QUALIFY, and take it out again."""
+        """Add `struct(*)` to the list of a SELECT with QUALIFY, and exclude it from the result."""
         begin = self.spans.of_select(select, "SELECT") or select.start
         end = select.stop
-        if self.spans.is_united(select):  # what is behind is for all that are united
+        if self.spans.is_united(select):  # clauses at the end are those of the whole union
             after = (self.spans.of_select(select, each) for each in _AFTER)
             end = min((n for n in after if n is not None), default=end)
         start, stop = self.spans.span(begin, end)
@@ -236,7 +237,7 @@ class _Ordering:
         self.edits.add((stop, stop), (")",), begin, closes=True)
 
     def _keys(self, call: Spoken, select: range) -> Sequence[str | Span] | None:
-        """Return what tells the rows of a SELECT apart."""
+        """Return the expressions that distinguish the rows of a SELECT."""
         if self.spans.group(select) is None:
             at = self.spans.of_select(select, "QUALIFY")
             return (self.named[select] if at is not None and at < call.at else "struct(*)",)
@@ -264,7 +265,7 @@ class _Ordering:
             self._moment(call, over)
 
     def _text(self, call: Spoken) -> None:
-        """Put the text itself into the order, last, but where DISTINCT asks for it anyway."""
+        """Append the text itself to the order, unless DISTINCT requires it already."""
         within = call.behind.within
         if within is None and call.arguments:
             at = (call.close + 1, call.close + 1)
@@ -296,7 +297,7 @@ class _Ordering:
         if added is Summand.UNKNOWN:
             added = cast_to(self._of(argument))
         if added is Summand.NO_NUMBERS:
-            return  # which no order would mend
+            return  # an error in any order
         pivoted = self.spans.in_pivot(call.at)
         where = " in a window" if over is not None else " in a PIVOT" * pivoted
         if added is Summand.UNKNOWN or (added is Summand.FLOATING and where):
@@ -309,10 +310,10 @@ class _Ordering:
             self._exact_average(call, argument)
 
     def _moment(self, call: Spoken, over: WindowSpan | None) -> None:
-        """Work out a statistic of floating-point numbers from the least to the greatest."""
+        """Compute a statistic of floating-point numbers from the least to the greatest."""
         where = "window" if over is not None else "PIVOT" * self.spans.in_pivot(call.at)
         if where:
-            fix = "work it out in a subquery with GROUP BY, and join that"
+            fix = "compute it in a subquery with GROUP BY, and join that"
             self._refuse(call, f"{call.name}() in a {where}", fix)
             return
         if call.name in MOMENTS and len(call.arguments) == 1:
@@ -333,7 +334,7 @@ class _Ordering:
         self._keep_name(call)
 
     def _is_exact(self, call: Spoken) -> bool:
-        """Tell whether what is averaged is decimal; refuse it where that cannot be determined."""
+        """Return whether the averaged values are decimal; refuse the call if that is not known."""
         if self.sums is None or len(call.arguments) != 2:
             return False
         argument = self._of(call.arguments[_AVERAGES[call.name]])
@@ -381,7 +382,7 @@ class _Ordering:
     # Clauses
 
     def _clauses(self) -> None:
-        """Look at the clauses that take some rows and leave others."""
+        """Check the clauses that select some of the rows."""
         for at, kind in enumerate(self.spans.kinds):
             if kind in {"LIMIT", "OFFSET"} and self.spans.is_clause(at):
                 self._first_rows(at)
@@ -392,7 +393,7 @@ class _Ordering:
                 self._refuse_at(at, self.spans.tokens[at].text.upper(), _CLAUSES[kind])
 
     def _first_rows(self, at: int) -> None:
-        """Order rows that LIMIT or OFFSET counts in full: those of equal rank by all columns."""
+        """Order rows that LIMIT or OFFSET counts completely: those of equal rank by all columns."""
         clause = self.spans.tokens[at].text.upper()
         if self.spans.kinds[at + 1] == "ALL":
             return
@@ -444,7 +445,7 @@ def _is_all(frame: str) -> bool:
 
 
 def _from_start(frame: str) -> bool:
-    """Tell whether a frame goes from the first row to the current one, as one does by default."""
+    """Return whether a frame goes from the first row to the current one, as one does by default."""
     return frame in {"", "RANGE UNBOUNDED PRECEDING"} or (
         frame == "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     )
@@ -479,5 +480,5 @@ _REFUSED = {
     "collate": _CLAUSES["COLLATE"],
 }  # fmt: skip
 _AVERAGES = {"regr_avgy": 0, "regr_avgx": 1}
-"""Statistics of pairs that are the average of one side of them."""
+"""Statistics of pairs that are the average of one of the two values."""
 _KNOWN = MANY_ROWS | _POSITIONS | _REFUSED.keys()

@@ -24,10 +24,10 @@ _ALLOWED = (SCALARS.keys() | UNTYPED | CASTS.keys() | _MORE) - WINDOWED
 def obstacle(
     exprs: Sequence[Expr], also: Collection[str] = (), *, timed: bool = False
 ) -> str | None:
-    """Return what is in the way: a subquery, a function that is not known, an unknown form.
+    """Return the first obstacle: a subquery, a function that is not known, an unknown form.
 
-    `also` are functions that may stand there beside those of one row; `timed` allows windows of
-    event time.
+    `also` are functions that are allowed besides those of one row; `timed` allows windows of event
+    time.
     """
     for expr in exprs:
         for each in walk(expr):
@@ -47,7 +47,7 @@ def _is_allowed(call: Call, also: Collection[str], *, timed: bool) -> bool:
 
 
 def refusal(select: Select) -> str | None:
-    """Return the first clause or function that keeps a SELECT from any key."""
+    """Return the first clause or function because of which a SELECT works by no key."""
     if select.foreign:
         return select.foreign[0].text
     if select.limited:
@@ -74,12 +74,12 @@ def some(expr: Expr | None) -> list[Expr]:
 
 
 def is_aggregate(expr: Expr) -> bool:
-    """Tell whether a call makes one value of a group of rows."""
+    """Return whether a call computes one value from a group of rows."""
     return isinstance(expr, Call) and expr.name in AGGREGATES and expr.over is None
 
 
 def keys_of(group: GroupBy, select: Select) -> list[Expr]:
-    """Return the keys of a group as expressions of what is read, never as places or aliases."""
+    """Return the keys of a group as expressions of input columns, not as positions or aliases."""
     if group.all:
         values = [output.value for output in select.outputs]
         return [v for v in values if not any(is_aggregate(e) for e in walk(v))]

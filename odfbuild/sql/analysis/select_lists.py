@@ -15,11 +15,11 @@ _DIRECTION = re.compile(
     r"(?:(?<=[\s)])(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?$", re.IGNORECASE
 )
 _SEVERAL = re.compile(rf"\b(?:{'|'.join(sorted(SEVERAL_ROWS))})\b", re.IGNORECASE)
-"""Words of what gives several columns, or one or two, as `explode` of an array or a map."""
+"""Functions with several columns, or with one or two, as `explode` of an array or a map."""
 
 
 def count(spans: QuerySpans, select: range, stars: Mapping[int, tuple[str, ...]]) -> int | None:
-    """Return how many columns a SELECT gives; None if that cannot be determined."""
+    """Return how many columns a SELECT has; None if that cannot be determined."""
     if spans.of_select(select, "SELECT") is None:
         inner = next((n for n in select if spans.kinds[n] != "ALL"), None)
         if inner is None or inner not in spans.closing:
@@ -42,7 +42,7 @@ def count(spans: QuerySpans, select: range, stars: Mapping[int, tuple[str, ...]]
 
 
 def descends(spans: QuerySpans, key: Span) -> bool | None:
-    """Tell in which direction a key of an order goes; None where nulls do not go as usual."""
+    """Return whether a key of an order descends; None if nulls are not at their usual end."""
     found = _DIRECTION.search(spans.text[slice(*key)])
     down = found is not None and (found["way"] or "").upper() == "DESC"
     nulls = found["nulls"] if found is not None else None
@@ -50,15 +50,15 @@ def descends(spans: QuerySpans, key: Span) -> bool | None:
 
 
 def without_direction(spans: QuerySpans, key: Span) -> Span:
-    """Return a key of an order without ASC, DESC and what it says of nulls."""
+    """Return a key of an order without ASC or DESC, and NULLS FIRST or LAST."""
     found = _DIRECTION.search(spans.text[slice(*key)])
     return key if found is None else (key[0], key[0] + found.start())
 
 
 def group_keys(spans: QuerySpans, select: range) -> tuple[str | Span, ...] | None:
-    """Return what tells the groups of a SELECT apart: its keys, and of which set they are.
+    """Return the expressions that distinguish the groups of a SELECT: its keys, and their set.
 
-    None where a key is not known: GROUP BY ALL, a place in a list that has a star before it.
+    None if a key is not known: GROUP BY ALL, a position in a list behind a star.
     """
     keys: list[str | Span] = []
     group = spans.group(select) or ()
@@ -72,9 +72,9 @@ def group_keys(spans: QuerySpans, select: range) -> tuple[str | Span, ...] | Non
 
 
 def is_made_of(spans: QuerySpans, value: Span, keys: Sequence[Span]) -> bool:
-    """Tell whether a value is one of the keys of a group, or names nothing but such.
+    """Return whether a value is one of the keys of a group, or names nothing but such.
 
-    That is as good as can be told of words alone; an engine has to see it, too.
+    This is decided by words alone; the engine must accept the value, too.
     """
     spoken = {spans.text[slice(*key)] for key in keys}
     if _has_sets(spans, keys) or any(text.upper() == _ALL for text in spoken):

@@ -3,7 +3,7 @@
 Aggregates, groups, positions, set operations, window functions, subqueries, names of WITH and
 parameters.
 
-Pure.  Only what is certain is found: where a form or a function is not known, nothing is.
+Pure.  Only certain errors are reported: forms and functions that are not known are accepted.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _COUNTED = re.compile(r"\b(?:over|filter|qualify|window|group|order|limit|offset
 
 
 def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
-    """Yield what no engine can carry out; nothing of a text that cannot be read.
+    """Yield the forms that the engine refuses; nothing for a text that cannot be parsed.
 
-    A text that differs from one that passed in numbers and strings that decide nothing passes, too.
+    A text that differs from an accepted one only in irrelevant numbers and strings is accepted.
     """
     for number, step in enumerate(steps):
         form = _form(step)
@@ -72,11 +72,11 @@ def misuses(steps: Sequence[QueryStep]) -> Iterator[QueryFinding]:
 
 
 _MOST = 4_096
-_SOUND: set[Hashable] = set()  # skeletons of texts that passed
+_SOUND: set[Hashable] = set()  # skeletons of accepted texts
 
 
 def _form(step: QueryStep) -> Hashable | None:
-    """Return what texts have in common that pass together; None of one that passes for itself."""
+    """Return the skeleton that texts accepted together share; None if a text is checked itself."""
     if not is_of_spark((step,)):
         return None
     return skeleton(step.text, compared=_COUNTED.search(step.text) is not None)
@@ -114,7 +114,7 @@ def _of_query(statement: Statement) -> Iterator[FormRefusal]:
 
 
 def _unfilled(tokens: Sequence[Token]) -> Iterator[Name]:
-    """Yield parameters, `:name` and `?`, and what a template would put in, `{{ ... }}`."""
+    """Yield parameters, `:name` and `?`, and unfilled templates, `{{ ... }}`."""
     before, end = None, 0
     for at, token in enumerate(tokens):
         after = tokens[at + 1].kind if at + 1 < len(tokens) else None
@@ -129,7 +129,7 @@ def _unfilled(tokens: Sequence[Token]) -> Iterator[Name]:
 
 
 def _queries(query: QueryShape) -> Iterator[Select | SetQuery]:
-    """Yield the queries that see nothing from outside of themselves."""
+    """Yield the queries that cannot use columns of outer queries."""
     if isinstance(query, Unknown):
         return
     yield query
@@ -175,7 +175,7 @@ def _of_select(select: Select) -> Iterator[FormRefusal]:
 
 
 def _nested(select: Select) -> Iterator[FormRefusal]:
-    """Yield aggregates, and calls over windows, inside of aggregates: of groups not made yet."""
+    """Yield aggregates, and calls over windows, inside of aggregates."""
     for expr in _values(select):
         for outer in walk(expr):
             if isinstance(outer, Call) and is_aggregate(outer):
@@ -187,7 +187,7 @@ def _nested(select: Select) -> Iterator[FormRefusal]:
 
 
 def _values(select: Select) -> tuple[Expr, ...]:
-    """Return the expressions in which aggregates and windows may stand."""
+    """Return the expressions in which aggregates and windows are allowed."""
     outputs = (output.value for output in select.outputs)
     return (*outputs, *some(select.having), *some(select.qualify), *select.order)
 
@@ -224,7 +224,7 @@ def _names(expr: Expr) -> Iterator[str]:
 
 
 def _bare(expr: Expr) -> Iterator[Column]:
-    """Yield columns that are in no aggregate, in nothing that may be one, nor in a window."""
+    """Yield columns outside of aggregates, of calls that may be such, and of windows."""
     match expr:
         case Column(place=place) if place is not None:
             yield expr
@@ -260,7 +260,7 @@ def _of_arguments(statement: Statement) -> Iterator[tuple[str, TextPlace, str]]:
 
 
 def _misplaced_generators(select: Select) -> Iterator[tuple[Call, str]]:
-    """Yield calls that make rows where one value belongs, and the second of a SELECT list."""
+    """Yield calls of generators where a value is needed, and the second one of a SELECT list."""
     joins = () if select.source is None else select.source.joins
     clauses = [("WHERE", each) for each in some(select.where)]
     clauses += [("ON", each) for join in joins for each in some(join.on)]
@@ -270,7 +270,7 @@ def _misplaced_generators(select: Select) -> Iterator[tuple[Call, str]]:
     listed = [(call, o.value) for o in select.outputs for call in _generators(o.value)]
     yield from ((call, "inside of an expression") for call, item in listed if call is not item)
     alone = [call for call, item in listed if call is item]
-    yield from ((call, "beside another one in the same SELECT list") for call in alone[1:])
+    yield from ((call, "next to another one in the same SELECT list") for call in alone[1:])
 
 
 def _generators(expr: Expr) -> Iterator[Call]:
@@ -328,7 +328,7 @@ def _of_set(query: SetQuery) -> Iterator[FormRefusal]:
 
 
 def _width(query: QueryShape) -> int:
-    """Return how many columns a query gives; 0 if that is not certain."""
+    """Return how many columns a query has; 0 if that is not certain."""
     if isinstance(query, SetQuery):
         left = _width(query.left)
         return left if left == _width(query.right) else 0
@@ -338,7 +338,7 @@ def _width(query: QueryShape) -> int:
 
 
 def _is_one(expr: Expr) -> bool:
-    """Tell whether an item of a SELECT list is one column."""
+    """Return whether an item of a SELECT list is one column."""
     if isinstance(expr, StarExpr | Unknown):
         return False
     return not (isinstance(expr, Call) and expr.name in GENERATORS)

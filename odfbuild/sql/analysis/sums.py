@@ -38,21 +38,21 @@ from odfbuild.values import dataclass
 
 
 class Summand(Enum):
-    """What kind of values is added up."""
+    """The kind of the values that are added up."""
 
     INTEGER = "integers"
     EXACT = "decimals"
     FLOATING = "floating-point numbers"
-    NO_NUMBERS = "values that are no numbers"
+    NO_NUMBERS = "values that are not numbers"
     UNKNOWN = "values of an unknown type"
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What the calls of a text add up, by the offsets at which they stand.
+    """The kinds of values that the calls of a text add up, by the offsets of the calls.
 
-    `stars` are the names of the columns that its stars show, where these are known; `misused` are
-    sums and averages of what is no number.
+    `stars` are the names of the columns of its stars, where these are known; `misused` are sums and
+    averages of values that are not numbers.
     """
 
     added: Mapping[int, Summand]
@@ -90,7 +90,7 @@ def sums_of(
 
 
 def cast_to(text: str) -> Summand:
-    """Return what a text says itself of its type: `cast(... as decimal(38, 6))`."""
+    """Return the kind of values that the text itself declares: `cast(... as decimal(38, 6))`."""
     found = _CAST.fullmatch(text.strip())
     if found is None or found["other"]:
         return Summand.UNKNOWN

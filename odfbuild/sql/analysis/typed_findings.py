@@ -15,7 +15,7 @@ from odfbuild.sql.text.steps import QueryStep, is_of_spark
 def typed_findings(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema], times: Mapping[str, str]
 ) -> tuple[QueryFinding, ...]:
-    """Return what keeps a query from being computed in portions.
+    """Return the findings because of which a query cannot be computed in portions.
 
     `inputs` have the columns that a query sees, `times` the event times of each.  Raises
     SqlTextError.

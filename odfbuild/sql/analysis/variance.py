@@ -1,8 +1,8 @@
 """Statistics of floating-point numbers that do not depend on the order of rows, as SQL texts.
 
 Spark adds up deviations in the order in which rows come, so the last bits of a variance differ from
-run to run.  Here the values of a group are sorted first and then taken one by one, by the same
-formulas (Welford): of `n` values the mean, and the sums of powers of what they differ from it.
+run to run.  Here the values of a group are sorted first and then added one by one, by the same
+formulas (Welford): of `n` values the mean, and the sums of powers of their differences from it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ of squares `p` and `q`, and that of products `c`."""
 
 
 def moment(name: str) -> tuple[str, str]:
-    """Return what to put before and behind the list of a group's values."""
+    """Return the texts to put before and behind the list of a group's values."""
     step = _let(
         "e",
         "struct(v - s.a AS d, (v - s.a) / (s.n + 1D) AS m)",
@@ -55,7 +55,7 @@ def moment(name: str) -> tuple[str, str]:
 
 
 def paired_moment(name: str) -> tuple[str, str]:
-    """Return what to put before and behind the list of a group's pairs, structs of `u` and `w`."""
+    """Return the texts to put before and behind the list of a group's pairs of `u` and `w`."""
     step = _let(
         "e",
         "struct(s.u + (v.u - s.u) / (s.n + 1D) AS u, s.w + (v.w - s.w) / (s.n + 1D) AS w)",

@@ -1,7 +1,7 @@
-"""Event-time windows in a query, and what a watermark that moves can bring without new rows.
+"""Event-time windows in a query, which give rows when the watermark closes them.
 
 A window's row appears when the watermark has reached its end, so every GROUP BY of a window gets a
-HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, become those that it has:
+HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, are rewritten to its own:
 
     group by tumble(t, interval '1' day), k     group by window(t, '1 day'), k
                                                 having window.end <= timestamp_millis(...)
@@ -9,12 +9,12 @@ HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, become th
 Months have no fixed length, and Spark has no windows of them: TUMBLE of months that divide a year
 is a group by the times at which the row's part of the calendar year begins and ends, in UTC.
 
-Spark takes a condition on a session for one on each of its rows, and so leaves rows out before it
-joins them to sessions.  It does not where a value asks for the group:
+Spark applies a condition on a session to each of its rows, and so excludes rows before it joins
+them to sessions.  It does not do so where the value depends on the group:
 
     session_window.end                          if(count(*) > 0, session_window.end, null)
 
-Rows wait for the watermark in event-time windows, and where they meet the versions of a table.
+Rows wait for the watermark in event-time windows, and in joins with versions of a table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COLUMNS = {
 
 _SESSION = "session_window"
 _WHOLE_GROUP = "if(count(*) > 0, {}, null)"
-"""A value of a group that Spark does not take for one of a row."""
+"""A value that Spark recognises as one of a group."""
 
 _PARTS = ("start", "end", "rowtime")
 _ENDS = frozenset(
@@ -85,11 +85,11 @@ _WORDS = {
     "having",
 }
 _FREE = _WORDS | {"select", "qualify", "cast", "try_cast", "extract", "struct", *RANKINGS}
-"""What may stand before parentheses around values of a group, beside functions of one row."""
+"""Words allowed before parentheses around values of a group, besides functions of one row."""
 
 
 def has_windows(query: Statement) -> bool:
-    """Tell whether a query groups by event-time windows."""
+    """Return whether a query groups by event-time windows."""
     return any(_grouped(query.tokens))
 
 
@@ -105,7 +105,7 @@ def loose_windows(query: Statement) -> tuple[Name, ...]:
 
 
 def odd_months(query: Statement) -> tuple[Name, ...]:
-    """Return the windows of months that no step can make, each by its name.
+    """Return the windows of months that no step can compute, each by its name.
 
     That is all but TUMBLE of 1, 2, 3, 4, 6 or 12 months.
     """
@@ -119,7 +119,7 @@ def odd_months(query: Statement) -> tuple[Name, ...]:
 
 
 def wrong_lengths(query: Statement) -> Iterator[tuple[Name, str, str]]:
-    """Yield the windows of a length that is none: each by its name, what it has, and the way on."""
+    """Yield the windows of an invalid length: the name of each, the problem, and the remedy."""
     text, tokens = query.text, query.tokens
     for call in _calls(tokens, range(len(tokens))):
         words = [_unquoted(_argument(text, tokens, at)) for at in call.arguments[1:]]
@@ -134,7 +134,7 @@ def wrong_lengths(query: Statement) -> Iterator[tuple[Name, str, str]]:
         if (wrong := next(unread, None)) is not None:
             yield name, f"the length '{wrong}'", "write a number and a unit, such as '90 minutes'"
         elif 0 in micros:
-            yield name, "a length of 0", "write a length from which on rows fall together"
+            yield name, "a length of 0", "write a length greater than 0"
         elif len(sure := [each for each in micros if each]) == 2 and sure[0] < sure[1]:
             hint = "some rows would be in no window: write a step that is no longer"
             yield name, "a step that is longer than the windows are", hint
@@ -164,13 +164,13 @@ def longest_window(query: Statement) -> int | None:
 
 
 def closing(query: Statement, until: int | None) -> CarriedText:
-    """Return the text with windows that give those rows only that end by a watermark.
+    """Return the text so that only windows that end by a watermark give rows.
 
     `until` is in milliseconds since 1970; None closes no window.
     """
     text, tokens = query.text, query.tokens
     bound = "false" if until is None else "{}.end <= timestamp_millis(" + f"{until}L)"
-    edits = list(_sessions(tokens))  # before what is put behind a condition that ends with one
+    edits = list(_sessions(tokens))  # before edits at the end of a condition that ends with one
     for group in _grouped(tokens):
         calendar = _calendar(text, tokens, group.calls[0])
         if calendar is not None:
@@ -192,12 +192,12 @@ def closing(query: Statement, until: int | None) -> CarriedText:
 
 
 def has_sessions(query: Statement) -> bool:
-    """Tell whether a query groups by sessions."""
+    """Return whether a query groups by sessions."""
     return any(_is_of_sessions(query.tokens, group) for group in _grouped(query.tokens))
 
 
 def whole_sessions(query: Statement) -> CarriedText:
-    """Return a query that is sent as it is, but that conditions choose among whole sessions."""
+    """Return the text so that conditions select whole sessions, otherwise unchanged."""
     edits = sorted(_sessions(query.tokens), key=lambda edit: edit[:2])
     return CarriedText(query.text, tuple(edits)) if edits else CarriedText.of(query)
 
@@ -211,7 +211,7 @@ def _millis(argument: str) -> int | None:
 
 
 def _micros(words: str) -> int | None:
-    """Return how long a time of days and parts of days is; None of another one."""
+    """Return the length of a time of days and parts of days; None for other ones."""
     if not _LENGTH.fullmatch(words):
         return None
     found = re.findall(r"(\d+)\s*([a-z]+?)s?(?=[\s\d]|$)", words)
@@ -224,7 +224,7 @@ def _unquoted(argument: str) -> str:
 
 
 def _months(argument: str) -> int:
-    """Return how many months, quarters and years a length is, 0 if it is none of whole months."""
+    """Return the months of a length in months, quarters or years, 0 for other ones."""
     found = _MONTHS.fullmatch(_unquoted(argument))
     return 0 if found is None else int(found[1]) * {"m": 1, "q": 3, "y": 12}[found[2][0]]
 
@@ -244,7 +244,7 @@ _LENGTH = re.compile(rf"(?:\d+\s*(?:{'|'.join(_MICROS)})s?\s*)+")
 _SOME_LENGTH = re.compile(
     rf"(?:[+-]?\s*\d+(?:\.\d*)?\s*(?:{'|'.join([*_MICROS, 'month', 'quarter', 'year'])})s?\s*)+"
 )
-"""Lengths that may be ones, also of months and of parts of seconds."""
+"""Texts that may be lengths, also of months and of parts of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ def _calendar(text: str, tokens: Sequence[Token], call: _Call) -> str | None:
 
 
 def _where(tokens: Sequence[Token], group: _Group, test: str) -> Iterator[Edit]:
-    """Yield the edits that leave out rows before a GROUP BY: names mean columns there alone."""
+    """Yield the edits that exclude rows before a GROUP BY, where names can only mean columns."""
     depth, before = 0, group.at
     for at in range(group.at - 1, -1, -1):
         kind = tokens[at].kind
@@ -333,7 +333,7 @@ def _clause_end(tokens: Sequence[Token], start: int) -> int:
 
 
 def _is_name(tokens: Sequence[Token], at: int) -> bool:
-    """Tell whether the word WINDOW is a name here: the clause says `WINDOW w AS`."""
+    """Return whether the word WINDOW is a name here: the clause is `WINDOW w AS`."""
     behind = tokens[at + 2].kind if at + 2 < len(tokens) else None
     return tokens[at].kind == "WINDOW" and behind != "ALIAS"
 
@@ -392,7 +392,7 @@ def _argument(text: str, tokens: Sequence[Token], at: tuple[int, int]) -> str:
 
 
 def _parts(text: str, tokens: Sequence[Token]) -> Iterator[Edit]:
-    """Yield the edits of TUMBLE_START and its like."""
+    """Yield the edits of TUMBLE_START and similar functions."""
     names = {
         f"{form}_{part}": (form, part) for form in ("tumble", "hop", "session") for part in _PARTS
     }
@@ -493,7 +493,7 @@ def _last(tokens: Sequence[Token], at: int) -> int:
 
 
 def _is_of_groups(before: Token) -> bool:
-    """Tell whether what is in parentheses behind a token may be a value of a group."""
+    """Return whether parentheses behind a token may contain a value of a group."""
     word = before.text.lower()
     if before.kind == "FILTER":
         return False
@@ -501,12 +501,12 @@ def _is_of_groups(before: Token) -> bool:
 
 
 def waits(steps: Sequence[QueryStep]) -> bool:
-    """Tell whether rows of a query wait for the watermark.  Raises SqlTextError."""
+    """Return whether rows of a query wait for the watermark.  Raises SqlTextError."""
     return any(has_windows(step.statement) or as_of_joins(step.statement) for step in steps)
 
 
 def longest_wait(steps: Sequence[QueryStep]) -> int | None:
-    """Return how far behind its own time a row may be waited for, in milliseconds.
+    """Return how far beyond a row's time its window may end, in milliseconds.
 
     None if windows are as long as an expression says.  Raises SqlTextError.
     """

@@ -1,7 +1,7 @@
-"""The columns that a transform gives, their types, and the columns of its inputs that it uses.
+"""Columns of a transform: those of its result, with their types, and those of its inputs.
 
-Pure and without an engine.  Names are resolved by Spark's rules; a type is told only where it is
-certain, so that what is told never differs from what the engine makes of it.
+Pure and without an engine.  Names are resolved by Spark's rules; a type is given only where it is
+certain, so that it never differs from the engine's.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from odfbuild.values import dataclass
 class OutputColumn:
     """A column of the result.
 
-    `name` is empty where only the engine can tell it (an item without alias that is no column).
-    `type` is what is stored, None where it is not known; DataTypeOption where it may be null.
-    `sources` are the columns whose values come out in it, also as conditions of a CASE; `place` is
-    the step and where in its text the column is made.  `copied` says that the values come out as
-    they are; null may stand for those of the other side of an outer join.  `unstorable` is the
-    name of a type that is known and that no slice has.
+    `name` is empty where only the engine determines it (an item without alias that is not a
+    column).  `type` is the stored type, None where it is not known; DataTypeOption where it may be
+    null.  `sources` are the columns that its values are computed from, also as conditions of a
+    CASE; `place` is the step and the position of the item in its text.  With `copied` the values
+    are unchanged, or null for missing rows of an outer join.  `unstorable` is the name of a known
+    type that cannot be stored.
     """
 
     name: str
@@ -50,15 +50,14 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryColumns:
-    """What the steps of a transform make of the columns of its inputs, each a top-level column.
+    """The columns of a transform, and its use of the top-level columns of its inputs.
 
     `outputs` is None if the columns are not known; then `unknown` says why.  `shaping` are the
-    columns that decide on rows, groups or order, in any step.  `star_inputs` are the inputs whose
-    columns a star takes in, whatever they are.  `places` is the first place where each column is
-    named, by a star's exclusion too; a column that a star takes in has the star's place only if
-    nothing names it.  `unknown_columns` are names that no relation in scope has,
-    `unknown_functions` those that the engine does not have, `wrong_constants` those with which it
-    fails over any row.
+    columns that decide on rows, groups or order, in any step.  `star_inputs` are the inputs of
+    which a star selects all columns.  `places` is the first place where each column is named, also
+    in the exclusion of a star; a column selected by a star has the star's place only if nothing
+    names it.  `unknown_columns` are names that no relation in scope has, `unknown_functions` those
+    that the engine does not have, `wrong_constants` those with which it fails on any row.
     """
 
     outputs: tuple[OutputColumn, ...] | None
@@ -72,7 +71,7 @@ class QueryColumns:
 
 
 def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
-    """Return what the steps say, given the inputs' columns; None is an input that is not known.
+    """Return the columns of the steps, given those of the inputs; None is an unknown input.
 
     Inputs have the columns that the query sees: for a query that names the operation column also
     the system columns.
@@ -109,7 +108,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
 
 
 def _unknown_columns(inputs: Mapping[str, DataSchema | None], engine: str) -> QueryColumns:
-    """Return what is said of a query whose columns another engine tells: it may use any column."""
+    """Return the result for a query that only another engine reads: it may use any column."""
     used = (
         ColumnRef(name, field.name)
         for name, schema in inputs.items()

@@ -1,6 +1,6 @@
 """Type errors of arguments of functions and operators.  Pure.
 
-Only what is certain is said: a type that is not known, and NULL, are taken everywhere.
+Only certain errors are reported: an unknown type, and NULL, are accepted everywhere.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _PARTS = {
     **dict.fromkeys(_ITEMS, "A"),
     **dict.fromkeys(("transform_keys", "transform_values", "map_filter", "map_zip_with"), "M"),
 }
-"""The kinds of values that have parts, by what takes them apart."""
+"""The kinds of values that have parts, by the form that reads the parts."""
 _LIKE = {"any_value": "min", "substring": "substr", "overlay": "substr"}
-"""Functions of the same types as others; `overlay` without what it puts in."""
+"""Functions with the types of other ones; `overlay` without its replacement."""
 _VARIANTS = frozenset(["is_variant_null", "variant_get", "try_variant_get", "schema_of_variant"])
 _VARIANTS |= {"schema_of_variant_agg"}
-"""Functions of values of no other type than VARIANT."""
+"""Functions that accept only VARIANT."""
 _TOGETHER = _ALIKE | {"ifnull", "nvl", "nullif", "equal_null"}
-"""Forms whose values become one type, whichever comes first."""
+"""Forms whose values are converted to one type, in any order."""
 _UNCONVERTED = frozenset(["format_number", "to_unix_timestamp", "unix_timestamp"])
 _UNCONVERTED |= {"=", "<", "<=>", "in"}
-"""Functions whose texts are also read by a format or are one, and comparisons, judged elsewhere."""
+"""Functions whose texts have formats or are formats, and comparisons: see `constants`."""
 _SENTENCES = {
     "field": "a part of a value, value.name",
     "case": "the values of a CASE",
@@ -76,7 +76,7 @@ _SENTENCES = {
 
 
 def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
-    """Return why a call or an operator does not take values; None if that is not certain."""
+    """Return why a call or an operator does not accept its arguments; None if it may."""
     if any(isinstance(e, StarExpr | Lambda | Unknown) for e in exprs):
         return None
     if name == "overlay":
@@ -109,7 +109,7 @@ def mismatch(name: str, exprs: Sequence[Expr], values: Sequence[Value]) -> Const
 def _wrong_text(
     name: str, like: str, exprs: Sequence[Expr], letters: Sequence[str | None]
 ) -> ConstantFailure | None:
-    """Return that a constant text is none of what the engine converts it to there."""
+    """Return the failure of a constant text that the engine cannot convert."""
     if like.startswith(("cast:", "try_")) or like in _UNCONVERTED:
         return None
     orders: Iterable[Sequence[int]] = [range(len(letters))]
@@ -126,13 +126,13 @@ def _wrong_text(
 
 
 def _misread(expr: Expr, kinds: frozenset[str]) -> str | None:
-    """Return that a constant text is none of the values that it stands among."""
+    """Return the problem of a constant text that is not a value of the types around it."""
     wanted = kinds - {"t", "q"}
     if not isinstance(expr, Literal) or expr.kind != "string" or "q" not in kinds or not wanted:
         return None
     for kind, of, is_none in _READ_AS:
         if wanted <= of and is_none(expr.text):
-            return f"'{expr.text}' is no {kind}"
+            return f"'{expr.text}' is not a valid {kind}"
     return None
 
 
@@ -149,7 +149,7 @@ _READ_AS: tuple[tuple[str, frozenset[str], Callable[[str], bool]], ...] = (
     ("number", frozenset("ysilfdc"), is_no_double),
     ("DATE", frozenset("DTN"), _is_no_day),
 )
-"""What a constant text is read as, beside which kinds of values, and whether it is none."""
+"""What a constant text is converted to, next to which types, and the test of a failure."""
 
 
 def _sentence(name: str) -> str:
@@ -178,7 +178,7 @@ def cast_to(kind: DataType | None) -> str:
 
 
 def compared(op: str, count: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the operators of the table that an operator is made of, and of which operands each."""
+    """Yield the operators of the table for an operator, with the numbers of their operands."""
     if op in _UNARY and count == 1:
         yield op, (0,)
     elif op in _OPERATORS and count == 2:

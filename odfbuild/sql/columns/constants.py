@@ -1,7 +1,7 @@
-"""Constants with which a function or an operator fails over the first row.  Pure.
+"""Constants with which a function or an operator fails on the first row.  Pure.
 
-Only what is certain is said: of a pattern, a date or a number whose form is not known here, the
-engine says whether it is right.
+Only certain failures are reported: a pattern, a date or a number in a form that is not known here
+is left to the engine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConstantFailure:
-    """What fails, and the way forward; `typed` says that a type does."""
+    """A failure and its remedy; with `typed`, a type is the cause."""
 
     what: str
     fix: str
@@ -74,7 +74,7 @@ _FROM_ONE: Final = {
     "split_part": 2,
 }
 _BOUNDED: Final = {"slice": 2, "bit_get": 1, "getbit": 1, "elt": 0, "hll_sketch_agg": 1}
-"""Which argument of a function is a place or a length with bounds."""
+"""Which argument of a function is a position or a length with bounds."""
 _FRACTIONS: Final = {
     *("percentile", "percentile_cont", "percentile_disc"),
     *("percentile_approx", "approx_percentile"),
@@ -108,7 +108,7 @@ _DIVIDING: Final = {"mod", "pmod", "/", "%", "div"}
 _MORE_OF_TYPES: Final = late_pattern(
     r"(?i)[`'\"{]|<\s*>|\b(?:collate|interval|default|generated|char|varchar|time)\b"
 )
-"""What types may have beside what is read here."""
+"""Parts of types that are not read here."""
 _NESTED: Final = late_pattern(r"(?i)\s*(?:array|map|struct)\b")
 _OF_SPARK: Final = late_pattern(
     r"(?i)\b(?:byte|short|tinyint|smallint|void|variant|real|timestamp_ltz|timestamp_ntz)\b"
@@ -154,7 +154,7 @@ def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constan
 
 @cache
 def _checks() -> Mapping[str, Sequence[_Check]]:
-    """Return what is asked of the constants of a function, by its name."""
+    """Return the checks of the constants of a function, by its name."""
     of: Sequence[tuple[Iterable[str], _Check]] = (
         (_CONSTANTS, _variable),
         (["regexp_replace"], _first_letter),
@@ -202,7 +202,7 @@ def _example(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFai
 def _digits(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
     if len(args) != 2 or not is_no_int(args[1]):
         return None
-    what = f"the second argument of {name}() is no INT"
+    what = f"the second argument of {name}() is not an INT"
     return ConstantFailure(what, "write how many digits: 1, not 1L")
 
 
@@ -217,12 +217,12 @@ def _no_step(_: str, args: Sequence[Expr], __: Sequence[Value]) -> ConstantFailu
 
 
 def _variable(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
-    """Return that an argument is of columns that has to be the same for all rows."""
+    """Return the failure of an argument with columns that must be the same for all rows."""
     for at in _CONSTANTS[name]:
         if at < len(args) and any(isinstance(each, Column) for each in walk(args[at])):
             which = ("first", "second", "third", "fourth", "fifth")[at]
             return ConstantFailure(
-                f"the {which} argument of {name}() is no constant",
+                f"the {which} argument of {name}() is not a constant",
                 "write a value that is the same for all rows",
             )
     return None
@@ -232,7 +232,7 @@ def _first_letter(name: str, args: Sequence[Expr], _: Sequence[Value]) -> Consta
     number = _number(args[3]) if len(args) == 4 else None
     if number is None or number >= 1:
         return None
-    what = f"{name}() counts from 1, and is asked for {number}"
+    what = f"{name}() counts from 1, but gets {number}"
     return ConstantFailure(what, "write 1 for the first letter")
 
 
@@ -241,7 +241,7 @@ def _fraction(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFa
     if number is None or 0 <= number <= 1:
         return None
     return ConstantFailure(
-        f"{name}() is asked for the share {number}", "write a share from 0 to 1, 0.5 for the median"
+        f"{name}() gets the share {number}", "write a share from 0 to 1, 0.5 for the median"
     )
 
 
@@ -267,7 +267,7 @@ def _field(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailu
 
 
 def _columns(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
-    """Return that a text names no columns, such as 'a INT, b ARRAY<STRING>', and no type."""
+    """Return the failure of a text without columns, such as 'a INT, b ARRAY<STRING>', or a type."""
     at = _SCHEMA_AT[name]
     text = _text(args[at]) if at < len(args) else None
     if text is None or _is_of_types(text):
@@ -279,7 +279,7 @@ def _columns(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFai
 
 
 def _is_of_types(text: str) -> bool:
-    """Tell whether a text may be columns or a type in Spark's form."""
+    """Return whether a text may be columns or a type in Spark's form."""
     if _MORE_OF_TYPES.search(text):
         return True
     plain = _UNSIZED.sub("DECIMAL(10,0)", _OF_SPARK.sub("INT", text)).replace(":", " ")
@@ -291,19 +291,19 @@ def _is_of_types(text: str) -> bool:
 
 
 def _unit(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFailure | None:
-    """Return that a word is no unit of time."""
+    """Return the failure of a word that is not a unit of time."""
     unit = args[0] if len(args) == 3 else None
     word = unit.text if isinstance(unit, Literal) and unit.kind == "word" else None
     if word is None or word.lower() in _UNITS:
         return None
     return ConstantFailure(
-        f"{name}() of '{word}', which is no unit of time",
+        f"{name}() of '{word}', which is not a unit of time",
         "write one of: " + ", ".join(sorted(_UNITS)),
     )
 
 
 def _decimal(expr: Expr) -> float | None:
-    """Return a number that is written as such."""
+    """Return the value of a number literal, None for other expressions."""
     if isinstance(expr, Operation) and expr.op == "neg":
         number = _decimal(expr.args[0])
         return None if number is None else -number
@@ -323,7 +323,7 @@ def _number(expr: Expr) -> int | None:
 
 
 def is_no_int(count: Expr) -> bool:
-    """Tell whether a constant is certainly of another type."""
+    """Return whether a constant is certainly of another type."""
     if isinstance(count, Cast):
         return count.type in (types.BYTE, types.SHORT, types.BIGINT)
     number = _number(count)
@@ -350,13 +350,13 @@ def _first(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constant
         return None
     if "element_at" in name and not isinstance(values[0].kind, DataTypeList):
         return None  # 0 may be a key of a map
-    return ConstantFailure(f"{name}() counts from 1, and is asked for 0", "write 1 for the first")
+    return ConstantFailure(f"{name}() counts from 1, but gets 0", "write 1 for the first")
 
 
 def _out_of_bounds(
     name: str, args: Sequence[Expr], values: Sequence[Value]
 ) -> ConstantFailure | None:
-    """Return that a place or a length is one that there cannot be."""
+    """Return the failure of a position or a length out of bounds."""
     at = _BOUNDED[name]
     number = _number(args[at]) if at < len(args) else None
     if name == "elt":
@@ -370,7 +370,7 @@ def _out_of_bounds(
     if number is None or least <= number <= most:
         return None
     bounds = f"{least} to {most}" if most < MOST else f"{least} or more"
-    return ConstantFailure(f"{name}() is asked for {number}", f"write a number from {bounds}")
+    return ConstantFailure(f"{name}() gets {number}", f"write a number from {bounds}")
 
 
 def type_failure(to: DataType | None) -> ConstantFailure | None:
@@ -379,16 +379,16 @@ def type_failure(to: DataType | None) -> ConstantFailure | None:
         return None
     if to.precision > _DIGITS or to.scale > to.precision:
         return ConstantFailure(
-            f"DECIMAL({to.precision},{to.scale}) is no type",
+            f"DECIMAL({to.precision},{to.scale}) is not a valid type",
             f"a decimal has {_DIGITS} digits at most, those after the point among them",
         )
     return None
 
 
 def literal_failure(expr: Literal) -> ConstantFailure | None:
-    """Return why a number that is written as such is none."""
+    """Return why a number literal is invalid."""
     if expr.kind == "double" and isinf(float(expr.text)):
-        return ConstantFailure(f"{expr.text} is no DOUBLE", "write less than 1.8e308")
+        return ConstantFailure(f"{expr.text} is not a valid DOUBLE", "write less than 1.8e308")
     if expr.kind not in {"integer", "decimal"}:
         return None
     whole, _, fraction = expr.text.partition(".")
@@ -407,7 +407,8 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
     number, bits = _number(value), _BITS.get(to) if to is not None else None
     if number is not None and bits is not None and abs(number) > 2 ** (bits - 1):
         name = _NAMES[to] if to is not None else ""
-        return ConstantFailure(f"{number} is no {name}", "write it in a wider type, such as BIGINT")
+        fix = "write it in a wider type, such as BIGINT"
+        return ConstantFailure(f"{number} is not a valid {name}", fix)
     if text is None:
         return None
     if isinstance(to, DataTypeDecimal):
@@ -428,12 +429,13 @@ def cast_failure(value: Expr, to: DataType | None) -> ConstantFailure | None:
         return None
     kind = next((name for each, name in _NAMES.items() if each == to), "DECIMAL")
     return ConstantFailure(
-        f"'{text}' is no {kind}", f"correct the text, or write try_cast('...' as {kind}) for null"
+        f"'{text}' is not a valid {kind}",
+        f"correct the text, or write try_cast('...' as {kind}) for null",
     )
 
 
 def _text_failure(args: Sequence[Expr], values: Sequence[Value]) -> ConstantFailure | None:
-    """Return why a text that is compared with a date, a time or a number is none."""
+    """Return why a text cannot be compared with a date, a time or a number."""
     kinds = {value.kind for value in values} - {types.STRING}
     if kinds == {types.DATE}:
         name, is_none = "DATE", is_no_date
@@ -447,12 +449,12 @@ def _text_failure(args: Sequence[Expr], values: Sequence[Value]) -> ConstantFail
         return None
     for text in map(_text, args):
         if text is not None and is_none(text):
-            return ConstantFailure(f"'{text}' is no {name}", "correct the text")
+            return ConstantFailure(f"'{text}' is not a valid {name}", "correct the text")
     return None
 
 
 def _like_failure(pattern: Expr, escape: str = "\\") -> ConstantFailure | None:
-    """Return why a pattern of LIKE is none: an escape sign is before %, _ and itself only."""
+    """Return why a pattern of LIKE is invalid: only %, _ and the escape itself can be escaped."""
     text = _text(pattern)
     if text is None or len(escape) != 1:
         return None
@@ -461,8 +463,8 @@ def _like_failure(pattern: Expr, escape: str = "\\") -> ConstantFailure | None:
         return None
     sign = r"\\\\" if escape == "\\" else escape * 2
     return ConstantFailure(
-        f"the pattern '{text}' has a {escape} before what needs none",
-        f"write {sign} for one that is meant",
+        f"the pattern '{text}' has a {escape} that escapes nothing",
+        f"write {sign} for the character itself",
     )
 
 
@@ -486,7 +488,7 @@ def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Constant
         return None
     meant = {"Y": "y is the year", "T": "put quotes around it, 'T'"}
     fix = meant.get(letter, "y is the year, M the month, d the day, H the hour, m the minute")
-    return ConstantFailure(f'"{letter}" is no letter of a pattern of times, as in "{text}"', fix)
+    return ConstantFailure(f'"{letter}" is not a letter of a pattern of times, as in "{text}"', fix)
 
 
 # Regular expressions
@@ -500,7 +502,7 @@ def _pattern(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFai
     if isinstance(found, str):
         return ConstantFailure(
             f'the regular expression "{text}" {found}',
-            r"correct it: \\( in a query is a parenthesis that is meant as one",
+            r"correct it: write \\( in a query for a literal parenthesis",
         )
     if name not in _EXTRACT or found is None:
         return None
@@ -509,13 +511,13 @@ def _pattern(name: str, args: Sequence[Expr], _: Sequence[Value]) -> ConstantFai
         return None
     has = f"{found} groups" if found != 1 else "1 group"
     return ConstantFailure(
-        f'{name}() is asked for group {asked}, and "{text}" has {has if found else "none"}',
-        "put parentheses around what is to come out, or ask for 0, all of it",
+        f'{name}() gets group {asked}, but "{text}" has {has if found else "none"}',
+        "put parentheses around the part to extract, or use group 0, the whole match",
     )
 
 
 def groups_of(text: str) -> int | str | None:
-    """Return how many groups a regular expression of Java has, or what is wrong with it.
+    """Return how many groups a regular expression of Java has, or the problem with it.
 
     None where that is not certain: quoted parts, comments and intersections of classes.
     """
@@ -525,7 +527,7 @@ def groups_of(text: str) -> int | str | None:
 
 
 class _Scan:
-    """Goes through a regular expression from left to right."""
+    """Scans a regular expression from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -533,7 +535,7 @@ class _Scan:
 
     def groups(self) -> int | str:
         depth = number = 0
-        begins = True  # nothing comes before that could be repeated
+        begins = True  # nothing before could be repeated
         while self.at < len(self.text):
             letter = self.text[self.at]
             if letter == "\\" and self.at + 1 == len(self.text):
@@ -562,7 +564,7 @@ class _Scan:
         return after.startswith("?<") and after[2:3] not in {"=", "!"}
 
     def _passed_class(self) -> bool:
-        """Go to the end of a class, with those inside of it; False if it has none."""
+        """Move to the end of a class, including nested ones; return False if it has no end."""
         depth, first = 0, False
         while self.at < len(self.text):
             letter = self.text[self.at]

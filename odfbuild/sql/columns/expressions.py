@@ -1,7 +1,7 @@
 """Types and input columns of an expression.  Pure.
 
-Columns that only decide on rows, order or groups are gathered apart from those whose values come
-out.  What is not understood has no type, but its columns still count.
+Columns that only decide on rows, order or groups are collected apart from those that values are
+computed from.  A form that is not understood has no type, but its columns still count.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _COMPARED = {"=", "<>", "<", "<=", ">", ">=", "between", "in"}
 class UnknownColumn:
     """A name that the inputs do not have, or that several columns or fields have (`ambiguous`).
 
-    `near` is what may be meant: the nearest name, or the names in full, where these differ.
+    `near` is a suggestion: the most similar name, or the qualified names, if they differ.
     """
 
     name: str
@@ -93,9 +93,9 @@ class UnknownFunction:
 
 @dataclass(frozen=True, slots=True)
 class WrongConstant:
-    """A constant with which the engine fails over the first row: what fails, and how to fix it.
+    """A constant with which the engine fails on the first row: the failure, and its remedy.
 
-    With `typed` it is a value of a type that the engine does not take there, whatever the row.
+    With `typed` it is a value of a type that the engine does not accept there, whatever the row.
     """
 
     what: str
@@ -106,7 +106,7 @@ class WrongConstant:
 
 
 class ExpressionReader(ABC):
-    """Reads expressions; what it gathers is shared by all queries of a transform."""
+    """Reads expressions; its results are shared by all queries of a transform."""
 
     def __init__(self) -> None:
         self.into: set[ColumnRef] = set()
@@ -119,10 +119,10 @@ class ExpressionReader(ABC):
 
     @abstractmethod
     def subquery(self, query: QueryShape, outer: NameScope) -> RelationColumns:
-        """Return what a query inside an expression gives."""
+        """Return the columns of a query inside an expression."""
 
     def sourced(self, expr: Expr, scope: NameScope) -> tuple[Value, frozenset[ColumnRef]]:
-        """Return what an expression gives, and the columns that it is made of."""
+        """Return the value of an expression, and the columns that it is computed from."""
         before, self.into = self.into, set()
         try:
             return self.value(expr, scope), frozenset(self.into)
@@ -160,14 +160,14 @@ class ExpressionReader(ABC):
         return UNKNOWN
 
     def use(self, sources: frozenset[ColumnRef], place: TextPlace | None) -> None:
-        """Take note of columns that are used."""
+        """Record columns that are used."""
         self.into |= sources
         if place is not None:
             for ref in sources:
                 self.places.setdefault(ref, (self.step, place))
 
     def note_failure(self, failure: ConstantFailure | None, place: TextPlace | None) -> None:
-        """Take note of a constant with which the engine fails."""
+        """Record a constant with which the engine fails."""
         if failure is not None:
             found = WrongConstant(failure.what, failure.fix, self.step, place, failure.typed)
             self.wrong_constants.append(found)
@@ -175,7 +175,7 @@ class ExpressionReader(ABC):
     def note_types(
         self, name: str, exprs: Sequence[Expr], values: Sequence[Value], place: TextPlace | None
     ) -> None:
-        """Take note of a value of a type that a function or an operator does not take."""
+        """Record a value of a type that a function or an operator does not accept."""
         places = (e.place for each in exprs for e in walk(each) if isinstance(e, Column | Call))
         self.note_failure(mismatch(name, exprs, values), place or next(places, None))
 
@@ -195,14 +195,14 @@ class ExpressionReader(ABC):
         )
 
     def star(self, expr: StarExpr, scope: NameScope) -> Value:
-        """Read a star as an argument: all that it stands for is used."""
+        """Read a star as an argument: all its columns are used."""
         found = self.expanded(expr, scope)
         for each in () if found is None else found.columns:
             self.use(each.sources, expr.place)
         return UNKNOWN
 
     def expanded(self, expr: StarExpr, scope: NameScope) -> RelationColumns | None:
-        """Return what a star stands for; None if nothing is known of it."""
+        """Return the columns of a star; None if they are not known."""
         spots = dict(zip(expr.excluded, expr.spots, strict=True))
         for each in scope.rows.columns:
             named = (each.name,) in spots and expr.qualifier in {(), (each.qualifier,)}
@@ -217,7 +217,7 @@ class ExpressionReader(ABC):
                 self.places.setdefault(ref, (self.step, place))
 
     def _fields(self, expr: StarExpr, scope: NameScope) -> RelationColumns | None:
-        """Return the fields of a struct that a star takes apart."""
+        """Return the fields of a struct that a star expands."""
         found = scope.resolve(expr.qualifier)
         if not isinstance(found, Resolution):
             self._missing(Column(expr.qualifier, expr.place), found)
@@ -258,7 +258,7 @@ class ExpressionReader(ABC):
         return item_of(inner)
 
     def part(self, value: Value, name: str, of: Expr) -> Value:
-        """Return a field of a struct, and take note of one that it does not have."""
+        """Return a field of a struct; record one that it does not have."""
         found = field_of(value, name)
         kind = value.kind
         while isinstance(kind, DataTypeList):
@@ -326,7 +326,7 @@ class ExpressionReader(ABC):
         return Value(BOOLEAN, op not in _SURE and not _sure(op, args))
 
     def inner(self, expr: Subquery, scope: NameScope) -> Value:
-        """Read a subquery: what it selects comes out, or decides on an IN."""
+        """Read a subquery: its columns are values, or decide on an IN."""
         rows = self.subquery(expr.query, scope)
         for each in rows.columns:
             self.into |= each.sources
@@ -345,7 +345,7 @@ class ExpressionReader(ABC):
         return UNKNOWN
 
     def function(self, expr: Lambda, scope: NameScope, of: Sequence[Value] = ()) -> Value:
-        """Read the body of `x -> ...`, with what is known of its arguments."""
+        """Read the body of `x -> ...`, with the known types of its arguments."""
         known = [*of, *[UNKNOWN] * len(expr.names)]
         bound = {
             name: Attribute(name, value, frozenset())
@@ -355,20 +355,20 @@ class ExpressionReader(ABC):
 
     @abstractmethod
     def call(self, expr: Call, scope: NameScope) -> Value:
-        """Return what a call gives."""
+        """Return the value of a call."""
 
 
 _ABSENT = {
     "AtTimeZone": ConstantFailure(
         "Spark has no AT TIME ZONE",
-        "write from_utc_timestamp(a time, 'Europe/Berlin'), or to_utc_timestamp() for the way back",
+        "write from_utc_timestamp(a time, 'Europe/Berlin'), or to_utc_timestamp() for the reverse",
     ),
 }
-"""What is read here and that the engine does not have, by its kind."""
+"""Forms that can be parsed, but that the engine does not have, by their kind."""
 
 
 def integer(expr: Expr) -> int | None:
-    """Return a number that is written as such."""
+    """Return the value of an integer literal, None for other expressions."""
     if isinstance(expr, Operation) and expr.op == "neg":
         number = integer(expr.args[0])
         return None if number is None else -number
@@ -376,7 +376,7 @@ def integer(expr: Expr) -> int | None:
 
 
 def fit(expr: Expr) -> int | None:
-    """Return how many digits a constant has that is written as an integer, -1 if in doubt.
+    """Return the number of digits of an integer literal, None for others, -1 if in doubt.
 
     `1L` and `cast(1 as bigint)` look the same here, and count one digit or twenty.
     """
@@ -387,7 +387,7 @@ def fit(expr: Expr) -> int | None:
 
 
 def _sure(op: str, args: Sequence[Value]) -> bool:
-    """Tell whether an operator never gives null: its operands must be compared as they are."""
+    """Return whether an operator never returns null: operands must need no conversion."""
     if any(value.nullable for value in args):
         return False
     if op in _COMPARED:
@@ -426,7 +426,7 @@ CASTS: dict[str, DataType] = {
 }
 _NAMES = ALLOWED | FORBIDDEN.keys() | WINDOWED | WINDOW_PARTS
 _ROUNDING = {"round", "bround", "floor", "ceil", "ceiling"}
-_ORDERED_SETS = {"mode", "percentile_cont", "percentile_disc"}  # they give what they are ordered by
+_ORDERED_SETS = {"mode", "percentile_cont", "percentile_disc"}  # of the type of their ORDER BY
 _SECONDS = {"second", "seconds", "sec", "secs", "s"}
 
 
@@ -467,7 +467,7 @@ class Calls(ExpressionReader):
         self.shape([*over.partition, *over.order], scope)
 
     def aggregate(self, expr: Call, scope: NameScope) -> Value:
-        """Return what an aggregate gives; `count(*)` uses no column."""
+        """Return the value of an aggregate; `count(*)` uses no column."""
         plain = [e for e in expr.args if not (isinstance(e, StarExpr) and not e.qualifier)]
         args = self.values(plain, scope)
         self.note_failure(failure(expr.name, expr.args, args), expr.place)
@@ -569,7 +569,7 @@ _OPERATORS = {"+", "-", "*", "/", "%", "=", "<", "<=", ">", ">="}
 
 
 def output_name(expr: Expr) -> str:
-    """Return the name of an item; empty if only the engine can tell it."""
+    """Return the name of an item; empty if only the engine determines it."""
     match expr:
         case Column() | Field():
             return expr.name

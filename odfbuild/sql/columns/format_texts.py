@@ -1,7 +1,6 @@
-"""Constant texts that say how a function works: time zones, charsets and formats.  Pure.
+"""Constant texts that control functions: time zones, charsets and formats.  Pure.
 
-Only what is certain is said: of a text whose form is not known here, the engine says whether it is
-right.
+Only certain problems are reported: a text in a form that is not known here is left to the engine.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
 _Words = tuple[str, str] | None
-"""What is wrong with a text, after the text itself, and the way forward."""
+"""The problem of a text, to follow the text itself, and the remedy; None without a problem."""
 
 _CHARSETS: Final = ("utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "iso-8859-1", "us-ascii")
 _ENCODINGS: Final = ("hex", "utf-8", "utf8", "base64")
@@ -45,12 +44,13 @@ _FRACTIONAL: Final = (types.FLOAT, types.DOUBLE)
 
 
 def zone(text: str) -> _Words:
-    """Return what is wrong with a time zone (`Area/City`, or hours and minutes from UTC)."""
+    """Return the problem of a time zone (`Area/City`, or hours and minutes from UTC)."""
     if text in _NAMED_IN_JAVA or text.startswith("SystemV/") or _OFFSET.fullmatch(text):
         return None
-    if _is_zone(text) or not _is_zone("Europe/Berlin"):  # the machine may know none
+    if _is_zone(text) or not _is_zone("Europe/Berlin"):  # the machine may have no zones
         return None
-    return "is no time zone", "write one such as 'Europe/Berlin' (letter case counts) or '+02:00'"
+    fix = "write one such as 'Europe/Berlin' (letter case counts) or '+02:00'"
+    return "is not a time zone", fix
 
 
 def _is_zone(text: str) -> bool:
@@ -62,32 +62,32 @@ def _is_zone(text: str) -> bool:
 
 
 def one_of(known: Sequence[str], what: str, text: str) -> _Words:
-    """Return that a text is none of some words, in whatever letter case."""
+    """Return the problem of a text that is not one of some words, in any letter case."""
     if text.lower() in known:
         return None
-    return f"is no {what}", "write one of: " + ", ".join(known)
+    return f"is not a {what}", "write one of: " + ", ".join(known)
 
 
 def day_of_week(text: str) -> _Words:
-    """Return what is wrong with a day of the week, in full or its first two or three letters."""
+    """Return the problem of a day of the week, in full or its first two or three letters."""
     if text.lower() in _FORMS_OF_DAYS:
         return None
-    return "is no day of the week", "write one such as 'MON'"
+    return "is not a day of the week", "write one such as 'MON'"
 
 
 def one_letter(text: str) -> _Words:
-    """Return that a text is not one letter."""
+    """Return the problem of a text that is not one letter."""
     return None if len(text) == 1 else ("is not one letter", "write one, such as 'x'")
 
 
 def number_format(text: str) -> _Words:
-    """Return what is wrong with a format of numbers, such as '$99,999.00'."""
+    """Return the problem of a format of numbers, such as '$99,999.00'."""
     found = _NUMBER.fullmatch(text.upper())
     whole = None if found is None else found["whole"].replace("G", ",")
     digits = sum(each in "09" for each in text)
     if whole is None or not digits or whole.startswith(",") or whole.endswith(",") or ",," in whole:
         fix = "write digits 9 or 0, one . or D, and , or G between digits, such as 'S$99,999.00'"
-        return "is no format of numbers", fix
+        return "is not a format of numbers", fix
     if digits > _MOST_DIGITS:
         return f"has {digits} digits", f"a decimal has {_MOST_DIGITS} at most"
     return None
@@ -95,7 +95,7 @@ def number_format(text: str) -> _Words:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """Where a function has texts of a kind, from 0, by its number of arguments or always."""
+    """The arguments of a function that are texts of a kind, from 0: always, or of so many."""
 
     check: Callable[[str], _Words]
     places: tuple[int, ...]
@@ -118,13 +118,13 @@ _FORMATS: Final[Mapping[str, tuple[_Format, ...]]] = {
     "next_day": (_Format(day_of_week, (1,)),),
 }
 FORMATTED: Final = frozenset({*_FORMATS, "format_string", "printf", "to_char", "to_varchar"})
-"""Functions that a text among their arguments tells how to work."""
+"""Functions that a text among their arguments controls."""
 
 
 def wrong_format(
     name: str, texts: Sequence[str | None], values: Sequence[Value]
 ) -> tuple[str, str] | None:
-    """Return what is wrong with a constant text of a call, and the way forward, if that is certain.
+    """Return the problem of a constant text of a call, and the remedy, if that is certain.
 
     `texts` are the arguments that are constant texts, None the others; `values` are their types.
     """
@@ -143,7 +143,7 @@ def wrong_format(
 
 
 def _format_of(value: Value) -> tuple[_Format, ...]:
-    """Return which texts tell how a value is written; those of times are patterns."""
+    """Return the formats by which a value is written; those of times are checked elsewhere."""
     if value.kind == types.BINARY:
         return (_Format(partial(one_of, _WRITTEN, "way to write bytes"), (1,)),)
     is_number = value.kind in (*_WHOLE, *_FRACTIONAL, types.STRING)
@@ -152,11 +152,11 @@ def _format_of(value: Value) -> tuple[_Format, ...]:
 
 
 def _wrong_printf(text: str | None, values: Sequence[Value]) -> tuple[str, str] | None:
-    """Return what is wrong with a format of values, such as '%s: %d'."""
+    """Return the problem of a format of values, such as '%s: %d'."""
     used = 0
     for index, letter, after in _CONVERSION.findall(text or ""):
         if letter not in _CONVERSIONS or (letter in "tT" and not after.isalpha()):
-            return f"'{text}' has a % that begins no value", "write %s, %d or %.2f, and %% for a %"
+            return f"'{text}' has an invalid %", "write %s, %d or %.2f, and %% for a %"
         if letter in "%n" or index == "<":
             continue
         at = int(index[:-1]) - 1 if index else used

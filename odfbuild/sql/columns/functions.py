@@ -1,8 +1,8 @@
-"""Spark's built-in functions and the types that they give.
+"""Spark's built-in functions and the types of their results.
 
 A signature has a letter for each argument, the last one repeated with `*`: t text, x text or
 bytes, i integer, n number, d date or time, b boolean, a anything.  A result is sure not to be null
-only if every argument is, and has such a type already: the conversion to another type may fail.
+only if every argument is, and has such a type already: a conversion to another type may fail.
 
 Only functions named here are known; the result of each depends on its arguments alone.
 """
@@ -32,7 +32,7 @@ _TIMES = {types.DATE, types.TIMESTAMP, types.LOCAL_TIME}
 
 
 def _is(letter: str, kind: SqlType | None) -> bool:
-    """Tell whether a type is taken as it is, or converted without fail."""
+    """Return whether a type is accepted as it is, or converted without failure."""
     if kind is None or kind == types.NULL:
         return False
     match letter:
@@ -64,17 +64,17 @@ def _sure(signature: str, args: Sequence[Value]) -> bool:
 
 
 def gives(kind: SqlType, signature: str | None = None) -> Rule:
-    """Make the rule of a function with one result type; without signature it may give null."""
+    """Return the rule of a function with one result type; without signature it may be null."""
     return lambda args: Value(kind, signature is None or not _sure(signature, args))
 
 
 def never(kind: SqlType) -> Rule:
-    """Make the rule of a function that never gives null."""
+    """Return the rule of a function that never returns null."""
     return lambda _: Value(kind, False)
 
 
 def first(args: Sequence[Value]) -> Value:
-    """Give the type of the first argument, and null."""
+    """Return the type of the first argument, which may be null."""
     return args[0].or_null() if args else UNKNOWN
 
 
@@ -124,7 +124,7 @@ def concat_ws(args: Sequence[Value]) -> Value:
 
 
 def cut(args: Sequence[Value]) -> Value:
-    """Give a part of a text, or of bytes."""
+    """Return the type of a part of a text, or of bytes."""
     kind = args[0].kind if args else None
     if kind is None:
         return UNKNOWN
@@ -140,12 +140,12 @@ def reverse(args: Sequence[Value]) -> Value:
 
 
 def by_count(*rules: Rule) -> Rule:
-    """Choose the rule by the number of arguments, from one on; the last serves all more."""
+    """Return a rule by the number of arguments, from one on; the last is for all more."""
     return lambda args: rules[min(max(len(args), 1), len(rules)) - 1](args)
 
 
 def moved_date(args: Sequence[Value]) -> Value:
-    """Give a date moved by days, or a time moved by a unit: `dateadd(day, 1, t)`."""
+    """Return the type of a date plus days, or of a time plus a unit: `dateadd(day, 1, t)`."""
     if len(args) != 3:
         return gives(types.DATE, "di")(args)
     kind = types.LOCAL_TIME if args[2].kind == types.LOCAL_TIME else types.TIMESTAMP
@@ -167,7 +167,7 @@ def window(args: Sequence[Value]) -> Value:
 
 
 def window_part(args: Sequence[Value]) -> Value:
-    """Give the type of TUMBLE_START and its like: an instant, of all but local times."""
+    """Return the type of TUMBLE_START and similar functions: an instant, except of local times."""
     kind = args[0].kind if args else None
     return UNKNOWN if kind in {None, types.LOCAL_TIME} else Value(types.TIMESTAMP, True)
 
@@ -176,7 +176,7 @@ def window_part(args: Sequence[Value]) -> Value:
 
 
 def rounded_to_integer(args: Sequence[Value]) -> Value:
-    """Give the type of floor and ceil."""
+    """Return the type of floor and ceil."""
     kind = args[0].kind if len(args) == 1 else None
     if isinstance(kind, DataTypeDecimal):
         if kind.scale == 0:
@@ -229,12 +229,12 @@ def item(args: Sequence[Value]) -> Value:
 
 
 def list_(args: Sequence[Value]) -> Value:
-    """Give the type of the first argument, if that is a list."""
+    """Return the type of the first argument, if that is a list."""
     return args[0] if args and isinstance(args[0].kind, DataTypeList) else UNKNOWN
 
 
 def loose(args: Sequence[Value]) -> Value:
-    """Give a list of the same items, among them perhaps null."""
+    """Return a list of the same items, which may be null."""
     kind = args[0].kind if args else None
     if not isinstance(kind, DataTypeList):
         return UNKNOWN
@@ -328,7 +328,7 @@ def collected(args: Sequence[Value]) -> Value:
 
 
 def by(args: Sequence[Value]) -> Value:
-    """Give the value of the row with the greatest rank, or a list of the values of several."""
+    """Return the value of the row with the greatest rank, or a list of the values of several."""
     item = args[0].stored if len(args) == 3 else None
     return (
         first(args) if len(args) != 3 or item is None else Value(DataTypeList(_loose(item)), True)
@@ -356,7 +356,7 @@ def approximate(args: Sequence[Value]) -> Value:
 
 
 def shifted(args: Sequence[Value]) -> Value:
-    """Give the value of another row, or the default where there is no such row."""
+    """Return the value of another row, or the default where there is no such row."""
     if len(args) < 3:
         return first(args)
     sure = not args[0].nullable and not args[2].nullable and args[0].kind == args[2].kind
@@ -412,7 +412,7 @@ _TEXT = _all(
 WINDOW_PARTS = frozenset(
     f"{w}_{part}" for w in ("tumble", "hop", "session") for part in ("start", "end", "rowtime")
 )
-"""Functions of event time, which take windows apart."""
+"""Functions of event time, which return parts of windows."""
 
 _CONDITIONS: dict[str, Rule] = {
     **_all(coalesce, "coalesce nvl ifnull"),
@@ -520,7 +520,7 @@ _OTHERS = """
     xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string zip_with
 """
 UNTYPED = frozenset(_OTHERS.split())
-"""Functions of one row of which only that is known: the result depends on the arguments alone."""
+"""Functions of one row without a rule; their results depend on the arguments alone."""
 
 SCALARS: Mapping[str, Rule] = {
     **_TEXT,
@@ -553,10 +553,10 @@ AGGREGATES: Mapping[str, Rule] = {
     **_all(approximate, "percentile_approx approx_percentile"),
     **_all(gives(types.STRING), "listagg string_agg"),
 }
-"""Functions of many rows, known by the type that they give."""
+"""Functions of many rows, with the rules of their types."""
 
 ORDERED = frozenset({"percentile_approx", "approx_percentile"})
-"""Those of them whose result depends on the order of the rows, however that is made."""
+"""Aggregates whose result depends on the order of the rows, even if the query sorts them."""
 
 RANKINGS: Mapping[str, Rule] = {
     **_all(never(types.INT), "row_number rank dense_rank ntile"),

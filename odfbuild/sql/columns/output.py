@@ -1,9 +1,9 @@
-"""Output columns of a relation: their names, their types, and their side of a join.  Pure.
+"""Output columns of a relation: their names, types and identities.  Pure.
 
-Everything that passes a name through a query (a star, an alias, a subquery, a join) goes by these
-rules, so that all classes of queries and the lineage of columns mean the same column by a name.
-Letter case counts, as it is pinned for the engine.  A relation of which not all columns are known
-is open.  What cannot be proven is not answered: a name that nothing tells apart has no token.
+Everything that passes a name through a query (a star, an alias, a subquery, a join) follows these
+rules, so that a name means the same column to all classes of queries and to the lineage of columns.
+Letter case counts, as is set for the engine.  A relation with unknown columns is open.  Only what
+can be proven is returned: an ambiguous name has no token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odfbuild.sql.text.types import as_read, unwrapped
 from odfbuild.values import dataclass
 
 Token: TypeAlias = int
-"""The identity of a column, kept from the inputs on: equal ones hold equal values in a row."""
+"""The identity of a column, from the inputs on: columns with equal tokens are equal in a row."""
 
 
 class ColumnRef(NamedTuple):
@@ -30,10 +30,10 @@ class ColumnRef(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """A column in scope; `sources` are the input columns whose values come out in it.
+    """A column in scope; `sources` are the input columns that its values are computed from.
 
-    `copied` says that they come out as they are, `token` which column of which use of an input it
-    is; None for one that is made of something.  `name` is empty where only the engine can tell it.
+    With `copied` the values are unchanged.  `token` identifies the column, and the use of its
+    input; None for a computed one.  `name` is empty where only the engine determines it.
     """
 
     name: str
@@ -51,9 +51,9 @@ class Attribute(NamedTuple):
 class OpenPart(NamedTuple):
     """A relation with unknown columns, which are those of these inputs.
 
-    `origins`, if there are any, are the columns that all of its columns are made of instead.
-    `without` are columns that it has not got, `merged` those that only its qualifier can name.
-    `token` gives the identity of a column by its name; None where names tell nothing.
+    `origins`, if there are any, are the columns that all of its columns are computed from instead.
+    `without` are columns that it does not have, `merged` those that need its qualifier.
+    `token` returns the identity of a column by its name; None where names do not identify columns.
     """
 
     qualifier: str | None
@@ -64,11 +64,11 @@ class OpenPart(NamedTuple):
     token: Callable[[str], Token] | None = None
 
     def column(self, name: str) -> frozenset[ColumnRef]:
-        """Return what a column of this name is made of."""
+        """Return the columns that a column of this name is computed from."""
         return self.origins or frozenset(ColumnRef(each, name) for each in self.inputs)
 
     def has(self, name: str, qualifier: str | None = None) -> bool:
-        """Tell whether a name, with a qualifier or without, may be one of its columns."""
+        """Return whether a name, with a qualifier or without, may be one of its columns."""
         if name in self.without:
             return False
         return name not in self.merged if qualifier is None else qualifier == self.qualifier
@@ -76,9 +76,9 @@ class OpenPart(NamedTuple):
 
 @dataclass(slots=True)
 class RelationColumns:
-    """The columns that a relation gives, in order.
+    """The columns of a relation, in order.
 
-    `hidden` can be named with a qualifier only (the other sides of USING); `bases` are the inputs
+    `hidden` can be named with a qualifier only (the other columns of USING); `bases` are the inputs
     that are read here directly, by qualifier.
     """
 
@@ -142,7 +142,7 @@ class RelationColumns:
         return own if known or any(o.qualifier == qualifier for o in self.open) else None
 
     def starred(self, star: StarExpr) -> RelationColumns | None:
-        """Return what a star stands for; None if it is no star of this, or of a relation in it."""
+        """Return the columns of a star; None if it is not one of this, or of a relation in it."""
         name = star.qualifier[0] if star.qualifier else None
         found = self.columns if name is None else self.relation(name)
         if found is None or len(star.qualifier) > 1:
@@ -154,7 +154,7 @@ class RelationColumns:
         )
 
     def tokens(self) -> dict[str, Token | None]:
-        """Return which column each known name is; None of one that is not certain."""
+        """Return the token of each known name; None if it is not certain."""
         found: dict[str, Token | None] = {}
         for each in self.columns:
             same = found.get(each.name, each.token) == each.token
@@ -162,10 +162,10 @@ class RelationColumns:
         return found
 
     def token(self, parts: tuple[str, ...]) -> Token | None:
-        """Return which column a name is; None if that is not certain, or it is none.
+        """Return the token of a name; None if it is not certain, or there is no such column.
 
-        Of a name that a known relation has and an open one may have, it is that of the known one:
-        a query in which both have it means neither, and is refused.
+        If a known relation has the name and an open one may have it, it is that of the known one: a
+        query in which both have it is ambiguous, and refused.
         """
         if len(parts) > 2 or not parts:
             return None
@@ -209,7 +209,7 @@ def input_rows(name: str, schema: DataSchema | None, qualifier: str) -> Relation
 
 
 def unknown_rows(inputs: frozenset[str] = frozenset()) -> RelationColumns:
-    """Return columns of which nothing is known but the inputs that they may come from."""
+    """Return unknown columns, given the inputs that they may come from."""
     return RelationColumns([], open=[OpenPart(None, inputs)])
 
 
@@ -218,7 +218,7 @@ def _excludes(star: StarExpr, column: Attribute) -> bool:
 
 
 def _starred(star: StarExpr, column: Attribute) -> Attribute:
-    """Return a column as a star gives it, which may leave out a field of it."""
+    """Return a column as a star selects it, possibly without some of its fields."""
     if any(len(each) > 1 and column.name in each[:-1] for each in star.excluded):
         column = column._replace(value=Value(None), copied=False, token=None)
     return column._replace(qualifier=None)
@@ -237,7 +237,7 @@ def _opened(star: StarExpr, part: OpenPart) -> OpenPart:
 
 
 def _key_column(key: str, left: RelationColumns, right: RelationColumns, kind: str) -> Attribute:
-    """Return the column of USING: of one side, or of an outer join's whichever is there."""
+    """Return the column of USING: of one relation, or in a full join of either."""
     ours, theirs = _first(key, left), _first(key, right)
     chosen = theirs if kind == "right" else ours
     if kind != "full" and chosen is not None:
@@ -249,7 +249,7 @@ def _key_column(key: str, left: RelationColumns, right: RelationColumns, kind: s
 
 
 def _first(name: str, rows: RelationColumns) -> Attribute | None:
-    """Return a column of a relation, which may be one of those that are not known."""
+    """Return a column of a relation, possibly an unknown one."""
     known = next((each for each in rows.columns if each.name == name), None)
     if known is not None or not rows.open:
         return known

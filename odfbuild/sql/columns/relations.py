@@ -43,9 +43,9 @@ Tables: TypeAlias = Mapping[str, RelationColumns]
 
 
 class Relations(Calls):
-    """Reads queries; `table` gives the rows of an input or an earlier step by its name.
+    """Reads queries; `table` returns the columns of an input or an earlier step by its name.
 
-    `opaque` are the forms that were met and are not understood.
+    `opaque` are the forms that were found but not understood.
     """
 
     def __init__(self, table: Callable[[str, str], RelationColumns]) -> None:
@@ -56,7 +56,7 @@ class Relations(Calls):
         self.common: Tables = {}
 
     def query(self, query: QueryShape, outer: NameScope | None = None) -> RelationColumns:
-        """Return the columns that a query gives."""
+        """Return the columns of a query."""
         if isinstance(query, Unknown):
             self.opaque.append(query.why)
             return unknown_rows()
@@ -147,7 +147,7 @@ class Relations(Calls):
     def _rows_of(
         self, call: Call, names: Sequence[str], scope: NameScope, *, outer: bool
     ) -> RelationColumns:
-        """Return what a generator gives; its arguments decide on rows too."""
+        """Return the columns of a generator; its arguments decide on rows, too."""
         before, self.into = self.into, set()
         args = self.values(call.args, scope)
         self.note_types(call.name, call.args, args, call.place)
@@ -169,7 +169,7 @@ class Relations(Calls):
     # Grouping, and what comes after the SELECT list
 
     def _windows_of(self, group: GroupBy, scope: NameScope) -> None:
-        """Make event-time windows that are grouped by readable as `window.start`."""
+        """Make the event-time windows of GROUP BY available as `window.start`."""
         for key in group.keys:
             if isinstance(key, Call) and key.name in {"window", "session_window"}:
                 value, sources = self.sourced(key, scope)
@@ -210,7 +210,7 @@ class Relations(Calls):
             self.shaping |= {ref for each in given.columns for ref in each.sources}
 
     def _aliases_in(self, having: Expr, named: Mapping[str, Attribute]) -> None:
-        """Count the items that HAVING may mean by their aliases, beside columns of that name."""
+        """Record the items that HAVING may name by an alias, as well as columns of that name."""
         for each in walk(having):
             if isinstance(each, Column) and each.parts[0] in named:
                 self.shaping |= named[each.parts[0]].sources
@@ -356,7 +356,7 @@ class Relations(Calls):
 
 
 def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
-    """Return the column that a set operation makes of one of each side."""
+    """Return the column of a set operation, from one column of each operand."""
     widest = wider(mine.value.kind, other.value.kind)
     sources = mine.sources if kind == "except" else mine.sources | other.sources
     if widest is None or isinstance(widest, Interval):
@@ -368,7 +368,7 @@ def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
 
 
 def _is_copy(expr: Expr, scope: NameScope) -> bool:
-    """Tell whether an expression is a column of an input as it is, or as another type of times."""
+    """Return whether an expression is an unchanged input column, or its cast to a time type."""
     if isinstance(expr, Cast) and not expr.safe and expr.type in TIMES:
         of = expr.value
         found = scope.resolve(of.parts) if isinstance(of, Column) else None

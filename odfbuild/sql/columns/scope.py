@@ -1,6 +1,6 @@
-"""Names in scope: how a dotted name finds a column of what a query reads, and its type.
+"""Names in scope: resolution of dotted names to columns and their types.
 
-A name that nobody else has may be one of a relation whose columns are not all known.
+A name that no known column has may be one of an open relation.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a name means.  Not `sure`: a relation may have it whose columns are not all known.
+    """The meaning of a name.  If it is not `sure`, an open relation may have the name.
 
-    `copied` says that it is a column of an input as it is.
+    With `copied` it is an unchanged column of an input.
     """
 
     value: Value
@@ -32,7 +32,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A name that nothing has; `near` is the nearest that there is."""
+    """A name that does not exist; `near` is the most similar one."""
 
     near: str | None
 
@@ -41,7 +41,7 @@ class Missing:
 class Ambiguous:
     """A name that several columns have, or several fields of a struct.
 
-    `candidates` are names in full that tell them apart; none where nothing does.
+    `candidates` are qualified names that distinguish them; none if they do not.
     """
 
     sources: frozenset[ColumnRef]
@@ -51,7 +51,7 @@ class Ambiguous:
 def fields_of(
     star: StarExpr, value: Value, sources: frozenset[ColumnRef]
 ) -> RelationColumns | None:
-    """Return the fields of a struct that a star takes apart; None if it is not known for one."""
+    """Return the fields of a struct that a star expands; None if it may not be a struct."""
     if not isinstance(value.kind, DataTypeStruct):
         return None
     parts = [(each.name, field_of(value, each.name) or UNKNOWN) for each in value.kind.fields]
@@ -61,9 +61,9 @@ def fields_of(
 
 @dataclass(slots=True)
 class NameScope:
-    """What names mean at one place; `outer` is the scope around a subquery.
+    """The meaning of names at one place; `outer` is the scope around a subquery.
 
-    `aliases` are earlier items of the same SELECT list, `first` tells that they go before columns.
+    `aliases` are earlier items of the same SELECT list; with `first` they precede columns.
     """
 
     rows: RelationColumns
@@ -74,7 +74,7 @@ class NameScope:
     _index: dict[str, list[Attribute]] | None = None
 
     def resolve(self, parts: tuple[str, ...]) -> Resolution | Missing | Ambiguous:
-        """Return what a dotted name means here or around here."""
+        """Return the meaning of a dotted name in this scope, or in one around it."""
         found = self._local(parts)
         at = self.outer
         while at is not None and (found is None or _is_open(found)):
@@ -136,7 +136,7 @@ class NameScope:
         return self._index
 
     def _similar_name(self, parts: tuple[str, ...]) -> str | None:
-        """Return the name in scope that is most like one that is not there."""
+        """Return the name in scope that is most similar to a missing one."""
         if len(parts) > 1 and (inside := self._similar_field(parts)) is not None:
             return inside
         qualified = len(parts) > 1 and self.rows.relation(parts[0]) is not None
@@ -149,7 +149,7 @@ class NameScope:
         return next(iter(folded or difflib.get_close_matches(wanted, names, n=1)), None)
 
     def _similar_field(self, parts: tuple[str, ...]) -> str | None:
-        """Return the nearest field, where all but the last part of a name are known."""
+        """Return the most similar field, if all parts of a name but the last are known."""
         found = self._local(parts[:-1])
         kind = found.value.kind if isinstance(found, Resolution) else None
         if not isinstance(kind, DataTypeStruct):
@@ -173,7 +173,7 @@ def _is_open(found: Resolution | Ambiguous) -> bool:
 def _either(
     open_: Resolution | Ambiguous | None, other: Resolution | Ambiguous | None
 ) -> Resolution | Ambiguous | None:
-    """Return what a name means that may be one of an open relation, or else another."""
+    """Return the meaning of a name that an open relation, or another one, may have."""
     if open_ is None or other is None:
         return other if open_ is None else open_
     return Resolution(UNKNOWN, open_.sources | other.sources, sure=False)

@@ -1,4 +1,4 @@
-"""Parts of structs, lists and maps, and columns that generator functions make of them.  Pure."""
+"""Parts of structs, lists and maps, and the columns of generator functions.  Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def field_of(value: Value, name: str) -> Value | None:
 
 
 def has_twice(value: Value, name: str) -> bool:
-    """Tell whether a struct, or every struct in a list, has several fields of a name."""
+    """Return whether a struct, or every struct in a list, has several fields of a name."""
     kind = value.kind
     while isinstance(kind, DataTypeList):
         kind = unwrapped(kind.item_type)[0]
@@ -77,9 +77,9 @@ GENERATORS = frozenset(
 def generated(
     call: Call, args: Sequence[Value], names: Sequence[str], *, outer: bool
 ) -> GeneratedColumns:
-    """Return the columns that a generator gives, under `names` if these are as many.
+    """Return the columns of a generator, under `names` if these are as many.
 
-    Empty if they cannot be determined; where only the types cannot, the names make the columns.
+    Empty if they cannot be determined; if only the types cannot, the columns are those of `names`.
     """
     base = call.name.removesuffix("_outer")
     given = _given(base, call.args, args)
@@ -95,11 +95,11 @@ def generated(
 
 
 def wrong_names(call: Call, args: Sequence[Value], names: Sequence[str]) -> str | None:
-    """Return that a generator gives another number of columns than are named."""
+    """Return the problem of a generator whose columns are not as many as its names."""
     given = len(_given(call.name.removesuffix("_outer"), call.args, args))
     if not given or not names or len(names) == given:
         return None
-    return f"{call.name}() gives {given} column{'s' * (given != 1)}, and has {len(names)} names"
+    return f"{call.name}() has {given} column{'s' * (given != 1)}, but {len(names)} names"
 
 
 def _given(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
@@ -148,6 +148,6 @@ def _stacked(exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
 
 
 def _column(values: Sequence[Value]) -> Value:
-    """Return what a column of `stack` gives: its items are of one type, but for nulls."""
+    """Return the value of a column of `stack`: unknown unless its items have one type."""
     kinds = {value.kind for value in values}
     return Value(kinds.pop(), True) if len(kinds) == 1 else UNKNOWN

@@ -1,7 +1,7 @@
 """Types of SQL values by the rules of Spark 4.3 with ANSI mode on.  Pure.
 
-A value has a type, or None where it is not known, and may be null or not; what is in doubt may.
-Nothing here guesses: an unknown part makes an unknown whole.
+A value has a type, or None where it is not known, and may be null or not; in doubt it may.
+Nothing is guessed: a type with an unknown part is unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from odfbuild.sql.text.types import (
 
 
 class Value(NamedTuple):
-    """What is known of a value."""
+    """The type of a value, and whether it may be null."""
 
     kind: SqlType | None
     nullable: bool = True
@@ -68,7 +68,7 @@ _MAX = 38
 
 
 def digits(kind: SqlType | None) -> DataTypeDecimal | None:
-    """Return the decimal type that holds all values of an exact numeric type."""
+    """Return the decimal type for all values of an exact numeric type."""
     if isinstance(kind, DataTypeDecimal):
         return kind
     size = None if kind is None or isinstance(kind, Interval) else _INTEGERS.get(kind)
@@ -143,7 +143,7 @@ def cast(value: Value, to: DataType | None, *, safe: bool = False) -> Value:
 
 
 def _is_sure(of: SqlType | None, to: DataType) -> bool:
-    """Tell whether a cast never gives null for a value that is not null, as Spark declares it."""
+    """Return whether a cast never makes a value null, as Spark declares it."""
     if of is None or isinstance(of, Interval):
         return False
     if of == to or to in {STRING, BINARY}:
@@ -167,7 +167,7 @@ def _is_sure(of: SqlType | None, to: DataType) -> bool:
 
 
 def common(values: Iterable[Value]) -> Value:
-    """Return the type that several values are brought to; null if any of them can be."""
+    """Return the common type of several values; nullable if any of them is."""
     given = list(values)
     kind: SqlType | None = NULL
     for value in given:
@@ -195,12 +195,12 @@ def wider(left: SqlType | None, right: SqlType | None) -> SqlType | None:
 
 
 def are_unlike(left: SqlType | None, right: SqlType | None) -> bool:
-    """Tell whether it is certain that two types have no common one."""
+    """Return whether it is certain that two types have no common one."""
     return len(found := {_family(left), _family(right)}) > 1 and None not in found
 
 
 def _family(kind: SqlType | None) -> str | None:
-    """Return what a type has common types with; None for those that have some with others."""
+    """Return the family within which a type has common types; None if they are in several."""
     if kind == BOOLEAN:
         return "BOOLEAN"
     if kind in TIMES:
@@ -265,8 +265,8 @@ def _wider_part(left: DataType, right: DataType) -> DataType | None:
 def arithmetic(op: str, left: Value, right: Value, fits: Sequence[int | None] = ()) -> Value:
     """Return the type of `left op right`.
 
-    `fits` are the digits of operands that are written as integers, which count beside decimals;
-    -1 is in doubt.
+    `fits` are the digits of operands that are integer literals, which matter next to decimals;
+    -1 if in doubt.
     """
     nullable = left.nullable or right.nullable or op in {"/", "%", "div"}
     a, b = left.kind, right.kind

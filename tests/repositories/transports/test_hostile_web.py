@@ -377,9 +377,13 @@ def test_a_body_that_comes_without_a_piece_is_given_up(first: bytes, block: byte
         url = f"http://127.0.0.1:{port}/"
         web, smart = WebServer(url, patience=1), ServerFiles(url, None, patience=1)
         with (
-            pytest.raises(UnreachableRepositoryError, match="no piece of its answer came in 1 sec"),
+            pytest.raises(
+                UnreachableRepositoryError, match="no piece of its answer arrived in 1 sec"
+            ),
             web.answer(url, {}) as answer,
         ):
             answer.read()
-        with pytest.raises(UnreachableRepositoryError, match="no piece of its answer came in 1 s"):
+        with pytest.raises(
+            UnreachableRepositoryError, match="no piece of its answer arrived in 1 s"
+        ):
             smart.text("refs/head")

@@ -161,7 +161,7 @@ def _answered(
     and the body at the minimum rate: a server could send single bytes without end, none of them
     late.
     """
-    from odfbuild.host.paced_stream import kept_to_pace
+    from odfbuild.host.paced_stream import paced_response
 
     deadline = Deadline(5 * request.timeout, client.close)
     deadline.start()
@@ -172,7 +172,7 @@ def _answered(
         if deadline.is_over:
             raise unreachable(request, deadline.reason) from None
         raise
-    with closing(kept_to_pace(response, deadline)):
+    with closing(paced_response(response, deadline)):
         yield response
 
 

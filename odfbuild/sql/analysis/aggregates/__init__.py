@@ -1,1 +1,1 @@
-"""Aggregates that are kept as state."""
+"""Aggregates whose state is stored."""

@@ -1,9 +1,9 @@
 """Queries of the class `state`: the accumulators stored for every group.  Pure.
 
 One GROUP BY over rows that can be read one by one, with count, min, max and exact sum and avg:
-new rows change a few numbers of their group, so nothing older has to be read.  The query is told
-in two texts.  One gives for each row of the inputs the key of its group and what is counted of it;
-the other makes the query's result of the numbers:
+new rows change a few numbers of their group, so no older rows have to be read.  The query is split
+into two texts.  One returns for each row of the inputs the key of its group and the values to
+count; the other computes the query's result from the numbers:
 
     select upper(k) as u, sum(v) + 1 as s from a where v > 0 group by upper(k) having count(*) > 1
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odfbuild.odf.events import DataSchema
-from odfbuild.sql.analysis.aggregates.text import Unspoken, exact_arguments, group_text
+from odfbuild.sql.analysis.aggregates.text import UnsplitGroupError, exact_arguments, group_text
 from odfbuild.sql.analysis.facts import is_row_by_row
 from odfbuild.sql.analysis.keys.keyed import QueryParts
 from odfbuild.sql.text.edits import CarriedText
@@ -32,9 +32,9 @@ GROUPS = "__odf_groups"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccumulatedValue:
-    """What is kept of the values of one argument, beside how many of them are not null.
+    """The state of the values of one argument, in addition to the count of those not null.
 
-    `scale` is that of their sum, kept in 38 digits; None if they are not added up.
+    `scale` is that of their sum, stored in 38 digits; None if they are not added up.
     """
 
     scale: int | None
@@ -46,10 +46,10 @@ class AccumulatedValue:
 class Accumulators:
     """A query of the class `state`; `step` is the number of the step that groups.
 
-    `rows` gives a row's key, `__odf_k0` and so on, and what is counted, `__odf_a0` and so on.
-    `result` reads `GROUPS`: beside the key the count of rows `__odf_n`, and for each argument the
+    `rows` returns a row's key, `__odf_k0` and so on, and the arguments, `__odf_a0` and so on.
+    `result` reads `GROUPS`: besides the key the count of rows `__odf_n`, and for each argument the
     count `__odf_c0` of values that are not null, their sum `__odf_s0`, the least `__odf_l0` and
-    the greatest one `__odf_h0`, as far as they are kept.
+    the greatest one `__odf_h0`, as far as they are stored.
     """
 
     step: int
@@ -62,7 +62,7 @@ class Accumulators:
 def accumulators(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
 ) -> Accumulators | None:
-    """Return how a query goes on from a row of numbers for each group, None if it cannot.
+    """Return how a query continues from a row of numbers for each group, None if it cannot.
 
     `inputs` are the columns that the query sees, as far as they are known.
     """
@@ -90,7 +90,7 @@ def _of_group(
     try:
         made = group_text(steps[number].statement, group, found, GROUPS)
         counted = made.rows.statement
-    except (Unspoken, SqlTextError):
+    except (UnsplitGroupError, SqlTextError):
         return None
     if not all(map(is_row_by_row, (counted, *(step.statement for step in steps[:number])))):
         return None
@@ -107,7 +107,7 @@ def _of_group(
 
 
 def _holds(query: QueryShape, group: Select) -> bool:
-    """Tell whether a query is that SELECT, or reads it in parentheses and nothing else."""
+    """Return whether a query is that SELECT, or reads it in parentheses and nothing else."""
     while query is not group:
         if not isinstance(query, Select) or query.with_ or query.source is None:
             return False

@@ -1,7 +1,6 @@
 """A SELECT with GROUP BY as two texts: the counts of its rows, and the result from them.  Pure.
 
-Both are the user's own text with pieces put in place of others, so that an error in them can be
-told where it stands.
+Both are the user's own text with some pieces replaced, so that errors have positions in that text.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ _COUNTED = _ENDS | {"count"}
 _ADDED = frozenset({"sum", "avg"})
 _INTEGERS = (BYTE, SHORT, INT, BIGINT)
 _DIGITS = 28  # more may overflow in 38 digits where the query's own sum does not
-_AVERAGED = 18  # the rounding of a quotient of more cannot be written down exactly
+_AVERAGED = 18  # the rounding of a quotient of more cannot be expressed exactly
 
 
 @dataclass(frozen=True, slots=True)
 class Adding:
-    """The exact type of what a sum or an average adds up; integers have the scale None."""
+    """The exact type of the values of a sum or an average; integers have the scale None."""
 
     precision: int
     scale: int | None
@@ -71,9 +70,9 @@ class Adding:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the sums and averages of a group add up, by the offsets of their calls.
+    """The types of the values of the sums and averages of a group, by the offsets of the calls.
 
-    `columns` are the names of what the group reads, None where not all are known.
+    `columns` are the names of the columns that the group reads, None if not all are known.
     """
 
     adding: Mapping[int, Adding]
@@ -85,7 +84,7 @@ def exact_arguments(
     shapes: Sequence[tuple[str | None, QueryShape]],
     inputs: Mapping[str, DataSchema | None],
 ) -> Arguments | None:
-    """Return what a group counts; None if an aggregate needs more than the numbers of a group."""
+    """Return the arguments of a group; None if an aggregate needs more than numbers."""
     found = _arguments(group, shapes, inputs)
     return None if found is None or found[1] else found[0]
 
@@ -95,7 +94,7 @@ def loses_zeros(
     shapes: Sequence[tuple[str | None, QueryShape]],
     inputs: Mapping[str, DataSchema | None],
 ) -> bool:
-    """Tell whether the numbers of a group would do, but for a zero that comes out as another."""
+    """Return whether numbers would be enough for a group, but for the sign of a zero."""
     found = _arguments(group, shapes, inputs)
     return found is not None and found[1]
 
@@ -105,7 +104,7 @@ def _arguments(
     shapes: Sequence[tuple[str | None, QueryShape]],
     inputs: Mapping[str, DataSchema | None],
 ) -> tuple[Arguments, bool] | None:
-    """Return what a group counts, and whether the sign of a zero may be lost."""
+    """Return the arguments of a group, and whether the sign of a zero may be lost."""
     calls = list(_aggregates(group))
     if any(call.name not in _COUNTED | _ADDED or call.distinct or call.order for call in calls):
         return None
@@ -137,7 +136,7 @@ def _aggregates(select: Select) -> Iterator[Call]:
 
 
 def _adding(name: str, kind: SqlType | None) -> Adding | None:
-    """Return what is added up, None if the sum depends on the order or may overflow by it."""
+    """Return the type of summands, None if the sum depends on their order or may overflow by it."""
     if kind in _INTEGERS and name == "sum":
         return Adding(19, None)
     most = _DIGITS if name == "sum" else _AVERAGED
@@ -147,9 +146,9 @@ def _adding(name: str, kind: SqlType | None) -> Adding | None:
 
 
 def _has_zeros(kind: SqlType | None) -> bool:
-    """Tell whether equal values of a type may differ: 0.0 and -0.0, which CAST tells apart.
+    """Return whether equal values of a type may differ: 0.0 and -0.0, which CAST distinguishes.
 
-    What is kept of a group has one zero, as the columns of inputs have that are read.
+    The state of a group has one zero, as the columns of inputs have.
     """
     match kind:
         case DataTypeOption(inner=inner):
@@ -212,13 +211,13 @@ Edit: TypeAlias = "tuple[int, int, str]"
 _DOUBLES = 15  # digits up to which Spark averages decimals as doubles
 
 
-class Unspoken(ValueError):
-    """A group that cannot be determined in two texts."""
+class UnsplitGroupError(ValueError):
+    """A group that cannot be expressed in two texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptText:
-    """An argument, as the text of its value, and what is kept of its values."""
+    """An argument, as the text of its value, and the state of its values."""
 
     text: str
     scale: int | None = None
@@ -228,7 +227,7 @@ class KeptText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupText:
-    """The two texts, the number of keys, and what is kept, in the order of the columns."""
+    """The two texts, the number of keys, and the stored arguments, in the order of the columns."""
 
     rows: CarriedText
     result: CarriedText
@@ -259,8 +258,8 @@ class _TextWriter:
         self.names = [self._name(each) for each in group.outputs]
         self.kept: dict[str, KeptText] = {}
         stars = any(isinstance(each.value, StarExpr) for each in group.outputs)
-        if stars or len(set(self.names)) < len(self.names) or self.names_of.doubtful():
-            raise Unspoken
+        if stars or len(set(self.names)) < len(self.names) or self.names_of.is_ambiguous():
+            raise UnsplitGroupError
 
     def written(self, groups: str) -> GroupText:
         outputs = [edit for each in self._outputs() for edit in each]
@@ -301,26 +300,26 @@ class _TextWriter:
 
     def _word(self, place: TextPlace) -> int:
         if place.start not in self.starts:
-            raise Unspoken
+            raise UnsplitGroupError
         return self.starts[place.start]
 
     def _a_place(self) -> TextPlace:
-        """Return a place of something in the SELECT list itself."""
+        """Return the position of an item of the SELECT list."""
         for output in self.group.outputs:
             if output.place is not None:
                 return output.place
-        raise Unspoken
+        raise UnsplitGroupError
 
     def _clause(self, kind: str) -> int:
         at = self.spans.of_select(self.select, kind)
         if at is None:
-            raise Unspoken
+            raise UnsplitGroupError
         return at
 
     def _items(self) -> tuple[Span, ...]:
         items = self.spans.items(self.select)
         if len(items) != len(self.group.outputs):
-            raise Unspoken
+            raise UnsplitGroupError
         return items
 
     def _end(self) -> int:
@@ -335,12 +334,12 @@ class _TextWriter:
         if not output.aliases:
             return item
         if len(output.aliases) > 1 or output.place is None:
-            raise Unspoken
+            raise UnsplitGroupError
         alias = self._word(output.place)
         before = alias - 1 if self.spans.kinds[alias - 1] == "ALIAS" else alias
         start, end = item[0], self.spans.tokens[before - 1].end + 1
         if self.spans.tokens[alias].end + 1 != item[1] or end <= start:
-            raise Unspoken
+            raise UnsplitGroupError
         return start, end
 
     # Keys
@@ -349,17 +348,17 @@ class _TextWriter:
         """Return the keys and their texts."""
         group = self.group.group
         if group is None or group.sets:
-            raise Unspoken
+            raise UnsplitGroupError
         exprs = keys_of(group, self.group)
         if any(isinstance(each, Literal) and each.kind == "null" for each in exprs):
-            raise Unspoken
+            raise UnsplitGroupError
         if group.all:
             return [(each, self._text_of(each)) for each in exprs]
         if any(key is expr and _is_place(key) for key, expr in zip(group.keys, exprs, strict=True)):
-            raise Unspoken  # of no output: Spark says so
+            raise UnsplitGroupError  # not the position of an output: Spark refuses it
         written = self.spans.group(self.select) or ()
         if len(written) != len(group.keys):
-            raise Unspoken
+            raise UnsplitGroupError
         found = []
         for key, expr, span in zip(group.keys, exprs, written, strict=True):
             value = self._aliased(key) if expr is key else expr
@@ -371,9 +370,9 @@ class _TextWriter:
         return self._of(self.values[at])
 
     def _aliased(self, key: Expr) -> Expr | None:
-        """Return the value of which a key is an alias; None if it is no alias.
+        """Return the value of which a key is an alias; None if it is not an alias.
 
-        A column of the same name goes first.
+        A column of the same name takes precedence.
         """
         for output in self.group.outputs:
             for each in walk(key):
@@ -382,14 +381,14 @@ class _TextWriter:
                 if self.names_of.same(output.value, each):
                     continue
                 if self.columns is None or len(each.parts) > 1:
-                    raise Unspoken
+                    raise UnsplitGroupError
                 if each.name not in self.columns:
                     if each is not key:
-                        raise Unspoken
+                        raise UnsplitGroupError
                     return output.value
         return None
 
-    # What the second text puts in
+    # Edits of the second text
 
     def _outputs(self) -> Iterator[list[Edit]]:
         rows = zip(self.group.outputs, self.values, self.names, strict=True)
@@ -405,7 +404,7 @@ class _TextWriter:
             yield from self._edits(self.group.having, None, aliases)
 
     def _edits(self, expr: Expr, span: Span | None, aliases: Collection[str]) -> Iterator[Edit]:
-        """Yield what changes in an expression; `span` is where it stands, if that is known."""
+        """Yield the edits of an expression; `span` is its extent, if that is known."""
         key = next(
             (n for n, (each, _) in enumerate(self.keys) if self.names_of.same(each, expr)), None
         )
@@ -416,10 +415,10 @@ class _TextWriter:
             yield (*place, f"`__odf_k{key}`")
         elif isinstance(expr, Call) and is_aggregate(expr):
             if place is None or any(_is_named(each, aliases) for each in walk(expr)):
-                raise Unspoken
+                raise UnsplitGroupError
             yield (*place, self._aggregate(expr))
         elif isinstance(expr, Column | Subquery | Unknown | StarExpr | Lambda):
-            raise Unspoken
+            raise UnsplitGroupError
         else:
             inner = [list(self._edits(each, None, aliases)) for each in children(expr)]
             yield from sorted(edit for edits in inner for edit in edits)
@@ -432,7 +431,7 @@ class _TextWriter:
             at = self._word(expr.place)
             first = at - 2 * (len(expr.parts) - 1)
             if first < 0 or any(k != "DOT" for k in self.spans.kinds[first + 1 : at : 2]):
-                raise Unspoken
+                raise UnsplitGroupError
             return self.spans.span(first, at + 1)
         return None
 
@@ -442,15 +441,15 @@ class _TextWriter:
         assert call.place is not None  # noqa: S101 - it was found by it
         spoken = self.calls.get(call.place.start)
         if spoken is None:  # its name is qualified
-            raise Unspoken
+            raise UnsplitGroupError
         if call.name == "count" and isinstance(call.args[0], StarExpr):
             if call.args[0].qualifier or call.args[0].excluded:
-                raise Unspoken
+                raise UnsplitGroupError
             if call.where is None:
                 return "`__odf_n`"
             return f"`__odf_c{self._kept(self._filtered(spoken, '1'))}`"
         if len(spoken.arguments) != 1:
-            raise Unspoken
+            raise UnsplitGroupError
         text = self._of(spoken.arguments[0])
         text = text if call.where is None else self._filtered(spoken, text)
         adding = self.adding.get(call.place.start)
@@ -463,12 +462,12 @@ class _TextWriter:
         return _sum(adding, at) if call.name == "sum" else _average(adding, at)
 
     def _filtered(self, spoken: Spoken, value: str) -> str:
-        """Return a value as one that is null where FILTER leaves a row out."""
+        """Return a value that is null where FILTER excludes a row."""
         words = self.spans.kinds[spoken.at :]
         close = next(n for n, token in enumerate(self.spans.tokens) if token.start == spoken.close)
         inside = close + 2
         if words[close + 1 - spoken.at : close + 3 - spoken.at] != ["FILTER", "L_PAREN"]:
-            raise Unspoken
+            raise UnsplitGroupError
         condition = self._of(self.spans.span(inside + 2, self.spans.closing[inside]))
         return f"CASE WHEN ({condition}) THEN {value} END"
 
@@ -477,7 +476,7 @@ class _TextWriter:
     ) -> int:
         known = self.kept.get(text, KeptText(text=text))
         if known.scale is not None and scale is not None and known.scale != scale:
-            raise Unspoken
+            raise UnsplitGroupError
         self.kept[text] = replace(
             known,
             scale=known.scale if scale is None else scale,
@@ -491,7 +490,7 @@ class _TextWriter:
     def _name(self, output: SelectItem) -> str:
         name = output.aliases[0] if output.aliases else output_name(output.value)
         if not name or name.startswith("__odf_"):
-            raise Unspoken
+            raise UnsplitGroupError
         return name
 
     def _of(self, span: Span) -> str:
@@ -499,7 +498,7 @@ class _TextWriter:
 
 
 def _sum(adding: Adding, at: int) -> str:
-    """Return a sum in the type that Spark gives it; too large ones fail, as they do there."""
+    """Return a sum in Spark's type; sums that are too large fail, as in Spark."""
     kind = "BIGINT"
     if adding.scale is not None:
         kind = f"DECIMAL({min(adding.precision + 10, 38)}, {adding.scale})"
@@ -509,8 +508,8 @@ def _sum(adding: Adding, at: int) -> str:
 def _average(adding: Adding, at: int) -> str:
     """Return an average as Spark rounds it, to four digits more than the values have.
 
-    Of few digits Spark makes doubles.  Else it rounds half up, which is told from what remains of
-    the sum when it is parted into as many equal parts as there are values.
+    With few digits Spark uses doubles.  Otherwise it rounds half up, which is decided by the
+    remainder of the sum divided by the number of values.
     """
     assert adding.scale is not None  # noqa: S101 - averages of integers add up doubles
     precision, scale = adding.precision, adding.scale + 4
@@ -539,7 +538,7 @@ def _quoted(name: str) -> str:
 
 
 def _is_place(key: Expr) -> bool:
-    """Tell whether a key is a number, which stands for the place of an output."""
+    """Return whether a key is a number, which is the position of an output."""
     if isinstance(key, Operation) and key.op == "neg":
         return _is_place(key.args[0])
     return isinstance(key, Literal) and key.kind == "integer"

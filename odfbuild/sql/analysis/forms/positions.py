@@ -1,6 +1,6 @@
 """Positions in GROUP BY and ORDER BY, and counts in LIMIT and OFFSET, that Spark refuses.  Pure.
 
-Only what is certain is found: how many columns a query gives is not known where it has a star.
+Only certain errors are reported: a query with a star has an unknown number of columns.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _GROUPINGS: Final = {"grouping", "grouping_id"}
 
 
 def wrong_positions(query: QueryShape, width: int) -> Iterator[str]:
-    """Yield what is wrong with the numbers in the clauses of a query of so many columns, 0 if any.
+    """Yield the problems of numbers in the clauses of a query of `width` columns, 0 if not known.
 
-    That is a position that no column has, or that of an aggregate to group by.
+    They are positions without a column, and those of aggregates in GROUP BY.
     """
     if isinstance(query, Unknown):
         return
@@ -46,7 +46,7 @@ def wrong_positions(query: QueryShape, width: int) -> Iterator[str]:
 
 
 def loose_groupings(select: Select) -> Iterator[Call]:
-    """Yield the calls that tell sets of groups apart where there are none."""
+    """Yield the calls that identify sets of groups in a query without such sets."""
     if select.group is not None and (select.group.sets or select.group.all):
         return
     having = () if select.having is None else (select.having,)
@@ -70,8 +70,8 @@ def _beyond(clause: str, number: int, width: int) -> str:
 def _wrong_count(count: Expr) -> Iterator[str]:
     number = integer(count)
     if is_no_int(count):
-        yield "a number of rows in LIMIT or OFFSET is no INT"
+        yield "a number of rows in LIMIT or OFFSET is not an INT"
     elif number is not None and number < 0:
         yield f"LIMIT or OFFSET of {number} rows"
     elif any(isinstance(each, Column) for each in walk(count)):
-        yield "a number of rows in LIMIT or OFFSET is no constant"
+        yield "a number of rows in LIMIT or OFFSET is not a constant"

@@ -1,6 +1,6 @@
 """Window functions that Spark refuses for their form alone.  Pure.
 
-Only what is certain is found: of a function or a bound that is not known, nothing is.
+Only certain errors are reported: functions and bounds that are not known are accepted.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from odfbuild.sql.text.shape import (
 )
 
 WindowRefusal: TypeAlias = tuple[str, TextPlace, str]
-"""What is wrong, where, and the fix."""
+"""The problem, its position, and the fix."""
 
 _OFFSETS = {"lag", "lead"}
 _RANKS = {"rank", "dense_rank", "percent_rank", "row_number", "ntile"}
 _ORDERED = _OFFSETS | _RANKS | {"cume_dist", "nth_value"}
 _COUNTS = {"lag": 1, "lead": 1, "nth_value": 1, "ntile": 0}
-"""Which argument of a window function is a number that has to be a constant."""
+"""Which argument of a window function is a number that must be a constant."""
 
 
 _REFUSED_COUNTS = {*_OFFSETS, "ntile"}
-"""Those that take an INT as it is written."""
+"""Window functions whose number must be an INT literal."""
 
 
 def window_forms(query: QueryShape) -> Iterator[WindowRefusal]:
-    """Yield what is wrong with the window functions of a query, and with FILTER."""
+    """Yield the problems of the window functions of a query, and of FILTER."""
     if isinstance(query, Select):
         yield from _windows_of(query)
         yield from _misplaced(query)
 
 
 def _misplaced(select: Select) -> Iterator[WindowRefusal]:
-    """Yield window functions where no rows are there yet to make windows of, and filters."""
+    """Yield window functions in clauses that precede windows, and misplaced filters."""
     group = () if select.group is None or select.group.all else select.group.keys
     clauses = [("WHERE", each) for each in some(select.where)]
     clauses += [("HAVING", each) for each in some(select.having)]
@@ -55,7 +55,7 @@ def _misplaced(select: Select) -> Iterator[WindowRefusal]:
     for clause, expr in clauses:
         for call in walk(expr):
             if isinstance(call, Call) and call.over is not None and call.place is not None:
-                hint = "filter by it in QUALIFY, or work it out in a query around which you filter"
+                hint = "filter by it in QUALIFY, or compute it in a subquery and filter that"
                 yield f"{call.name}() over a window in {clause}", call.place, hint
     values = (*(output.value for output in select.outputs), *select.order)
     for expr in some(select.qualify):
@@ -65,7 +65,7 @@ def _misplaced(select: Select) -> Iterator[WindowRefusal]:
             continue
         if _is_of_a_row(call):
             hint = "FILTER selects the rows of an aggregate; write if(..., ...) for a value"
-            yield f"{call.name}() with FILTER is no aggregate", call.place, hint
+            yield f"{call.name}() with FILTER is not an aggregate", call.place, hint
         elif any(is_aggregate(each) or _over(each) for each in walk(call.where)):
             hint = "filter by columns of the rows, or aggregate in a subquery"
             yield f"{call.name}() with an aggregate or a window in FILTER", call.place, hint
@@ -91,7 +91,7 @@ def _over(expr: Expr) -> bool:
 
 
 def _is_of_a_row(call: Call) -> bool:
-    """Tell whether a function is known to make a value of one row."""
+    """Return whether a function is known to compute a value from one row."""
     return obstacle([Call(name=call.name, args=())]) is None
 
 
@@ -134,7 +134,7 @@ def _wrong_window(
 def _wrong_call(call: Call) -> Iterator[tuple[str, str]]:
     if _is_of_a_row(call):
         yield (
-            f"{call.name}() over a window is of one row",
+            f"{call.name}() over a window is a function of one row",
             "omit OVER, or use it with an aggregate",
         )
     elif call.distinct:
@@ -148,14 +148,14 @@ def _wrong_count(name: str, count: Expr, aliases: Collection[str]) -> Iterator[t
     columns = [each for each in walk(count) if isinstance(each, Column)]
     if columns and not any(each.parts[0] in aliases for each in columns):
         yield (
-            f"the number in {name}() is no constant",
-            "write a number; a self-join gives the row that a column says",
+            f"the number in {name}() is not a constant",
+            "write a number; a self-join finds the row that a column names",
         )
     if is_no_int(count) and name in _REFUSED_COUNTS:
-        yield f"the number in {name}() is no INT", "write a number without a letter behind it"
+        yield f"the number in {name}() is not an INT", "write a number without a letter behind it"
     number = integer(count)
     if number is not None and number < 1 and name not in _OFFSETS:
-        yield f"{name}() counts from 1, and is asked for {number}", "write 1 or more"
+        yield f"{name}() counts from 1, but gets {number}", "write 1 or more"
 
 
 _UP_TO_HERE = (FrameBound("preceding"), FrameBound("current"))
@@ -163,16 +163,16 @@ _ALL_ROWS = (FrameBound("preceding"), FrameBound("following"))
 
 
 def _wrong_frame(over: WindowShape) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the bounds of a frame, as far as they are plain numbers."""
+    """Yield the problems of the bounds of a frame, as far as they are plain numbers."""
     if not over.bounds:
         return
     start, end = over.bounds
     first, last = _offset(start), _offset(end)
     for distance in (each.distance for each in over.bounds if each.distance is not None):
         if any(isinstance(each, Column) for each in walk(distance)):
-            yield "a bound of the frame is no constant", "write a number; filter by what a row says"
+            yield "a bound of the frame is not a constant", "write a number; filter by a column"
         elif over.frame == "rows" and is_no_int(distance):
-            yield "a bound of ROWS is no INT", "write how many rows, or RANGE for a distance"
+            yield "a bound of ROWS is not an INT", "write how many rows, or RANGE for a distance"
     if (start.side, start.distance) == ("following", None):
         yield "the frame begins behind the last row", "begin at UNBOUNDED PRECEDING, or nearer"
     elif (end.side, end.distance) == ("preceding", None):
@@ -190,9 +190,9 @@ def _wrong_frame(over: WindowShape) -> Iterator[tuple[str, str]]:
 
 
 def _offset(bound: FrameBound) -> int | None:
-    """Return where a bound is from the current row, None if that is not written as a number.
+    """Return the offset of a bound from the current row, None if it is not a number.
 
-    Spark compares such bounds alone: a frame from `1 FOLLOWING` to the current row is an empty one.
+    Spark compares only such bounds: a frame from `1 FOLLOWING` to the current row is empty.
     """
     number = None if bound.distance is None else integer(bound.distance)
     if number is None:

@@ -26,7 +26,7 @@ class GroupNames:
         self.keys = [] if group.group is None else keys_of(group.group, group)
 
     def same(self, one: Expr, other: Expr) -> bool:
-        """Tell whether two expressions say the same; a column may be named with its relation."""
+        """Return whether two expressions are the same; a column may be named with its relation."""
         if isinstance(one, Column) and isinstance(other, Column):
             short, long = sorted((one.parts, other.parts), key=len)
             return short == long or (
@@ -34,8 +34,8 @@ class GroupNames:
             )
         return one == other
 
-    def doubtful(self) -> bool:
-        """Tell whether HAVING names both an item and, for all that is known, a key by one name.
+    def is_ambiguous(self) -> bool:
+        """Return whether a name in HAVING may be that of an item and of a key.
 
         Spark then takes the key.
         """
@@ -47,7 +47,7 @@ class GroupNames:
         )
 
     def _is_key(self, column: Column) -> bool:
-        """Tell whether a name is one of a key, and an item has it for something else."""
+        """Return whether a name is in a key, and is the alias of an item with another value."""
         name = column.parts[0]
         columns = (e for key in self.keys for e in walk(key) if isinstance(e, Column))
         if not any(name in each.parts for each in columns):
@@ -57,16 +57,16 @@ class GroupNames:
 
 
 def is_misread(group: Select) -> bool:
-    """Tell whether revision 1 of the engine may have taken a name of a group for another."""
+    """Return whether revision 1 of the engine may have confused names of a group."""
     names = GroupNames(group)
     exprs = [*names.keys, *(each.value for each in group.outputs)]
     columns = {e for expr in exprs for e in walk(expr) if isinstance(e, Column)}
     fields = {e.name for e in columns if len(e.parts) > 1 and e.parts[0] not in names.relations}
-    return names.doubtful() or any(len(e.parts) == 1 and e.name in fields for e in columns)
+    return names.is_ambiguous() or any(len(e.parts) == 1 and e.name in fields for e in columns)
 
 
 def relations_of(source: From | None) -> Iterator[str]:
-    """Yield the names by which columns of what is read may be qualified."""
+    """Yield the names that may qualify columns of a FROM clause."""
     if source is None:
         return
     for each in (source.source, *(join.source for join in source.joins), *source.views):

@@ -1,10 +1,10 @@
-"""Inner joins as products of their inputs: the rows of others that new rows meet.  Pure.
+"""Inner joins as products of their inputs: which rows new rows are joined with.  Pure.
 
-A query of inner joins that reads each input once gives, of an input's rows together, what it gives
-of each of them; UNION ALL adds up.  So a step need not look at what did not change:
+The result of inner joins that read each input once is, for several rows of an input, that of each
+row together; UNION ALL adds results.  So a step does not read what cannot change:
 
-    a join b            of new rows of a: those with the old rows of b, and nothing else
-    a union all b       of new rows of a: b is left out
+    a join b            for new rows of a: they are joined with the rows of b, and nothing else
+    a union all b       for new rows of a: b is not read
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Which inputs are multiplied with each input, and the columns that joins compare.
+    """The inputs that each input is multiplied with, and the columns that joins compare.
 
-    Columns of different inputs with the same token are equal in every row that comes out.
+    Columns of different inputs with the same token are equal in every row of the result.
     """
 
     beside: Mapping[str, frozenset[str]]
@@ -52,7 +52,7 @@ def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Pr
 
 
 class _Terms(QueryParts):
-    """Reads queries, and remembers which inputs stand on different sides of a UNION."""
+    """Reads queries, and records which inputs are on different sides of a UNION."""
 
     def __init__(
         self, steps: Mapping[str, QueryShape], inputs: Mapping[str, DataSchema | None]

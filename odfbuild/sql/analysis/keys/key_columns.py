@@ -1,10 +1,10 @@
-"""Columns that hold the key of a query, and those of them that it only tells apart.  Pure.
+"""Columns of the key of a query, and those of them that it only compares for equality.  Pure.
 
-Such a part may be given other values, and nothing changes but these.  So rows under several values
-that were made up are several selections of rows, and one run of the query tells of all of them.
+The latter, opaque parts may get other values without any other change of the result.  So several
+selections of rows can get different artificial values, and be computed in one run of the query.
 
-A step then needs only the rows of the keys that its new rows touch.  Parts of a key that are not
-mere columns of the inputs are left out: by a coarser key more is computed, and nothing else.
+A step needs only the rows of the keys that its new rows have.  Parts of a key that are not plain
+columns of the inputs are left out: by a coarser key more rows are computed, with the same result.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from odfbuild.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """The columns of a key, in one order: of every input, and of the result if it holds them.
+    """The columns of a key, in one order: of every input, and of the result if it has them.
 
-    `times` are the columns of the inputs by which rows wait for the watermark: those that windows
-    are made of, and of rows that meet versions of a table; None if something else decides.
+    `times` are the columns of the inputs by which rows wait for the watermark: those of windows,
+    and of joins with versions of a table; None if something else decides.
     """
 
     inputs: Mapping[str, tuple[str, ...]]
@@ -56,7 +56,7 @@ class KeyColumns:
 def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
     """Return the key by which a query works, None if there is none that its inputs have.
 
-    The rows of the result for some keys are what the query gives of the inputs' rows for these.
+    The result rows for some keys are those of the query over the inputs' rows for these keys.
     """
     found = _read(steps, inputs)
     return None if found is None else _shared_keys(*found)
@@ -65,17 +65,17 @@ def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) ->
 def step_key(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
     """Return the key by which a step over just these inputs works, None if one of them has none.
 
-    It has none where only a common table or an earlier step reads it that nothing reads in turn.
+    An input has none if only a common table or an earlier step reads it that is not read itself.
     """
     key = key_columns(steps, inputs)
     return key if key is not None and key.inputs.keys() >= inputs.keys() else None
 
 
 def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> dict[str, str]:
-    """Return the time of each input by whose windows, of fixed lengths, a query works.
+    """Return the time column of each input by whose windows, of fixed lengths, a query works.
 
-    The rows of the result for some windows are what the query gives of the inputs' rows that lie
-    in these.  Empty if it does not work by windows, or by those of something else.
+    The rows of the result for some windows are those of the query over the inputs' rows in these
+    windows.  Empty if it does not work by windows of such columns.
     """
     found = _read(steps, inputs)
     if found is None:
@@ -145,7 +145,7 @@ def _times(parts: QueryParts) -> dict[str, frozenset[str]] | None:
 def _root(parts: QueryParts, token: Token) -> Token:
     """Return the token of the preserved side for one that an outer join matches with it.
 
-    A later join may have made both sides equal: what leads back to where it began ends there.
+    A later join may have made both sides equal, so a cycle ends the search.
     """
     seen = [parts.root(token)]
     while (ours := parts.matched.get(seen[-1])) and (root := parts.root(ours)) not in seen:
@@ -154,7 +154,7 @@ def _root(parts: QueryParts, token: Token) -> Token:
 
 
 def _outputs(parts: QueryParts, part: QueryPart, roots: Sequence[Token]) -> tuple[str, ...] | None:
-    """Return the columns of the result that hold the key; None if a part of it is not there."""
+    """Return the columns of the result that are the key; None if a part of it is missing."""
     if part.rows.open:
         return None
     held = {
@@ -171,10 +171,10 @@ def opaque_keys(
     inputs: Mapping[str, Iterable[str]],
     columns: Iterable[str],
 ) -> tuple[int, ...]:
-    """Return the numbers of the parts of a key that a query only tells apart.
+    """Return the numbers of the parts of a key that a query only compares for equality.
 
-    `inputs` are the columns of the inputs, `columns` those of the result.  Names are what counts: a
-    query that calls something else by the name of a key is not looked into.
+    `inputs` are the columns of the inputs, `columns` those of the result.  Parts are identified by
+    name: there are none in a query that gives something else the name of a key.
     """
     try:
         queries = [step.statement.shape for step in steps]
@@ -194,10 +194,10 @@ def opaque_keys(
 
 
 def _names(queries: Sequence[QueryShape], key: KeyColumns, part: int) -> frozenset[str] | None:
-    """Return all names of a part of a key; None if something looks at its values."""
+    """Return all names of a part of a key; None if something uses its values."""
     found = _Uses({names[part] for names in key.inputs.values()})
     before = None
-    while before != found.names:  # aliases are found as one goes along, in any order
+    while before != found.names:  # aliases may be found in any order
         before = frozenset(found.names)
         for query in queries:
             found.query(query)
@@ -205,7 +205,7 @@ def _names(queries: Sequence[QueryShape], key: KeyColumns, part: int) -> frozens
 
 
 class _Uses:
-    """The names that some columns have; `seen` says that something looks at their values."""
+    """The names of some columns; `seen` is whether something uses their values."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
@@ -248,7 +248,7 @@ class _Uses:
             self._from(select.source)
 
     def _is_changed(self, star: StarExpr, source: From | None) -> bool:
-        """Tell whether a star may give a column other than as it is: fields of a struct."""
+        """Return whether a star may change one of the columns, or select fields of a struct."""
         excluded = {name for each in star.excluded for name in each}
         plain = len(star.qualifier) == 0 or star.qualifier[0] in set(relations_of(source))
         return bool(excluded & self.names) or not plain or len(star.qualifier) > 1
@@ -288,16 +288,18 @@ class _Uses:
         return isinstance(expr, Column) and len(expr.parts) <= 2 and expr.name in self.names
 
     def _look(self, exprs: Iterable[Expr]) -> None:
-        """Note whether a value of these columns is looked at, other than by a partition."""
+        """Record whether a value of these columns is used, other than by a partition."""
         for expr in exprs:
-            told = {
+            partitioned = {
                 id(each)
                 for call in walk(expr)
                 if isinstance(call, Call) and call.over is not None
                 for each in call.over.partition
                 if self._is_mine(each)
             }
-            self.seen |= any(self._is_seen(each) for each in walk(expr) if id(each) not in told)
+            self.seen |= any(
+                self._is_seen(each) for each in walk(expr) if id(each) not in partitioned
+            )
 
     def _is_seen(self, expr: Expr) -> bool:
         match expr:
@@ -313,7 +315,7 @@ class _Uses:
 
 
 def _conditions(expr: Expr | None) -> Iterator[Expr]:
-    """Yield the conditions that all have to be met."""
+    """Yield the conditions that must all be true."""
     if isinstance(expr, Operation) and expr.op == "and":
         for each in expr.args:
             yield from _conditions(each)

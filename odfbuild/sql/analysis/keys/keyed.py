@@ -1,8 +1,8 @@
 """The key by which a query works: the parts of a query and how they combine.  Pure.
 
 A key is a set of columns that keep their identity from the inputs on: through projections, as keys
-of groups, and across inner joins on equality.  Operators whose keys differ work together by the
-columns that these share: what a coarser key takes together is only more.
+of groups, and across inner joins on equality.  Operators with different keys work together by the
+columns that these share: a coarser key only takes more rows together.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class QueryPart:
     """A part of a query: its class, the clause that makes it so, and the key it works by.
 
     `keys` is None where there are several.  `rows` are the columns in scope, `group` is the only
-    keyed operator, where that is a GROUP BY.  `aliases` are what the items of the SELECT over it
-    are called, and `windows` the event-time windows that it groups by.
+    keyed operator, where that is a GROUP BY.  `aliases` are the names of the items of the SELECT
+    over it, and `windows` the event-time windows that it groups by.
     """
 
     name: str
@@ -86,7 +86,7 @@ def shared_keys(
 ) -> list[tuple[Token, Token]]:
     """Return the pairs of columns by which both sides of a join work; a linear one works by any.
 
-    `root` gives the token that stands for all that are equal to one.
+    `root` returns the representative of all tokens that are equal to one.
     """
     keys = [None if p.name == "linear" else set(map(root, p.keys or ())) for p in (left, right)]
     return [
@@ -97,13 +97,13 @@ def shared_keys(
 
 
 class ColumnIdentities:
-    """Gives the columns of inputs their identities, and finds them again by what they are called.
+    """Gives the columns of inputs their identities, and resolves names to them.
 
-    `inputs` are the columns of the inputs, as far as they are known; `uses` is what was read of
-    them: for each time that one is read, the tokens of its columns, of those that mattered where
-    not all are known; `matched` leads from columns of the other side of an outer join to those of
-    the preserved one.  `asked` are the names by which the query works, `redefined` those that a
-    star does not pass on as they are; `unknown` are names that no rule leads to a column.
+    `inputs` are the columns of the inputs, as far as they are known; `uses` has for each use of an
+    input the tokens of its columns, or of the columns that were named if not all are known;
+    `matched` leads from columns of the other side of an outer join to those of the preserved one.
+    `asked` are the names by which the query works, `redefined` those that a star does not pass
+    unchanged; `unknown` are names that could not be resolved.
     """
 
     def __init__(self, inputs: Mapping[str, DataSchema | None]) -> None:
@@ -117,7 +117,7 @@ class ColumnIdentities:
         self._same: dict[Token, Token] = {}
 
     def known(self, expr: Expr, part: QueryPart) -> Token | None:
-        """Return the token of a mere column or of a grouped event-time window."""
+        """Return the token of a plain column or of a grouped event-time window."""
         if isinstance(expr, Call) and expr.name in WINDOWED:
             if any(each.name == expr.name for each in part.rows.columns):
                 self.asked.add(expr.name)
@@ -135,7 +135,7 @@ class ColumnIdentities:
         return self.rooted(token)
 
     def token(self, expr: Expr, part: QueryPart) -> Token:
-        """Return what is equal for equal values of an expression; a new one if nothing is known."""
+        """Return the token of an expression, equal for equal values; a new one if unknown."""
         if isinstance(expr, Column):
             self.asked.add(expr.name)
         token = self.known(expr, part)
@@ -143,36 +143,36 @@ class ColumnIdentities:
         return next(self.fresh) if token is None else token
 
     def note_unknown(self, expr: Expr, token: Token | None, part: QueryPart) -> None:
-        """Note a name that is no certain column only as not all columns are known."""
+        """Record a name that may not be a column, as not all columns are known."""
         if token is None and isinstance(expr, Column) and part.rows.open:
             self.unknown.append(".".join(expr.parts))
 
     @property
     def doubt(self) -> str:
-        """Return which name is not known to be a column, as the end of a reason; else nothing."""
+        """The first unresolved name as the end of a reason, empty if there is none."""
         return f" (which column {self.unknown[0]} is cannot be determined)" if self.unknown else ""
 
     def equal(self, one: Token, other: Token) -> None:
-        """Note that two columns are equal in all rows."""
+        """Record that two columns are equal in all rows."""
         if self.root(one) != self.root(other):
             self._same[self.root(other)] = self.root(one)
 
     def root(self, token: Token) -> Token:
-        """Return the token that stands for all that are equal to this one."""
+        """Return the representative of all tokens that are equal to this one."""
         while token in self._same:
             token = self._same[token]
         return token
 
     def rooted(self, token: Token | None) -> Token | None:
-        """Return the token that stands for one, if there is one."""
+        """Return the representative of a token, if there is one."""
         return None if token is None else self.root(token)
 
     def roots(self, keys: Iterable[Token]) -> Keys:
-        """Return the tokens that stand for some."""
+        """Return the representatives of some tokens."""
         return frozenset(map(self.root, keys))
 
     def input(self, source: NamedTable) -> RelationColumns:
-        """Return the columns of an input, which differ for each time that it is read."""
+        """Return the columns of an input, with new tokens for each use of it."""
         tokens: dict[str, Token] = {}
         self.uses.append((source.name, tokens))
         name = source.alias or source.name
@@ -200,7 +200,7 @@ class ColumnIdentities:
         return found
 
     def outputs(self, select: Select, part: QueryPart) -> RelationColumns:
-        """Return the columns that the items of a SELECT list give."""
+        """Return the columns of a SELECT list."""
         given = RelationColumns([])
         structs = {
             self.rooted(each.token): each.value for each in part.rows.columns if each.value.kind
@@ -235,9 +235,9 @@ class ColumnIdentities:
         return unknown_rows() if found is None else found
 
     def _is_alias(self, column: Column, part: QueryPart) -> bool:
-        """Tell whether a name may be that of an item of the same SELECT list.
+        """Return whether a name may be that of an item of the same SELECT list.
 
-        A column of what is read goes first, where it is known to have one.
+        A known column of that name takes precedence.
         """
         name = column.parts[0]
         if len(column.parts) > 1 and part.rows.relation(name) is not None:
@@ -247,7 +247,7 @@ class ColumnIdentities:
     def _compare(
         self, before: RelationColumns, after: RelationColumns, names: Iterable[str] = ()
     ) -> None:
-        """Note which names no longer mean what they meant."""
+        """Record the names whose meaning changes."""
         was, now = before.tokens(), after.tokens()
         gone = {name for each in after.open for name in each.without}
         for name in {*was, *now, *gone, *names}:
@@ -263,7 +263,7 @@ def _struct(of: DataType) -> Value:
 
 
 def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> RelationColumns:
-    """Return the columns that a generator gives."""
+    """Return the columns of a generator."""
     found = []
     if isinstance(call, Call) and call.name in GENERATORS:
         found = generated(call, [UNKNOWN] * len(call.args), names, outer=False)
@@ -273,19 +273,19 @@ def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> Relat
 
 
 def partition_of(over: WindowShape, named: Mapping[str, WindowShape]) -> tuple[Expr, ...]:
-    """Return the PARTITION BY of a window, also where a name, or one for another, stands for it."""
+    """Return the PARTITION BY of a window, also of a named one, and of a name for that."""
     for _ in range(2):
         if not over.partition and over.name is not None:
             over = named.get(over.name, over)
     return over.partition
 
 
-_MOST = 500  # queries read, those that are used several times counted each time
+_MOST = 500  # queries that are read, counted for each use
 
 
 @dataclass(frozen=True, slots=True)
 class _NamedQuery:
-    """A query that can be read by name, and what its own names mean."""
+    """A query that can be read by name, and the named queries in its scope."""
 
     query: QueryShape
     tables: _Tables
@@ -299,9 +299,9 @@ _Pair: TypeAlias = tuple[Token, Token]
 class QueryParts(ColumnIdentities):
     """Reads queries; `steps` are those that can be read by name.  Each use is read again.
 
-    `timed` are the times of event-time windows and of rows that meet versions, None for one that
-    is no mere column; `spans` leads from windows of a fixed length to their times.  `versions` are
-    the primary keys of the tables that have versions.
+    `timed` are the times of event-time windows and of joins with versions, None for one that is not
+    a plain column; `spans` leads from windows of a fixed length to their times.  `versions` are the
+    primary keys of the tables that have versions.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class QueryParts(ColumnIdentities):
         self._left = _MOST
 
     def query(self, query: QueryShape) -> QueryPart:
-        """Return what a query is."""
+        """Return the part of a query."""
         self._left -= 1
         if isinstance(query, Unknown) or self._left < 0:
             return computed_in_full(
@@ -381,7 +381,7 @@ class QueryParts(ColumnIdentities):
         return replace(found, windows=windows, group=select if fresh else None)
 
     def _of_keys(self, rows: RelationColumns, select: Select, part: QueryPart) -> RelationColumns:
-        """Leave the identity to those columns of a SELECT with groups that are keys of these."""
+        """Remove the identities of columns of a SELECT with groups that are not keys."""
         keys = keys_of(select.group, select) if select.group else ()
         held = {self.known(each, part) for each in keys}
         columns = [
@@ -411,7 +411,7 @@ class QueryParts(ColumnIdentities):
     # Keys
 
     def _by(self, part: QueryPart, keys: Keys, clause: str) -> QueryPart:
-        """Put an operator that works by a key over a part."""
+        """Return a part below an operator that works by a key."""
         if part.name == "whole":
             return part
         if part.name == "linear":
@@ -539,7 +539,7 @@ class QueryParts(ColumnIdentities):
             yield from zip(ours, theirs, strict=False)
 
     def _side(self, expr: Expr, left: QueryPart, right: QueryPart) -> tuple[Token, bool] | None:
-        """Return which column of a join a name is, and whether it is one of the left side."""
+        """Return the token of a name in a join, and whether it is one of the left side."""
         both = QueryPart(name="join", rows=left.rows.joined_with(right.rows))
         token = self.known(expr, both)
         self.note_unknown(expr, token, both)
@@ -570,7 +570,7 @@ class QueryParts(ColumnIdentities):
         return QueryPart(name="keyed", because=clause, keys=keys)
 
     def _joined(self, pairs: Sequence[_Pair], join: Join) -> None:
-        """Note that columns are equal in all rows of a join, or in those that have both sides."""
+        """Record that columns are equal in all rows of a join, or in those that have both sides."""
         for a, b in pairs:
             ours, unmatched = (b, a) if join.kind == "right" else (a, b)
             if join.kind not in {"inner", "cross"}:
@@ -607,7 +607,7 @@ class QueryParts(ColumnIdentities):
 
 
 def _aliases(select: Select) -> Iterator[str]:
-    """Yield what items are called that are no columns of this name."""
+    """Yield the aliases of items that are not columns of the same name."""
     for output in select.outputs:
         own = output.value.name if isinstance(output.value, Column) else None
         yield from (name for name in output.aliases if name != own)

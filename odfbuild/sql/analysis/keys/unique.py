@@ -1,8 +1,8 @@
 """Unique columns of a result: it has one row for each of their values.  Pure.
 
-They are those that hold all keys of the outermost GROUP BY, mere columns or expressions, also
-through a SELECT over it that only projects and filters.  A row of them that goes while another one
-comes was replaced by that.
+They are the keys of the outermost GROUP BY, columns or expressions, also in a SELECT over it that
+only projects and filters.  If a row is removed and one with the same values of them is added, the
+latter replaces it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EDGES = frozenset({"start", "end", "rowtime"})
 
 
 def unique_columns(steps: Sequence[QueryStep]) -> tuple[str, ...]:
-    """Return the columns of a result that no two rows have alike; none if none are proven."""
+    """Return columns that are together unique in a result; none if none are proven."""
     try:
         shapes = [(step.alias, step.statement.shape) for step in steps]
     except SqlTextError:
@@ -43,7 +43,7 @@ def unique_columns(steps: Sequence[QueryStep]) -> tuple[str, ...]:
 
 
 def _unique(query: QueryShape, tables: Mapping[str, QueryShape]) -> list[str | None]:
-    """Return the columns, None for each part of a key that a result lacks; [] if there is none."""
+    """Return the columns, None for each part of a key that a result lacks; [] without a key."""
     if not isinstance(query, Select) or query.recursive or query.source is None:
         return []
     if any(_is_generator(each.value) for each in query.outputs):
@@ -67,7 +67,7 @@ def _is_generator(expr: Expr) -> bool:
 
 
 def _result_column(key: Expr, query: Select, names: GroupNames) -> str | None:
-    """Return the column of the result that is a key; a key may be named by the name of an item."""
+    """Return the column of the result that is a key; a key may be the alias of an item."""
     same = [i for i in query.outputs if names.same(i.value, key) or _is_edge(i.value, key)]
     if not same and isinstance(key, Column):
         same = [item for item in query.outputs if item.aliases == key.parts]
@@ -75,7 +75,7 @@ def _result_column(key: Expr, query: Select, names: GroupNames) -> str | None:
 
 
 def _is_edge(value: Expr, key: Expr) -> bool:
-    """Tell whether a value is the beginning or end of an event-time window, which names it."""
+    """Return whether a value is the beginning or end of an event-time window, which names it."""
     if not isinstance(key, Call) or key.name not in WINDOWED:
         return False
     if isinstance(value, Column):
@@ -91,7 +91,7 @@ def _name(item: SelectItem) -> str | None:
 
 
 def _passed(query: Select, source: From, tables: Mapping[str, QueryShape]) -> list[str | None]:
-    """Return what a SELECT without groups calls the unique columns of what it reads."""
+    """Return the names that a SELECT without groups gives the unique columns of its source."""
     if source.joins or source.views:
         return []
     match source.source:
@@ -106,7 +106,7 @@ def _passed(query: Select, source: From, tables: Mapping[str, QueryShape]) -> li
 
 
 def _renamed(column: str, query: Select) -> str | None:
-    """Return what a SELECT calls a column of what it reads, None if it leaves that out."""
+    """Return the name that a SELECT gives a column of its source, None if it leaves that out."""
     for item in query.outputs:
         if isinstance(item.value, Column) and item.value.name == column:
             return _name(item)

@@ -133,7 +133,7 @@ def test_what_an_earlier_version_may_have_spoilt_is_told(ask: Inside, market: Pa
     (each,) = told(ask, code=1)["rows"]  # the clock is behind that block
     assert each["health"] == "warn"
     assert each["what"] == (
-        "may be wrong, as an earlier version took columns of its query for others: out"
+        "may be wrong, as an earlier version confused columns of its query: out"
     )
     assert "odfbuild rebuild NAME" in each["fix"]
 
