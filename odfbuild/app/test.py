@@ -19,7 +19,7 @@ from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    from odfbuild.executors.testing.fixtures import Ran
+    from odfbuild.executors.testing.fixtures import FixtureResult
     from odfbuild.executors.testing.problems import Schemas
     from odfbuild.executors.testing.results import Result
 
@@ -63,7 +63,7 @@ def _by_place(found: Diagnostic) -> tuple[str, int, int]:
     return ("", 0, 0) if span is None else (span.file, span.line, span.column)
 
 
-def unit_tests(testing: Testing, *, merged: bool, jobs: int) -> "Iterator[Ran]":
+def unit_tests(testing: Testing, *, merged: bool, jobs: int) -> "Iterator[FixtureResult]":
     """Run the fixtures, `jobs` at a time, on one engine; yield what became of each, in order.
 
     Raises ProjectErrors, before anything runs, with all rows that do not fit their datasets.
@@ -129,7 +129,7 @@ def data_tests(testing: Testing) -> "Iterator[Result]":
 def _results(
     testing: Testing, engine: object, dataset: DatasetAlias, on: On, checks: Sequence[RowCheck]
 ) -> "Sequence[Result]":
-    from odfbuild.executors.testing.datasets import look_at
+    from odfbuild.executors.testing.datasets import run_checks
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
-    return look_at(testing.project.workspace, engine, dataset, on, checks, now)
+    return run_checks(testing.project.workspace, engine, dataset, on, checks, now)

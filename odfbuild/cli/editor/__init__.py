@@ -1,1 +1,1 @@
-"""Language server: what an editor shows of a project while its definitions are written."""
+"""Language server: diagnostics, completion and navigation for the definitions of a project."""

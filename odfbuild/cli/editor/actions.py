@@ -1,4 +1,4 @@
-"""Code actions: names that a finding suggests, put in the place of those that are wrong."""
+"""Code actions: replacement of wrong names by those that a finding suggests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUOTES: Final = ("'", '"', "`")
 def actions(
     uri: str, text: DocumentText, found: Sequence[types.Diagnostic]
 ) -> Iterator[types.CodeAction]:
-    """Yield a fix for each finding that suggests a name in the place of the one at its range."""
+    """Yield a fix for each finding that suggests another name than the one at its range."""
     for each in found:
         meant = _MEANT.search(each.message) if each.source == SOURCE else None
         start, end = text.offset(each.range.start), text.offset(each.range.end)
@@ -39,5 +39,5 @@ def actions(
 
 
 def _is_about(what: str, name: str) -> bool:
-    """Tell whether a message is about a name: of a column also where its table is in front."""
+    """Return whether a message is about a name, also that of a column qualified by its table."""
     return any(each in what for each in (f"'{name}'", f".{name}'", f" {name}()"))

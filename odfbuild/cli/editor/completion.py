@@ -1,4 +1,4 @@
-"""Completions: kinds, fields and words of a manifest, names of datasets, columns and functions."""
+"""Completions: kinds, fields and words of manifests, names of datasets, columns and functions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from odfbuild.sql.text.steps import DATAFUSION, steps_of
 _QUERIES: Final = frozenset({"query"})
 _QUALIFIED: Final = re.compile(r"([A-Za-z_][\w.-]*)[`\"]?\.[`\"]?\w*\Z")
 _TAG: Final = re.compile(r"\{[{%#](?:(?![}%#]\}).)*\Z")
-"""An expression, tag or remark of a template that is not closed."""
+"""An expression, tag or comment of a template that is not closed."""
 _COLON: Final = re.compile(r"[\w./-]*['\"]?\s*:")
-"""The rest of a key that has its colon already."""
+"""The rest of a key that already has its colon."""
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def completions(
     file: str, lines: list[str], row: int, column: int, known: ReadDefinitions | None
 ) -> list[CompletionItem]:
-    """Return what may be at a position of a file, numbers from 0 and in characters."""
+    """Return the completions at a position of a file, with numbers from 0, in characters."""
     if file.endswith(".sql"):
         each = next(iter(known.declared), None) if known is not None else None
         return [] if each is None else list(_functions(each))
@@ -36,7 +36,7 @@ def completions(
     path = path_at(lines, row, column)
     last = path.steps[-1] if path.steps else ""
     if last in _QUERIES and path.part != "key":
-        each = None if known is None else known.around(file, row + 1)
+        each = None if known is None else known.definition_at(file, row + 1)
         return [] if known is None or each is None else list(_of_query(each, known, path.word))
     if path.part == "value" and last == "datasetRef":
         return list(_datasets(known))
@@ -48,7 +48,7 @@ def completions(
 
 
 def field_text(file: str, lines: list[str], row: int, column: int) -> str | None:
-    """Return what the schema says of the key at a position, None if it says nothing."""
+    """Return the schema's description of the key at a position, None if there is none."""
     line = lines[row]
     found = next((m for m in _WORD.finditer(line) if m.start() <= column <= m.end()), None)
     if found is None or not line[found.end() :].startswith(":"):
@@ -74,7 +74,7 @@ def _datasets(known: ReadDefinitions | None) -> Iterator[CompletionItem]:
 
 
 def _of_query(each: Declared, known: ReadDefinitions, before: str) -> Iterator[CompletionItem]:
-    """Yield the columns of the input that is named before a dot; else all that a query may name."""
+    """Yield the columns of the input named before a dot, else all names that a query may use."""
     inputs = known.inputs(each)
     named = _QUALIFIED.search(before)
     chosen = {named[1]: inputs[named[1]]} if named is not None and named[1] in inputs else inputs

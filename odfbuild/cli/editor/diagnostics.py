@@ -1,4 +1,4 @@
-"""Diagnostics of the protocol: findings of a check, with their places in the texts of an editor."""
+"""Diagnostics of the protocol: findings of a check, with positions in the texts of an editor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.project import PROJECT_FILE
 
 SOURCE: Final = "odfbuild"
-"""What an editor shows beside a code."""
+"""The source that an editor shows next to a code."""
 
 _SEVERITIES: Final = {
     Level.ERROR: types.DiagnosticSeverity.Error,
@@ -34,7 +34,7 @@ def diagnostics_by_file(
 ) -> Mapping[str, list[types.Diagnostic]]:
     """Return findings of a project by file; those without a place are at the top of its settings.
 
-    Files are named as findings name them, relative to `root`; `uri` gives what a client calls one.
+    Files are named as in findings, relative to `root`; `uri` returns the client's name of a file.
     """
     by_file: dict[str, list[types.Diagnostic]] = {}
     for each, as_found in zip(of_diagnostics(found), found, strict=True):
@@ -64,7 +64,7 @@ def _line(span: SourceSpan, lines: Lines) -> str | None:
 def _related(
     each: FindingLine, root: Path, uri: Callable[[Path], str], lines: Lines, encoding: str
 ) -> Iterator[types.DiagnosticRelatedInformation]:
-    """Yield the places in files of the project that a message names."""
+    """Yield the positions in files of the project that a message names."""
     seen: set[tuple[str, str]] = set()
     text = "\n".join((each.message, each.why, *each.ways))
     for name, row, column in _PLACE.findall(text):

@@ -1,7 +1,7 @@
 """Path of a position in a manifest that is being written, found by its indentation alone.
 
-A text is no valid YAML most of the time while it is typed, so it is not read as such: the keys
-above a position are those of the lines above that stand further out.
+While a text is typed it is rarely valid YAML, so it is not parsed: the keys above a position are
+those of lines above with less indentation.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from odfbuild.values import dataclass
 ITEM: Final = "-"
 _KEY: Final = re.compile(r"(['\"]?)([\w./-]+)\1:(?=\s|$)")
 _FLOW_KIND: Final = re.compile(r"[{,]\s*kind:\s+(\w+)")
-_FURTHEST: Final = 5_000  # lines that are looked at
+_FURTHEST: Final = 5_000  # lines that are searched
 
 Token: TypeAlias = tuple[int, str, str]
-"""A key or the dash of an item: its column, its text, and what is behind it in the line."""
+"""A key or the dash of an item: its column, its text, and the rest of the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestPath:
-    """Where a position is: the keys and items around it, outermost first, and what is there.
+    """The path of a position: the keys and items around it, outermost first, and its own part.
 
-    `kinds` has for each step the `kind` of the mapping that it is in, where that has one.
-    `part` is a key, the value of the last step, or a line of a text in a block below it; `word` is
-    what is before the position of it.
+    `kinds` has for each step the `kind` of the mapping that it is in, if there is one.  `part` is a
+    key, the value of the last step, or a line of a text block below it; `word` is its text before
+    the position.
     """
 
     steps: tuple[str, ...]
@@ -39,7 +39,7 @@ class ManifestPath:
 
 
 def path_at(lines: Sequence[str], row: int, column: int) -> ManifestPath:
-    """Return the path of a position, both of its numbers from 0 and in characters."""
+    """Return the path of a position, with row and column from 0, in characters."""
     before = lines[row][:column]
     opened = _open_collections(before)
     if opened:
@@ -81,7 +81,7 @@ def path_at(lines: Sequence[str], row: int, column: int) -> ManifestPath:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A brace or bracket that is open: its column, and where its last entry begins."""
+    """An open brace or bracket: its column, and the column of its last entry."""
 
     sign: str
     at: int
@@ -89,7 +89,7 @@ class _Open:
 
 
 def _open_collections(text: str) -> list[_Open]:
-    """Return the collections in braces and brackets that are open at the end, outermost first."""
+    """Return the braces and brackets that are open at the end of a text, outermost first."""
     opened: list[_Open] = []
     quote = ""
     for at, each in enumerate(text):

@@ -1,8 +1,8 @@
-"""Messages of a client: frames of a stream, and an answer to each request that gets to no feature.
+"""Messages of a client: frames of a stream, and error responses to invalid requests.
 
-A request that cannot be read, has wrong parameters or comes at the wrong time is answered with an
-error, as its client waits for it; a notification like that is passed over (JSON-RPC 2.0, "Error
-object"; LSP 3.17, "Base Protocol" and "Server lifecycle").
+A request that cannot be parsed, has wrong parameters or is sent at the wrong time gets an error
+response, as its client waits for one; such a notification is ignored (JSON-RPC 2.0, "Error object";
+LSP 3.17, "Base Protocol" and "Server lifecycle").
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from pygls.protocol import LanguageServerProtocol
 from odfbuild.host.json_text import parse_json
 
 LARGEST: Final = 256 * 1024 * 1024
-"""The most bytes of one message; a client that announces more is not one of this protocol."""
-_DIGITS: Final = 12  # of a number that is read at all
+"""The largest message in bytes; a client that announces more does not use this protocol."""
+_DIGITS: Final = 12  # the most digits of a length
 
 _LENGTH: Final = re.compile(rb"\s*content-length\s*:\s*0*(\d+)\s*", re.IGNORECASE)
 
 Send = Callable[[bytes], None]
-"""What writes bytes to the client."""
+"""Writes bytes to the client."""
 
 
 class BrokenStreamError(Exception):
-    """Where the next message begins cannot be known any more."""
+    """The beginning of the next message in the stream is not known."""
 
 
 class Messages:
-    """The messages of one client, as `protocol` handles them; errors go out by `send`."""
+    """The messages of one client, which `protocol` handles; errors are sent with `send`."""
 
     def __init__(self, protocol: LanguageServerProtocol, send: Send) -> None:
         self._protocol = protocol
@@ -58,7 +58,7 @@ class Messages:
         """Handle the body of a message."""
         try:
             message = parse_json(body)
-        except ValueError as error:  # also of what is no UTF-8
+        except ValueError as error:  # also for bytes that are not UTF-8
             self._refuse(None, JsonRpcParseError(str(error)))
             return
         number = message.get("id") if isinstance(message, dict) else None
@@ -69,7 +69,7 @@ class Messages:
                 self._refuse(number if _is_id(number) else None, error)
 
     def _handle(self, message: Any) -> None:
-        """Hand a message over.  Raises JsonRpcException that says what is wrong with it."""
+        """Pass a message to the protocol.  Raises JsonRpcException for an invalid one."""
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             raise JsonRpcInvalidRequest("a message is an object with jsonrpc: 2.0")
         method = message.get("method")
@@ -90,9 +90,9 @@ class Messages:
         if not self._initialized and method != INITIALIZE:
             raise JsonRpcServerNotInitialized("the first request is initialize")
         if self._initialized and method == INITIALIZE:
-            raise JsonRpcInvalidRequest("initialize is asked once")
+            raise JsonRpcInvalidRequest("initialize may be sent once only")
         if self._ending:
-            raise JsonRpcInvalidRequest("nothing is answered after shutdown")
+            raise JsonRpcInvalidRequest("no request is allowed after shutdown")
 
     def _refuse(self, number: int | str | None, error: JsonRpcException) -> None:
         said = {"code": error.code, "message": error.message}
@@ -107,7 +107,7 @@ def _is_id(value: object) -> TypeGuard[int | str]:
 async def _announced(reader: asyncio.StreamReader) -> int | None:
     """Read the headers of a message; return its size in bytes, None if the stream has ended.
 
-    Lines that announce no message are passed over.
+    Lines without a length are ignored.
     """
     size: int | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Names of datasets and columns in the files of a project, each with its place."""
+"""Names of datasets and columns in the files of a project, with their positions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """A name in a file: of a dataset, or of a column of one of some datasets if `column` is given.
+    """A name in a file: of a dataset, or of a column of one of `datasets` if `column` is given.
 
-    `defines` says that the dataset is declared there.
+    With `defines` the dataset is declared there.
     """
 
     datasets: tuple[DatasetAlias, ...]
@@ -36,7 +36,7 @@ class Occurrence:
     defines: bool = False
 
     def holds(self, file: str, line: int, column: int) -> bool:
-        """Tell whether a place is in the name, or right behind it; numbers from 1."""
+        """Return whether a position is in the name, or right behind it; numbers from 1."""
         span = self.span
         return (span.file, span.line) == (file, line) and (
             span.column <= column <= span.column + span.length
@@ -66,15 +66,15 @@ class ReadDefinitions:
         return self._definitions.declared.get(alias)
 
     def schema(self, alias: DatasetAlias) -> DataSchema | None:
-        """Return the data columns of a declared dataset, None if the texts do not tell them."""
+        """Return the data columns of a declared dataset, None if the texts do not show them."""
         return self._columns(alias).schema if self.of(alias) is not None else None
 
     def inputs(self, each: Declared) -> dict[str, DatasetAlias]:
-        """Return the datasets that a definition reads, by what its query calls them."""
+        """Return the datasets that a definition reads, by their names in its query."""
         found = self._definitions.inputs(each.alias)
         return {name: source for name, source in found if source is not None}
 
-    def around(self, file: str, line: int) -> Declared | None:
+    def definition_at(self, file: str, line: int) -> Declared | None:
         """Return the definition in a file that a line, from 1, belongs to."""
         before = None
         for each in self.declared:
@@ -86,7 +86,7 @@ class ReadDefinitions:
         return before
 
     def at(self, file: str, line: int, column: int) -> Occurrence | None:
-        """Return the name at a place, numbers from 1; None if there is none."""
+        """Return the name at a position, numbers from 1; None if there is none."""
         for each in self.declared:
             if each.file == file or file.endswith(".sql"):
                 for found in self.occurrences(each, columns=True):
@@ -94,8 +94,8 @@ class ReadDefinitions:
                         return found
         return None
 
-    def everywhere(self, alias: DatasetAlias) -> Iterator[Occurrence]:
-        """Yield where a dataset is named, in the order of the definitions."""
+    def occurrences_of(self, alias: DatasetAlias) -> Iterator[Occurrence]:
+        """Yield the occurrences of a dataset's name, in the order of the definitions."""
         for each in self.declared:
             if each.alias == alias or alias in self.inputs(each).values():
                 for found in self.occurrences(each, columns=False):
@@ -142,7 +142,7 @@ class ReadDefinitions:
                 yield Occurrence(datasets=sources, span=span, column=name.text)
 
     def describe(self, found: Occurrence) -> str | None:
-        """Return what is known of a name, as Markdown; None if it is nothing."""
+        """Return a description of a name as Markdown; None if nothing is known."""
         if found.column is None:
             return self._dataset_text(found.datasets[0])
         lines = [
@@ -175,7 +175,7 @@ class ReadDefinitions:
 
 
 def _plain(text: str) -> str:
-    """Return a text of a project so that Markdown has no links, pictures or HTML in it."""
+    """Return a text of a project escaped, without links, pictures or HTML in Markdown."""
     return "".join(
         f"\\{each}" if each in "\\`*_{}[]<>()#+!|" else each for each in excerpt(text, 2_000)
     )

@@ -1,8 +1,8 @@
-"""Positions of the Language Server Protocol, and places in files as findings have them.
+"""Conversion of positions between the Language Server Protocol and spans of findings.
 
-A place here counts lines and characters from 1; a position counts both from 0, and along the line
-in the units that client and server agreed on: those of UTF-16 unless the client asks for others
-(LSP 3.17, "Position").
+A span counts lines and characters from 1; a position counts both from 0, and along the line in the
+units that client and server agreed on: those of UTF-16 unless the client requests others (LSP 3.17,
+"Position").
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def units(text: str, encoding: str) -> int:
 
 
 def characters(line: str, offset: int, encoding: str) -> int:
-    """Return how many characters of a line are before an offset in units; all, if it is past."""
+    """Return how many characters of a line are before an offset in units; all if it is beyond."""
     if line.isascii() or encoding not in _ONE:
         return min(offset, len(line))
     at = passed = 0
@@ -37,9 +37,9 @@ def characters(line: str, offset: int, encoding: str) -> int:
 
 
 def range_of(span: SourceSpan, line: str | None, encoding: str) -> Range:
-    """Return the range of a place; `line` is the text of its line, if that is known.
+    """Return the range of a span; `line` is the text of its line, if that is known.
 
-    Without it, characters are taken for units.  What goes past the line ends with it.
+    Without it, characters are taken for units.  A range beyond the line is cut at its end.
     """
     start, end = span.column - 1, span.column - 1 + span.length
     if line is not None:
@@ -50,7 +50,7 @@ def range_of(span: SourceSpan, line: str | None, encoding: str) -> Range:
 
 
 class DocumentText:
-    """A text with its lines, as the protocol and YAML divide it: by LF, CR LF and CR only."""
+    """A text with its lines, divided as by the protocol and YAML: by LF, CR LF and CR only."""
 
     def __init__(self, text: str, encoding: str) -> None:
         self.text = text
@@ -67,11 +67,11 @@ class DocumentText:
         return [self.source.line_at(row)[1] for row in range(count)]
 
     def line(self, row: int) -> str:
-        """Return a line, from 0, without its end; past the last one, an empty line."""
+        """Return a line, from 0, without its end; beyond the last one, an empty line."""
         return self.source.line_at(row)[1]
 
     def offset(self, position: Position) -> int:
-        """Return the offset of a position in characters; past the end of a line, its end."""
+        """Return the offset of a position in characters; beyond the end of a line, its end."""
         first, line = self.source.line_at(position.line)
         return first + characters(line, position.character, self.encoding)
 
@@ -87,8 +87,9 @@ class DocumentText:
 
 
 def difference(before: bytes, after: bytes, encoding: str) -> TextEdit:
-    """Return the one edit that makes a text of another, from the first line that differs to the
-    last one; an editor shows no byte order mark.
+    """Return the edit that changes a text to another: from the first line that differs to the last.
+
+    Byte order marks are ignored, as editors do not show them.
     """
     old, new = (each.decode("utf-8-sig") for each in (before, after))
     lines, others = old.splitlines(keepends=True), new.splitlines(keepends=True)

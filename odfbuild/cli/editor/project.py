@@ -1,7 +1,7 @@
-"""Edited project: what `odfbuild check` finds in a project whose files an editor shows.
+"""Edited project: findings of `odfbuild check` in a project whose files are open in an editor.
 
-Nothing is written and no store is asked: the workspace is only read, one in an object store is as
-this machine saw it last.
+Nothing is written and no object store is accessed: the workspace is only read; one in an object
+store is used as this machine saw it last.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Judge(Protocol):
         *,
         against: str | None,
     ) -> CheckReport:
-        """Return what is found in the project of some arguments, opened by a function."""
+        """Return the findings in the project of some arguments, opened by a function."""
 
 
 def project_above(path: Path) -> Path | None:
@@ -58,8 +58,8 @@ Rename: TypeAlias = Callable[[Opened, Sequence[Declared], str, str], Mapping[str
 class EditedProject:
     """A project whose files may have other texts in an editor.
 
-    `given` has its target and variables, `judge` is the check, `against` a reviewed revision: of
-    what the project switches on by itself, only that is on which is on there.
+    `given` has its target and variables, `judge` is the check, `against` a reviewed revision: the
+    project can permit itself only what that revision permits, too.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class EditedProject:
         self._states: dict[Path, Index] = {}  # in memory, of each workspace that was read
 
     def exists(self) -> bool:
-        """Tell whether there is a project yet, or still."""
+        """Return whether the project exists now."""
         return _has_project(self.root)
 
     def findings(self, unsaved: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
-        """Return what a check finds, given the texts of an editor by absolute path.
+        """Return the findings of a check, given the texts of an editor by absolute path.
 
-        Whatever goes wrong is a finding as well.
+        Errors of the check itself are findings as well.
         """
         if not self.exists():
             return ()
@@ -88,14 +88,14 @@ class EditedProject:
                 return self._judge(self._given, self._opened, against=self._against).found
             except OdfBuildError as error:
                 return error.diagnostics()
-            except Exception as error:  # nothing above it could tell anybody
+            except Exception as error:  # no caller could report it
                 return InternalError(error, while_="checking the project").diagnostics()
 
     @contextmanager
     def definitions(self, unsaved: Mapping[str, bytes]) -> Iterator[ReadDefinitions | None]:
-        """Read the definitions, to answer a question about them; None if none can be read.
+        """Yield the definitions, to answer a question about them; None if none can be read.
 
-        They hold their places while the context lasts.
+        Their positions are valid within the context.
         """
         with self._session.round(unsaved, whole=False):
             try:
@@ -110,9 +110,9 @@ class EditedProject:
     def renamed(
         self, unsaved: Mapping[str, bytes], rename: Rename, old: str, new: str
     ) -> dict[Path, tuple[bytes, bytes]]:
-        """Return the files that a new name of a dataset changes: their texts now and then.
+        """Return the files that a new name of a dataset changes: their texts before and after.
 
-        Raises OdfBuildError, also where anything is wrong with the project.
+        Raises OdfBuildError, also for any error in the project.
         """
         with self._session.round(unsaved, whole=False):
             project = self._opened(self._given)

@@ -1,4 +1,4 @@
-"""Schemas of the files of a project: what may be at a path, from JSON Schemas."""
+"""Schemas of the files of a project: the fields and values at a path, from JSON Schemas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_RUNS: Final = frozenset({"AddData", "ExecuteTransform", "Seed"})  # never de
 
 
 def schema_name(file: str) -> str:
-    """Return which schema a file of a project has, by its name in the project."""
+    """Return the name of the schema of a file, by its name in the project."""
     if file == PROJECT_FILE:
         return "Project"
     if file.startswith("tests/unit/"):
@@ -34,7 +34,7 @@ def _schema(name: str) -> Node:
 
 
 def fields_at(file: str, path: ManifestPath) -> Mapping[str, Node]:
-    """Return the keys that the mapping around a position may have, each with what its value is."""
+    """Return the keys that the mapping around a position may have, with their schemas."""
     root = _schema(schema_name(file))
     found: dict[str, Node] = {}
     for node in _at(root, path):
@@ -45,7 +45,7 @@ def fields_at(file: str, path: ManifestPath) -> Mapping[str, Node]:
 
 
 def values_at(file: str, path: ManifestPath) -> Mapping[str, str]:
-    """Return the words that a value may be, each with its description."""
+    """Return the words that a value may be, with their descriptions."""
     root = _schema(schema_name(file))
     found: dict[str, str] = {}
     for node in _at(root, path):
@@ -57,7 +57,7 @@ def values_at(file: str, path: ManifestPath) -> Mapping[str, str]:
 
 
 def description(file: str, path: ManifestPath) -> str | None:
-    """Return what is said of the last step of a path."""
+    """Return the description of the last step of a path."""
     root = _schema(schema_name(file))
     for node in _at(root, path):
         for each in (node, _followed(root, node)):
@@ -67,7 +67,7 @@ def description(file: str, path: ManifestPath) -> str | None:
 
 
 def _words(node: Node) -> Iterator[str]:
-    """Yield the words of an enumeration, of each that is accepted in several cases the first."""
+    """Yield the words of an enumeration; of spellings in several cases, the first."""
     given = [node["const"]] if "const" in node else node.get("enum", ())
     words: dict[str, str] = {}
     for each in given:
@@ -98,7 +98,7 @@ def _kind_text(root: Node, path: ManifestPath, word: str) -> str:
 
 
 def _at(root: Node, path: ManifestPath) -> list[Node]:
-    """Return the schemas of what is at a path; several where its kind is not known."""
+    """Return the schemas at a path; several if its kind is not known."""
     nodes: list[Node] = [root]
     for step, kind in zip(path.steps, path.kinds, strict=True):
         variants = [each for node in nodes for each in _variants(root, node)]
@@ -129,7 +129,7 @@ def _variants(root: Node, node: Node) -> list[Node]:
     inner = [*found.get("oneOf", ()), *found.get("anyOf", ())]
     if not inner:
         return [found]
-    own = [] if _CHILDREN.isdisjoint(found) else [found]  # beside them, as those of a check
+    own = [] if _CHILDREN.isdisjoint(found) else [found]  # besides them, as in a check
     return own + [variant for each in inner for variant in _variants(root, each)]
 
 

@@ -1,7 +1,7 @@
-"""Server of the protocol: documents come in, diagnostics and answers go out.
+"""Server of the protocol: receives documents, and sends diagnostics and answers.
 
 Documents are sent in full, as editors and Python do not agree where the lines of a text end.
-Projects are judged in the thread that reads messages, so no answer is about half of a change.
+Projects are checked in the thread that reads messages, so no answer is about half of a change.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from odfbuild.texts.redaction import redacted
 from odfbuild.values import dataclass
 
 _PAUSE: Final = 0.05
-"""Seconds without a change after which a project is judged; longer where judging takes longer."""
+"""Seconds without a change after which a project is checked; longer if a check takes longer."""
 _LONGEST_PAUSE: Final = 1.0
 _LOOK: Final = 5.0
-"""Seconds between looks for the process of the client."""
+"""Seconds between checks for the process of the client."""
 _WATCHED: Final = "**/*.{yaml,yml,j2,sql,py,csv,json,lock}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """A document that an editor has open: its version, its URI there, and its text as bytes."""
+class _OpenDocument:
+    """A document that is open in an editor: its version, its URI there, and its text as bytes."""
 
     version: int | None
     uri: str
@@ -60,9 +60,10 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked about a position: the file, its lines, row and column from 0 in characters.
+    """A request about a position: the file, its lines, row and column from 0 in characters.
 
-    `known` are the definitions, None if none can be read; `location` says where a place is.
+    `known` are the definitions, None if none can be read; `location` returns the location of a
+    span.
     """
 
     file: str
@@ -79,7 +80,7 @@ class Question:
         return self.known.at(self.file, self.row + 1, self.column + 1)
 
     def dataset(self) -> tuple[str, SourceSpan] | None:
-        """Return the dataset that is named at the position, and where; None of an alias of it."""
+        """Return the dataset named at the position, and the span of its name; None for an alias."""
         found = self.name()
         if found is None or found.column is not None:
             return None
@@ -104,7 +105,7 @@ class EditorServer(LanguageServer):
         self._rename = rename
         self._against = against
         self._projects: dict[Path, EditedProject] = {}
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, _OpenDocument] = {}
         self._waiting: dict[Path, asyncio.TimerHandle] = {}
         self._pauses: dict[Path, float] = {}
         self._published: dict[Path, dict[str, list[types.Diagnostic]]] = {}
@@ -116,7 +117,7 @@ class EditorServer(LanguageServer):
         return str(getattr(chosen, "value", chosen))
 
     def begin(self) -> None:
-        """Judge the projects of all folders that are open, and ask to hear of changed files."""
+        """Check the projects of all open folders, and register for changes of files."""
         capabilities = self.client_capabilities.workspace
         watching = None if capabilities is None else capabilities.did_change_watched_files
         if watching is not None and watching.dynamic_registration:
@@ -128,9 +129,9 @@ class EditorServer(LanguageServer):
         self.folders_changed()
 
     def follow(self, client: int | None) -> None:
-        """End with the process of the client, also where others hold its ends of the pipes.
+        """End with the process of the client, also if other processes have its ends of the pipes.
 
-        One that is not seen from here is that of another machine or container.
+        A process that does not exist here is on another machine, or in a container.
         """
         if client is not None and _is_alive(client):
             self._await_end(client)
@@ -141,7 +142,7 @@ class EditorServer(LanguageServer):
         asyncio.get_running_loop().call_later(_LOOK, self._await_end, client)
 
     def folders_changed(self) -> None:
-        """Judge the projects of folders that were opened, and forget those of closed ones."""
+        """Check the projects of folders that were opened, and drop those of closed ones."""
         open_folders = [path for uri in self._folder_uris() if (path := path_of(uri)) is not None]
         for folder in open_folders:
             self.changed(folder)
@@ -161,7 +162,7 @@ class EditorServer(LanguageServer):
             yield self.workspace.root_uri
 
     def shown(self, uri: str) -> None:
-        """Take the text of a document that was opened or changed."""
+        """Store the text of a document that was opened or changed."""
         path = path_of(uri)
         if path is None:
             return
@@ -169,18 +170,18 @@ class EditorServer(LanguageServer):
         text = document.source
         data = text.encode("utf-8", "surrogatepass")
         lines = DocumentText(text, self.encoding)
-        self._shown[str(path)] = _Shown(document.version, uri, data, lines)
+        self._shown[str(path)] = _OpenDocument(document.version, uri, data, lines)
         self.changed(path)
 
     def closed(self, uri: str) -> None:
-        """Forget the text of a document: from now on the file counts."""
+        """Drop the text of a document: from now on the file counts."""
         path = path_of(uri)
         if path is not None:
             self._shown.pop(str(path), None)
             self.changed(path)
 
     def changed(self, path: Path) -> None:
-        """Judge the project that a file or folder belongs to, once nothing changes for a moment."""
+        """Check the project of a file or folder, once nothing changes for a moment."""
         root = project_above(path)
         gone = [each for each in self._projects if path.is_relative_to(each)]
         for each in {*gone, *(() if root is None else (root,))}:
@@ -193,8 +194,8 @@ class EditorServer(LanguageServer):
             self._waiting[each] = loop.call_later(pause, self._judge, each)
 
     @contextmanager
-    def asking(self, uri: str, position: types.Position) -> Iterator[Question | None]:
-        """Read the definitions around a position in a document that is open; None of any other."""
+    def question_at(self, uri: str, position: types.Position) -> Iterator[Question | None]:
+        """Yield a question about a position in an open document; None for any other document."""
         path = path_of(uri)
         shown = None if path is None else self._shown.get(str(path))
         root = None if path is None else project_above(path)
@@ -222,7 +223,7 @@ class EditorServer(LanguageServer):
         return list(actions(shown.uri, shown.lines, params.context.diagnostics))
 
     def renamed(self, uri: str, old: str, new: str) -> types.WorkspaceEdit:
-        """Return the edits that rename a dataset.  Raises JsonRpcException that says why not."""
+        """Return the edits that rename a dataset.  Raises JsonRpcException."""
         path = path_of(uri)
         root = None if path is None else project_above(path)
         if root is None:
@@ -262,11 +263,11 @@ class EditorServer(LanguageServer):
         self._publish(root, {self._uri(root / file): each for file, each in by_file.items()})
         if root not in self._pauses:
             gc.collect()
-            gc.freeze()  # what was read the first time stays, and need not be looked at again
+            gc.freeze()  # objects of the first check stay, and need not be scanned again
         self._pauses[root] = min(max(_PAUSE, perf_counter() - began), _LONGEST_PAUSE)
 
     def _publish(self, root: Path, found: Mapping[str, Sequence[types.Diagnostic]]) -> None:
-        """Send the diagnostics of files for which they are others than were sent."""
+        """Send the diagnostics of files for which they have changed."""
         before = self._published.get(root, {})
         versions = {each.uri: each.version for each in self._shown.values()}
         for uri in {**before, **found}:
@@ -285,18 +286,18 @@ class EditorServer(LanguageServer):
             each.pop(root, None)
 
     def _uri(self, path: Path) -> str:
-        """Return what the client calls a file."""
+        """Return the client's URI of a file."""
         known = self._shown.get(str(path))
         return known.uri if known is not None else path.as_uri()
 
     def _line(self, path: Path, row: int) -> str | None:
-        """Return a line of a file that is open, from 1; None of others."""
+        """Return a line of an open file, from 1; None for other files."""
         known = self._shown.get(str(path))
         return None if known is None else known.lines.line(row - 1)
 
 
 def _is_alive(process: int) -> bool:
-    """Tell whether there is a process on this machine, given the number that a client calls it."""
+    """Return whether a process with the number that a client sent is on this machine."""
     try:
         os.kill(process, 0)
     except PermissionError:
@@ -309,7 +310,7 @@ def _is_alive(process: int) -> bool:
 def make_server(
     given: ProjectArguments, judge: Judge, rename: Rename, against: str | None = None
 ) -> EditorServer:
-    """Return a server with all that it answers to."""
+    """Return a server with all its features."""
     server = EditorServer(given, judge, rename, against)
 
     @server.feature(types.INITIALIZE)
@@ -352,11 +353,11 @@ def make_server(
 
 
 def _answer_questions(server: EditorServer) -> None:
-    """Add what is asked about a position."""
+    """Add the features for requests about a position."""
 
     @server.feature(types.TEXT_DOCUMENT_DEFINITION)
     def definition(params: types.DefinitionParams) -> list[types.Location]:
-        with server.asking(params.text_document.uri, params.position) as asked:
+        with server.question_at(params.text_document.uri, params.position) as asked:
             found = None if asked is None else asked.name()
             if asked is None or asked.known is None or found is None:
                 return []
@@ -365,17 +366,17 @@ def _answer_questions(server: EditorServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_REFERENCES)
     def references(params: types.ReferenceParams) -> list[types.Location]:
-        with server.asking(params.text_document.uri, params.position) as asked:
+        with server.question_at(params.text_document.uri, params.position) as asked:
             found = None if asked is None else asked.name()
             if asked is None or asked.known is None or found is None or found.column is not None:
                 return []
             own = params.context.include_declaration
-            everywhere = asked.known.everywhere(found.datasets[0])
-            return [asked.location(each.span) for each in everywhere if own or not each.defines]
+            occurrences_of = asked.known.occurrences_of(found.datasets[0])
+            return [asked.location(each.span) for each in occurrences_of if own or not each.defines]
 
     @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
     def rename(params: types.RenameParams) -> types.WorkspaceEdit | None:
-        with server.asking(params.text_document.uri, params.position) as asked:
+        with server.question_at(params.text_document.uri, params.position) as asked:
             old = None if asked is None else asked.dataset()
         if old is None:
             return None
@@ -383,13 +384,13 @@ def _answer_questions(server: EditorServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
     def prepare_rename(params: types.PrepareRenameParams) -> types.Range | None:
-        with server.asking(params.text_document.uri, params.position) as asked:
+        with server.question_at(params.text_document.uri, params.position) as asked:
             found = None if asked is None else asked.dataset()
             return None if asked is None or found is None else asked.location(found[1]).range
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
-        with server.asking(params.text_document.uri, params.position) as asked:
+        with server.question_at(params.text_document.uri, params.position) as asked:
             if asked is None:
                 return None
             found, text = asked.name(), None
@@ -405,7 +406,7 @@ def _answer_questions(server: EditorServer) -> None:
         types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", ":", " "])
     )
     def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
-        with server.asking(params.text_document.uri, params.position) as asked:
+        with server.question_at(params.text_document.uri, params.position) as asked:
             if asked is None:
                 return []
             return completions(asked.file, asked.lines, asked.row, asked.column, asked.known)
@@ -419,11 +420,11 @@ def _answer_questions(server: EditorServer) -> None:
 
 
 def serve_stdio(server: EditorServer) -> int:
-    """Speak with one client over the standard streams; return the exit code.
+    """Serve one client over the standard streams; return the exit code.
 
-    It is 0 if the client asked for the end, 1 if it ended or said `exit` without asking before
-    (LSP 3.17, "Exit Notification").  What a project's own code prints goes where errors go, so that
-    it is no part of a message.
+    It is 0 after `shutdown` and `exit`, 1 if the client ended, or sent `exit` without `shutdown`
+    (LSP 3.17, "Exit Notification").  Output of a project's own code goes to standard error, so that
+    it cannot become part of a message.
     """
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     sys.stdout.flush()
@@ -443,7 +444,7 @@ def serve_stdio(server: EditorServer) -> int:
 
 
 async def _serve(server: EditorServer, out: BinaryIO) -> None:
-    """Read messages until the client ends; no other thread waits for them, which none could end."""
+    """Read messages until the client ends, without another thread, which could not be ended."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -1,4 +1,4 @@
-"""URIs of files, as clients write them: RFC 8089, with the bytes of a name percent-encoded."""
+"""URIs of files as clients write them: RFC 8089, with percent-encoded bytes of names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HERE = ("", "localhost")
 
 
 def path_of(uri: str) -> Path | None:
-    """Return the file of a URI; None of what is no file of this machine.
+    """Return the file of a URI; None if it is not a file of this machine.
 
     A `;` is a part of a name (RFC 3986, 3.3), `?` and `#` are not, and names are decoded once.
     """

@@ -17,7 +17,7 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.testing.compare import Difference, Row
-    from odfbuild.executors.testing.fixtures import FixtureFailure, Ran
+    from odfbuild.executors.testing.fixtures import FixtureFailure, FixtureResult
 
 _SHOWN: Final = 10
 _WIDEST: Final = 40
@@ -126,7 +126,7 @@ class Tested:
         }
 
 
-def of_fixture(ran: Ran) -> Tested:
+def of_fixture(ran: FixtureResult) -> Tested:
     """Return what became of a fixture."""
     said = [render_diagnostic(each) for each in ran.errors]
     said += [failure_text(each) for each in ran.failures]

@@ -34,7 +34,7 @@ _NUMBERS: Final = (
 
 
 def check_problems(check: RowCheck, columns: Columns) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the columns and values that a check names."""
+    """Yield the problems of the columns and values that a check names."""
     schema = columns(check.dataset)
     if schema is not None:
         where = (word for word, _ in check.where)
@@ -56,7 +56,7 @@ def check_problems(check: RowCheck, columns: Columns) -> Iterator[Diagnostic]:
 
 
 def value_of(given: WrittenValue, of: DataType) -> Any:
-    """Return a value as a type has it, null of any.  Raises WrongValueError."""
+    """Return a value converted to a type; null is of any type.  Raises WrongValueError."""
     return None if given.value is None else typed(given.value, of)
 
 
@@ -65,7 +65,7 @@ def no_column(word: Word, dataset: DatasetAlias, known: "list[str]") -> Diagnost
     return Diagnostic(
         code="unknown-column",
         what=f"{dataset} has no column '{word.text}'",
-        why="a test is about columns that there are, letter case included",
+        why="a test names existing columns, letter case included",
         fix=did_you_mean(word.text, known) or "odfbuild show lists the columns",
         span=word.span,
     )
@@ -76,7 +76,7 @@ def no_dataset(name: str, span: SourceSpan, known: "list[str]") -> Diagnostic:
     return Diagnostic(
         code="unknown-dataset",
         what=f"no dataset named '{name}' in the project",
-        why="a test is about a dataset that the project declares, or that is in its workspace",
+        why="a test is of a dataset that the project declares, or that is in its workspace",
         fix=did_you_mean(name, known) or "odfbuild list shows the datasets",
         span=span,
     )
@@ -108,7 +108,7 @@ def _wrong_value(word: Word, given: WrittenValue, schema: DataSchema) -> Iterato
         yield Diagnostic(
             code="wrong-type",
             what=f"the value for '{word.text}' is {error}",
-            why="values are compared as the column has them",
+            why="values are compared in the type of the column",
             fix="correct the value, or name another column",
             span=given.span,
         )
@@ -120,14 +120,14 @@ def _unordered(word: Word, schema: DataSchema) -> Iterator[Diagnostic]:
         yield Diagnostic(
             code="wrong-type",
             what=f"'{word.text}' is {type_name(inner(kind))}, which has no order",
-            why="a range needs values that are less or more than others",
+            why="a range needs values with an order",
             fix="name another column, or list the values in `accepted_values`",
             span=word.span,
         )
 
 
 def _empty(rule: Range, schema: DataSchema) -> Iterator[Diagnostic]:
-    """Yield that no value is within the bounds, if both can be read."""
+    """Yield a finding if no value is within the bounds, and both can be read."""
     kind = _type_of(rule.column, schema)
     if kind is None or rule.least is None or rule.most is None:
         return
@@ -143,7 +143,7 @@ def _empty(rule: Range, schema: DataSchema) -> Iterator[Diagnostic]:
 
 
 def _compared(check: RowCheck) -> Iterator[Word]:
-    """Yield the columns whose values are looked for among others."""
+    """Yield the columns whose values are searched among others."""
     if isinstance(check.rule, AcceptedValues | Relationship):
         yield check.rule.column
     yield from (word for word, _ in check.where)
@@ -154,15 +154,15 @@ def _nested(word: Word, schema: DataSchema) -> Iterator[Diagnostic]:
     if kind is not None and isinstance(inner(kind), _NESTED):
         yield Diagnostic(
             code="wrong-type",
-            what=f"'{word.text}' is {type_name(inner(kind))}, which is not compared",
-            why="single values are looked for among others",
+            what=f"'{word.text}' is {type_name(inner(kind))}, which cannot be compared",
+            why="the check compares single values",
             fix="name another column, or write the check as `sql`",
             span=word.span,
         )
 
 
 def _unlike(rule: Relationship, schema: DataSchema, other: DataSchema) -> Iterator[Diagnostic]:
-    """Yield that no value of a column can be equal to one of the other."""
+    """Yield a finding if no value of a column can be equal to one of the other."""
     mine, theirs = _type_of(rule.column, schema), _type_of(rule.field, other)
     if mine is None or theirs is None or _family(mine) is _family(theirs):
         return
@@ -177,7 +177,7 @@ def _unlike(rule: Relationship, schema: DataSchema, other: DataSchema) -> Iterat
 
 
 def _family(kind: DataType) -> type:
-    """Return what stands for all types whose values can be equal."""
+    """Return the representative of all types whose values can be equal."""
     return events.DataTypeInt64 if isinstance(inner(kind), _NUMBERS) else type(inner(kind))
 
 

@@ -16,7 +16,7 @@ _DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class MissingRow:
-    """An expected row that did not come, the row most like it, and the columns that differ."""
+    """An expected row that is missing, the most similar row, and the columns that differ."""
 
     expected: Row
     came: Row | None = None
@@ -25,7 +25,7 @@ class MissingRow:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The rows that are missing, and those that were not expected and are like none of them."""
+    """The missing rows, and the unexpected ones that are similar to none of them."""
 
     columns: tuple[str, ...]
     missing: tuple[MissingRow, ...]
@@ -33,16 +33,16 @@ class Difference:
 
     @property
     def paired(self) -> int:
-        """Count the missing rows that another one stands for."""
+        """The number of missing rows that have a similar one."""
         return sum(each.came is not None for each in self.missing)
 
 
 def compare(
     expected: Sequence[Row], came: Sequence[Row], columns: Sequence[str]
 ) -> Difference | None:
-    """Return how rows differ in these columns, None if they are the same as often each.
+    """Return how rows differ in these columns, None if they are the same, with the same counts.
 
-    Doubles agree that have the same first 12 digits.
+    Doubles are equal if their first 12 digits are.
     """
     wanted, found = _by_key(expected, columns), _by_key(came, columns)
     missing = _beyond(wanted, found)
@@ -70,7 +70,7 @@ def _by_key(rows: Iterable[Row], columns: Sequence[str]) -> Mapping[tuple[Any, .
 def _beyond(
     one: Mapping[tuple[Any, ...], list[Row]], other: Mapping[tuple[Any, ...], list[Row]]
 ) -> list[Row]:
-    """Return the rows of which the other side has fewer."""
+    """Return the rows of which the other mapping has fewer."""
     has = Counter({key: len(rows) for key, rows in other.items()})
     return [row for key, rows in one.items() for row in rows[has[key] :]]
 
@@ -90,7 +90,7 @@ def _differing(one: Row, other: Row, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _key(value: Any) -> Any:
-    """Return what equal values have in common, of a kind that can be counted."""
+    """Return a hashable key that equal values have in common."""
     match value:
         case float():
             return _number(value)

@@ -1,7 +1,7 @@
 """Checks before a commit: the new rows of a step are refused unless they pass.
 
-The checks on new rows of a dataset are made on its staged slices, all that one move of its head
-would add; if one fails, none of them is committed.
+The checks on new rows of a dataset run on its staged slices, all that one swap of its head would
+add; if one fails, none of them is committed.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ from odfbuild.planner.plan.policy import Severity
 from odfbuild.values import dataclass
 
 _FIX = (
-    "correct the source or the query, or the check; the rows stay out until it passes "
-    "(`gates: {data: warn}` lets them in, and reports them)"
+    "correct the source or the query, or the check; the rows are not committed until it passes "
+    "(with `gates: {data: warn}` they are committed and reported)"
 )
 _LOOK = "look at these rows, or at the check"
 
 
 class DataCheckError(OdfBuildError):
-    """Rows were held back: they fail a check of the project."""
+    """Rows were not committed: they fail a check of the project."""
 
     code = "data-check"
 
@@ -44,7 +44,7 @@ class DataCheckError(OdfBuildError):
 
 @dataclass(frozen=True, slots=True)
 class DataGate:
-    """The checks on new rows by dataset, and whether those that fail hold rows back or are told."""
+    """The checks on new rows by dataset; `level` is whether failures refuse rows or only warn."""
 
     level: Severity
     checks: Mapping[DatasetAlias, tuple[RowCheck, ...]]
@@ -52,7 +52,7 @@ class DataGate:
     def check(
         self, site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed, source: str
     ) -> tuple[Diagnostic, ...]:
-        """Make the checks on what is about to be committed; see `engine.context.gate_findings`."""
+        """Run the checks on rows that are to be committed; see `engine.context.gate_findings`."""
         checks = self._checks(site, dataset)
         if not checks:
             return ()
@@ -85,7 +85,7 @@ def _refusal(result: Result, source: str) -> Diagnostic:
     if result.error is not None:
         return found
     of = f" of {source}" if source else ""
-    return replace(found, why=f"the rows{of} would have got these offsets, and were held back")
+    return replace(found, why=f"the rows{of} would have got these offsets, and were not committed")
 
 
 def _warning(result: Result) -> Diagnostic:

@@ -15,7 +15,7 @@ from odfbuild.state.chain.refs import ancestry
 from odfbuild.state.workspace import Workspace
 
 
-def look_at(
+def run_checks(
     workspace: Workspace,
     engine: Any,
     dataset: DatasetAlias,
@@ -23,9 +23,9 @@ def look_at(
     checks: Sequence[RowCheck],
     now: Timestamp,
 ) -> tuple[Result, ...]:
-    """Return what becomes of checks on one dataset; `engine` answers the queries among them.
+    """Return the results of checks on one dataset; `engine` answers the queries among them.
 
-    New rows are those of the last commit that brought any: one, or several slices.
+    New rows are those of the last commit with rows: of one slice, or several.
     """
     others = workspace_views(workspace)
     view = others(dataset)

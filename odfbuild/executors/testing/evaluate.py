@@ -1,7 +1,7 @@
-"""Checks on rows: with Arrow, a batch at a time, and queries that must give no rows.
+"""Checks on rows: with Arrow, batch by batch, and queries that must return no rows.
 
-Only `unique` and `relationship` hold the columns that they look at in memory, and queries go to the
-engine.
+Only `unique` and `relationship` keep the columns that they check in memory; queries are executed by
+the engine.
 """
 
 import math
@@ -49,20 +49,20 @@ from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
 Ask: TypeAlias = Callable[[str, DatasetView, On], tuple[int, Sequence[BadRow]]]
-"""Put the query of a check to an engine: how many rows it gives, and the first of them."""
+"""Executes the query of a check: returns the number of its rows, and the first of them."""
 ViewOf: TypeAlias = Callable[[DatasetAlias], DatasetView | None]
-"""The rows of another dataset; None if there are none."""
+"""Returns the rows of another dataset; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRows:
-    """The rows that checks are about: slices of one dataset, all of them or the last ones."""
+    """The rows to check: slices of one dataset, all of them or the last ones."""
 
     view: DatasetView
     on: On
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the offset and these columns of the rows that stand, or came and stand."""
+        """Yield the offset and these columns of the current rows, or of the new ones among them."""
         view = self.view
         found = came_and_stand(
             view.paths, view.schema, view.vocab, columns, whole=self.on is On.STATE
@@ -78,47 +78,47 @@ def evaluate(
     now: Timestamp,
     ask: Ask,
 ) -> tuple[Result, ...]:
-    """Return what becomes of checks of one dataset, in their order.
+    """Return the results of the checks of one dataset, in their order.
 
-    What is wrong with a check itself, or keeps it from being made, is its result.
+    An error in a check itself, or one that prevents it, is its result.
     """
     found: dict[int, Result] = {}
-    running: list[tuple[int, _Watch]] = []
+    running: list[tuple[int, _RunningCheck]] = []
     for number, check in enumerate(checks):
         try:
             if isinstance(check.rule, SqlRule):
                 count, rows = ask(check.rule.text, looked.view, looked.on)
                 found[number] = Result(check=check, failing=count, rows=tuple(rows))
             else:
-                running.append((number, _watch(check, looked, others, now)))
+                running.append((number, _running_check(check, looked, others, now)))
         except OdfBuildError as error:
             found[number] = Result(check=check, error=_placed(check, error))
-    for number, result in _passed_by(running, looked):
+    for number, result in _results_of(running, looked):
         found[number] = result
     return tuple(found[number] for number in range(len(checks)))
 
 
-def _passed_by(
-    running: "Sequence[tuple[int, _Watch]]", looked: CheckedRows
+def _results_of(
+    running: "Sequence[tuple[int, _RunningCheck]]", looked: CheckedRows
 ) -> Iterator[tuple[int, Result]]:
-    """Let all rows pass by those who watch."""
+    """Read all rows once for the running checks, and yield their results."""
     if not running:
         return
-    columns = dict.fromkeys(name for _, watch in running for name in watch.columns)
+    columns = dict.fromkeys(name for _, each_check in running for name in each_check.columns)
     try:
         for rows in looked.batches(list(columns)):
-            for _, watch in running:
-                watch.take(rows)
+            for _, each_check in running:
+                each_check.take(rows)
     except OdfBuildError as error:
-        for number, watch in running:
-            yield number, Result(check=watch.check, error=_placed(watch.check, error))
+        for number, each_check in running:
+            yield number, Result(check=each_check.check, error=_placed(each_check.check, error))
         return
-    for number, watch in running:
-        yield number, watch.result()
+    for number, each_check in running:
+        yield number, each_check.result()
 
 
 def _placed(check: RowCheck, error: OdfBuildError) -> Diagnostic:
-    """Return what keeps a check from being made, at the place in its file that is meant."""
+    """Return the error that prevents a check, with its position in the file."""
     first = error.diagnostics()[0]
     if isinstance(error, ProjectErrors):
         return first
@@ -130,8 +130,8 @@ def _placed(check: RowCheck, error: OdfBuildError) -> Diagnostic:
     return replace(first, what=f"check {check.label}: {what}", span=span)
 
 
-class _Watch(Protocol):
-    """Who looks at rows that pass by."""
+class _RunningCheck(Protocol):
+    """A running check, which is given all rows batch by batch."""
 
     check: RowCheck
     columns: tuple[str, ...]
@@ -141,8 +141,10 @@ class _Watch(Protocol):
     def result(self) -> Result: ...
 
 
-def _watch(check: RowCheck, looked: CheckedRows, others: ViewOf, now: Timestamp) -> _Watch:
-    """Return who makes a check.  Raises ProjectErrors if its names or values do not fit."""
+def _running_check(
+    check: RowCheck, looked: CheckedRows, others: ViewOf, now: Timestamp
+) -> _RunningCheck:
+    """Return a running check.  Raises ProjectErrors if its names or values do not fit."""
     view = looked.view
     other = others(check.rule.to) if isinstance(check.rule, Relationship) else None
     known = {check.dataset: view.schema}
@@ -167,7 +169,7 @@ def _watch(check: RowCheck, looked: CheckedRows, others: ViewOf, now: Timestamp)
             time = view.vocab.event_time_column
             return _RowTally(check=check, columns=(*columns, time), where=where, time=time, now=now)
         case Unique():
-            return _Twice(
+            return _Duplicates(
                 check=check, columns=columns, where=where, names=tuple(names), offset=offset
             )
         case NotNull():
@@ -181,7 +183,7 @@ def _watch(check: RowCheck, looked: CheckedRows, others: ViewOf, now: Timestamp)
             kind = types[column.text]
             fails = _not_in(column.text, _values_of(other, field.text, kind))
         case _:
-            raise ValueError("a query is asked, not watched")
+            raise ValueError("a query is executed by the engine")
     return _Failing(
         check=check, columns=columns, where=where, names=tuple(names), offset=offset, fails=fails
     )
@@ -208,7 +210,7 @@ def _not_in(name: str, values: pa.Array) -> Callable[[pa.Table], Any]:
 
 
 def _outside(name: str, least: Any, most: Any) -> Callable[[pa.Table], Any]:
-    """NaN is within no bounds."""
+    """Return a function that finds values out of bounds; NaN always is."""
 
     def fails(rows: pa.Table) -> Any:
         column = rows.column(name)
@@ -223,7 +225,7 @@ def _outside(name: str, least: Any, most: Any) -> Callable[[pa.Table], Any]:
 
 
 def _values_of(view: DatasetView | None, name: str, kind: pa.DataType) -> pa.Array:
-    """Return the different values of a column that are in a dataset."""
+    """Return the distinct values of a column of a dataset."""
     if view is None:
         return pa.array([], kind)
     found = pa.chunked_array([pa.array([], kind)])
@@ -234,7 +236,7 @@ def _values_of(view: DatasetView | None, name: str, kind: pa.DataType) -> pa.Arr
 
 
 def _as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values as a type has them, without those that it has not: nothing is equal to them."""
+    """Return values converted to a type, without those that it cannot represent."""
     try:
         return column.cast(kind)
     except pa.ArrowInvalid:
@@ -243,7 +245,7 @@ def _as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _number(value: int | float | Decimal | None, kind: pa.DataType) -> int | float | Decimal | None:
-    """Return a number that a type has without a change, None for another one."""
+    """Return a number converted to a type, None if the type cannot represent it."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return None
     number = float(value) if pa.types.is_floating(kind) else Decimal(value)
@@ -257,15 +259,15 @@ def _number(value: int | float | Decimal | None, kind: pa.DataType) -> int | flo
 
 
 @dataclass(slots=True, kw_only=True)
-class _Some:
-    """Looks at the rows that `where` keeps."""
+class _SelectedRows:
+    """A check of the rows that `where` selects."""
 
     check: RowCheck
     columns: tuple[str, ...]
     where: tuple[tuple[str, pa.Array], ...]
     looked: int = 0
 
-    def kept(self, rows: pa.Table) -> pa.Table:
+    def selected(self, rows: pa.Table) -> pa.Table:
         for name, values in self.where:
             rows = rows.filter(pc.is_in(rows.column(name), value_set=values))
         self.looked += len(rows)
@@ -273,8 +275,8 @@ class _Some:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Failing(_Some):
-    """Counts the rows that fail by themselves, and keeps the first."""
+class _Failing(_SelectedRows):
+    """Counts the rows that fail by themselves, and stores the first."""
 
     names: tuple[str, ...]
     offset: str
@@ -283,7 +285,7 @@ class _Failing(_Some):
     rows: list[BadRow] = field(default_factory=list)
 
     def take(self, rows: pa.Table) -> None:
-        rows = self.kept(rows)
+        rows = self.selected(rows)
         bad = rows.filter(self.fails(rows))
         self.failing += len(bad)
         if len(self.rows) < SHOWN_ROWS:
@@ -296,21 +298,23 @@ class _Failing(_Some):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Twice(_Some):
-    """Finds the rows that agree with another one; holds the columns that it looks at."""
+class _Duplicates(_SelectedRows):
+    """Finds duplicate rows; keeps the checked columns in memory."""
 
     names: tuple[str, ...]
     offset: str
-    held: list[pa.Table] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
 
     def take(self, rows: pa.Table) -> None:
-        kept = self.kept(rows).select([self.offset, *(n for n in self.names if n != self.offset)])
+        selected = self.selected(rows).select(
+            [self.offset, *(n for n in self.names if n != self.offset)]
+        )
         for name in self.names:
-            kept = kept.filter(pc.is_valid(kept.column(name)))
-        self.held.append(kept)
+            selected = selected.filter(pc.is_valid(selected.column(name)))
+        self.tables.append(selected)
 
     def result(self) -> Result:
-        rows = pa.concat_tables(self.held) if self.held else None
+        rows = pa.concat_tables(self.tables) if self.tables else None
         if rows is None or not len(rows):
             return Result(check=self.check, looked=self.looked)
         keys = row_keys(rows.select(list(self.names)))
@@ -325,15 +329,15 @@ class _Twice(_Some):
 
 
 @dataclass(slots=True, kw_only=True)
-class _RowTally(_Some):
-    """Counts rows, and knows the latest event time."""
+class _RowTally(_SelectedRows):
+    """Counts rows, and finds the latest event time."""
 
     time: str
     now: Timestamp
     latest: Any = None
 
     def take(self, rows: pa.Table) -> None:
-        times = self.kept(rows).column(self.time)
+        times = self.selected(rows).column(self.time)
         if isinstance(self.check.rule, Freshness):
             found = pc.max(times)
             known = [each for each in (self.latest, found) if each is not None and each.is_valid]
@@ -348,9 +352,9 @@ class _RowTally(_Some):
         assert isinstance(rule, RowCount)  # noqa: S101 - it is asked of one only
         noun = "row" if self.looked == 1 else "rows"
         if rule.least is not None and self.looked < rule.least:
-            return f"{self.looked:,} {noun}, and at least {rule.least:,} are wanted"
+            return f"{self.looked:,} {noun}, but at least {rule.least:,} are expected"
         if rule.most is not None and self.looked > rule.most:
-            return f"{self.looked:,} {noun}, and at most {rule.most:,} are wanted"
+            return f"{self.looked:,} {noun}, but at most {rule.most:,} are expected"
         return None
 
     def _of_time(self) -> str | None:
@@ -358,11 +362,11 @@ class _RowTally(_Some):
         assert isinstance(rule, Freshness)  # noqa: S101 - it is asked of one only
         wanted = f"the latest may be {lag_text(rule.max_age)} ago"
         if self.latest is None:
-            return f"there are no rows, and {wanted}"
+            return f"there are no rows, but {wanted}"
         at = self.latest.cast(pa.timestamp("ms", tz="UTC")).value
         if self.now.millis - at <= rule.max_age:
             return None
-        return f"the latest event time is {Timestamp.from_millis(at)}, and {wanted}"
+        return f"the latest event time is {Timestamp.from_millis(at)}, but {wanted}"
 
 
 def _shown(rows: pa.Table, names: Sequence[str], offset: str) -> Iterator[BadRow]:
@@ -372,10 +376,10 @@ def _shown(rows: pa.Table, names: Sequence[str], offset: str) -> Iterator[BadRow
 
 
 def asking(engine: Querier, dataset: DatasetAlias, others: ViewOf, staging: Path) -> Ask:
-    """Return who puts the queries of checks on a dataset to an engine.
+    """Return a function that executes the queries of checks on a dataset with an engine.
 
-    By its name a query reads the dataset's rows that stand or, of a check on new rows, the records
-    that came, with their offsets and operations; by other names what is in other datasets.
+    Under its name a query reads the current rows of the dataset or, in a check on new rows, the new
+    records with their offsets and operations; under other names, other datasets.
     """
 
     def ask(text: str, view: DatasetView, on: On) -> tuple[int, Sequence[BadRow]]:
@@ -399,11 +403,11 @@ def _row(values: Mapping[str, object], offset: str) -> BadRow:
 def _views(
     text: str, dataset: DatasetAlias, own: DatasetView, others: ViewOf
 ) -> Iterator[tuple[str, DatasetView]]:
-    """Yield what a query reads, by the names that it uses; others are left for the engine."""
+    """Yield the datasets that a query reads, by their names in it; the engine checks others."""
     try:
         tables = read(text).tables
     except SqlTextError:
-        return  # the engine says what is wrong
+        return  # the engine reports the error
     for table in tables:
         try:
             alias = DatasetAlias.parse(table.text)
@@ -420,7 +424,7 @@ def _views(
 
 
 def workspace_views(workspace: Workspace) -> ViewOf:
-    """Return the rows of the datasets of a workspace, as they stand now."""
+    """Return a function that returns the current rows of a dataset of a workspace."""
 
     def view(alias: DatasetAlias) -> DatasetView | None:
         dataset = workspace.open(alias)

@@ -1,6 +1,6 @@
 """The files of tests of a project: tests/unit and tests/data.
 
-They are no definitions: no plan depends on them.  What is wrong is collected over all files.
+They are not definitions: no plan depends on them.  Problems are collected over all files.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,13 +46,13 @@ _ENDINGS: Final = (".csv", ".ndjson", ".jsonl", ".parquet")
 
 
 def word_at(reading: SettingsReader, value: Value, path: KeyPath) -> Word | None:
-    """Return a name; None, and a finding, of what is none."""
+    """Return a name; None, and a finding, for other values."""
     text = reading.text(value, path, "")
     return Word(text, reading.places.value(path)) if text else None
 
 
 def read_columns_at(entry: Section, key: str) -> tuple[Word, ...]:
-    """Return the columns that an entry names: one text, or a list of them."""
+    """Return the columns that an entry names: one text, or a list of texts."""
     value, path = entry.entries.get(key), entry.at(key)
     if not isinstance(value, list):
         word = word_at(entry.reading, value, path)
@@ -64,7 +64,7 @@ def read_columns_at(entry: Section, key: str) -> tuple[Word, ...]:
 
 
 def given_at(reading: SettingsReader, value: Value, path: KeyPath) -> WrittenValue:
-    """Return a value with its place."""
+    """Return a value with its position."""
     return WrittenValue(value, reading.places.value(path))
 
 
@@ -90,7 +90,7 @@ def read_rows(
 ) -> FixtureRows | None:
     """Return rows: a list of them, or a mapping with `rows` or `file`; None if it is neither.
 
-    `file` is the one that is read: paths are relative to it.
+    `file` is the file of the test: paths are relative to it.
     """
     if isinstance(value, list):
         return _listed(reading, value, path)
@@ -106,7 +106,7 @@ def rows_of(entry: Section, file: str, *, needed: bool) -> FixtureRows | None:
     if len(given) == 2:
         entry.wrong("file", "rows are given twice", "they are in a file or here", "keep one")
     elif not given and needed:
-        why = "nothing else says what the rows are"
+        why = "the rows are not given elsewhere"
         entry.reading.refuse(entry.path, "no rows", why, "give `rows` or `file`", key=True)
     elif given == ["rows"]:
         return _listed(entry.reading, entry.entries["rows"], entry.at("rows"))
@@ -171,7 +171,7 @@ _SEVERITIES: Final = (Severity.WARN.value, Severity.ERROR.value)
 
 
 def read_checks(reading: SettingsReader) -> tuple[RowCheck, ...]:
-    """Return the checks of one document that are right; what is wrong is noted."""
+    """Return the valid checks of one document; record the problems of others."""
     keys = ("dataset", "checks")
     top = reading.section(reading.value, (), keys, keys)
     dataset = top.alias("dataset")
@@ -209,7 +209,7 @@ def _check(
 
 
 def _kind(section: Section) -> str | None:
-    """Return the one key of an entry that says what is checked."""
+    """Return the one key of an entry that is the kind of its check."""
     kinds = [key for key in section.entries if key in CHECKS]
     for key in section.entries:
         if key not in CHECKS and key not in _OPTIONS:
@@ -232,7 +232,7 @@ def _kind(section: Section) -> str | None:
         section.reading.refuse(
             section.path,
             "an entry that checks nothing",
-            "it says no rule",
+            "it has no rule",
             f"write one of: {', '.join(CHECKS)}",
         )
     return kinds[0] if len(kinds) == 1 else None
@@ -349,7 +349,7 @@ def _freshness(section: Section, key: str) -> Rule | None:
     if text is not None and lag is None:
         entry.wrong(
             key,
-            f"'{text}' is no length of time",
+            f"'{text}' is not a length of time",
             "the latest event time may be so long ago",
             "write it like 1 day, 36 hours or PT36H; units are s, m, h, d and w",
         )
@@ -378,7 +378,7 @@ CHECKS: Final[Mapping[str, Callable[[Section, str], Rule | None]]] = {
     "freshness": _freshness,
     "sql": _sql,
 }
-"""The checks by the word that stands for each in a file."""
+"""The checks by their keys in a file."""
 
 _TOP: Final = ("dataset", "name", "schemas", "batches")
 _BATCH: Final = ("inputs", "expect", "adds")
@@ -387,7 +387,7 @@ _BATCH: Final = ("inputs", "expect", "adds")
 def read_fixture(reading: SettingsReader, file: str, number: int) -> Fixture | None:
     """Return the fixture of one document; None, with findings, if something is wrong with it.
 
-    `number` counts the documents of the file: a fixture without a name is called after them.
+    `number` counts the documents of the file: a fixture without a name is named after them.
     """
     before = len(reading.found)
     top = reading.section(reading.value, (), _TOP, ("dataset", "batches"))
@@ -398,7 +398,7 @@ def read_fixture(reading: SettingsReader, file: str, number: int) -> Fixture | N
     if not items and "batches" in top.entries:
         top.wrong("batches", "there are no batches", "nothing would be tested", "give one")
     elif not any(each.expect or each.adds for each in batches):
-        why = "a fixture says which rows are to come out"
+        why = "a fixture declares which rows are expected"
         reading.refuse(
             ("batches",), "nothing is expected", why, "give `expect` or `adds`", key=True
         )
@@ -446,7 +446,7 @@ def _input(
 
 
 def _schemas(top: Section) -> tuple[tuple[Word, DataSchema], ...]:
-    """Return the columns of inputs that are written out, as in `read.schema`."""
+    """Return the columns of inputs that the fixture declares, as in `read.schema`."""
     reading, path = top.reading, top.at("schemas")
     found = []
     for name, value in reading.any_mapping(top.entries.get("schemas"), path).items():
@@ -466,7 +466,7 @@ DATA: Final = "tests/data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tests:
-    """What the files of tests say, in the order of their names, and what is wrong with them."""
+    """The content of the files of tests, in the order of their names, and its problems."""
 
     fixtures: tuple[Fixture, ...] = ()
     checks: tuple[RowCheck, ...] = ()
@@ -513,7 +513,7 @@ class _TestFileReader:
                 self.found += error.at(SourceSpan(file=name, line=1)).found
 
     def note(self, reader: SettingsReader) -> None:
-        """Take what is wrong with a document under a code of its own."""
+        """Add the problems of a document, with the code of test files."""
         self.found += [
             replace(each, code="test-file") if each.code == "config" else each
             for each in reader.found

@@ -1,7 +1,7 @@
-"""Fixtures: each run in a workspace of its own that is thrown away, through the engine of steps.
+"""Fixtures: each is run in a temporary workspace of its own, by the engine of steps.
 
-Inputs become root datasets that gain a slice and a watermark with each batch; the dataset under
-test runs its transform after each.  Nothing of the project's workspace is read or written.
+Inputs become root datasets that get a slice and a watermark with each batch; the dataset under
+test runs its transform after each.  The project's workspace is neither read nor written.
 """
 
 import csv
@@ -34,7 +34,7 @@ _MOST_BYTES: Final = 64 << 20
 
 
 def rows_in(root: Path, rows: FixtureRows, into: Typed) -> list[dict[str, Any]]:
-    """Return rows that are written out or are in a file; what is wrong goes into `into.found`."""
+    """Return rows of a fixture or of its file; problems are added to `into.found`."""
     if rows.file is None:
         return written_out(rows, into)
     path = root / rows.file
@@ -62,7 +62,9 @@ def _csv(path: Path) -> Iterator[FileRow]:
         reader = csv.DictReader(file, strict=True)
         for row in reader:
             if None in row or None in row.values():
-                raise ValueError(f"line {reader.line_num} has not as many values as the header")
+                raise ValueError(
+                    f"line {reader.line_num} has another number of values than the header"
+                )
             yield FileRow(reader.line_num, row, is_text=True)
 
 
@@ -86,7 +88,7 @@ def _parquet(path: Path) -> Iterator[FileRow]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a fixture would have it written out."""
+    """Return a value as it would be written in a fixture."""
     match value:
         case datetime() | date() | time():
             return value.isoformat()
@@ -109,7 +111,7 @@ def _unreadable(file: str, said: str, span: SourceSpan) -> Diagnostic:
         code="unreadable-file",
         what=f"the file {file} cannot be read: {said}",
         why="its rows are part of the fixture",
-        fix="check its name, which is relative to the fixture, and what is in it",
+        fix="check its name, which is relative to the fixture, and its content",
         span=span,
     )
 
@@ -121,7 +123,7 @@ _MERGED: Final = "all batches in one"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixtureFailure:
-    """Rows that came otherwise than expected after a batch, counted from 1; 0 is all in one."""
+    """Rows that differ from the expected ones after a batch, from 1; 0 is all batches in one."""
 
     batch: int
     word: str
@@ -130,8 +132,8 @@ class FixtureFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What became of a fixture: rows that differ, or why it could not be run."""
+class FixtureResult:
+    """The result of a fixture: rows that differ, or why it could not be run."""
 
     fixture: Fixture
     failures: tuple[FixtureFailure, ...] = ()
@@ -139,14 +141,14 @@ class Ran:
 
     @property
     def passed(self) -> bool:
-        """Say whether all came as expected."""
+        """Whether all rows are as expected."""
         return not self.failures and not self.errors
 
 
 def portions(
     root: Path, subject: TestedDataset, fixture: Fixture, found: list[Diagnostic]
 ) -> tuple[Mapping[DatasetAlias, Portion], ...]:
-    """Return what each batch brings to each input; what is wrong goes into `found`."""
+    """Return what each batch adds to each input; problems are added to `found`."""
     by_name = {name: each for each in subject.inputs for name in (each.name, str(each.alias))}
     return tuple(
         {
@@ -179,8 +181,8 @@ def run_fixture(
     folder: Path,
     *,
     merged: bool = False,
-) -> Ran:
-    """Run a fixture batch by batch; with `merged` then all batches in one, which gives the same.
+) -> FixtureResult:
+    """Run a fixture batch by batch; with `merged` also all batches in one, with the same result.
 
     `root` is the project's folder, `folder` an empty one for the workspaces.
     """
@@ -195,7 +197,7 @@ def run_fixture(
             failures += _all_in_one(stage, fixture, batches, folder / "in-one", engine, root)
     except OdfBuildError as error:
         errors += [_placed(each, fixture) for each in error.diagnostics()]
-    return Ran(fixture=fixture, failures=tuple(failures), errors=tuple(errors))
+    return FixtureResult(fixture=fixture, failures=tuple(failures), errors=tuple(errors))
 
 
 def _placed(found: Diagnostic, fixture: Fixture) -> Diagnostic:
@@ -263,7 +265,7 @@ def _failures(
 def _expected(
     root: Path, stage: Stage, rows: FixtureRows, errors: list[Diagnostic], *, with_op: bool
 ) -> list[Row]:
-    """Return expected rows in the types that the dataset has; any of its columns may be left out.
+    """Return expected rows in the types of the dataset; any of its columns may be left out.
 
     Before there is a schema there are no rows, and no types to compare.
     """
@@ -281,7 +283,7 @@ def _expected(
 
 
 def _normal(row: Row, types: pa.Schema) -> Row:
-    """Return a row with its values as they come out of a file."""
+    """Return a row with its values as they are read from a file."""
     return {
         name: pa.array([value], types.field(name).type)[0].as_py() if name in types.names else value
         for name, value in row.items()

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def gate_of(project: Opened) -> "DataGate | None":
-    """Return the gate, None if the project wants none or has no checks on new rows.
+    """Return the gate, None if it is off or the project has no checks on new rows.
 
-    Raises ProjectErrors with all that is wrong in the files of checks.
+    Raises ProjectErrors with all problems in the files of checks.
     """
     level = project.config.gates.data
     if level is Severity.OFF:

@@ -1,7 +1,6 @@
-"""Tests of datasets as their files say them: checks on rows, and fixtures for queries.
+"""Tests of datasets as declared in files: checks on rows, and fixtures for queries.
 
-Plain values with the places where they are written, so that whatever is found later can be shown
-in its file.
+They are plain values with their positions in files, so that later findings can be located.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from odfbuild.values import dataclass
 
 
 class On(Enum):
-    """The rows that a check is about: all that stand, or those that came with the last commit."""
+    """The rows to check: all current ones, or those that the last commit added."""
 
     STATE = "state"
     NEW_ROWS = "new-rows"
@@ -44,14 +43,14 @@ class WrittenValue:
 
 @dataclass(frozen=True, slots=True)
 class NotNull:
-    """These columns have a value in every row."""
+    """Some columns have a value in every row."""
 
     columns: tuple[Word, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """No two rows agree in all of these columns; a row with a null in one agrees with none."""
+    """No two rows are equal in all of some columns; a row with a null in one is equal to none."""
 
     columns: tuple[Word, ...]
 
@@ -85,7 +84,7 @@ class Relationship:
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """There are so many rows."""
+    """The number of rows is within bounds."""
 
     least: int | None
     most: int | None
@@ -116,8 +115,8 @@ Rule: TypeAlias = (
 class RowCheck:
     """One check on the rows of a dataset.
 
-    `kind` is the word of the rule; `where` keeps the rows that have one of these values in each of
-    these columns.  `label` is how it is called: its name, else its kind and columns.
+    `kind` is the key of the rule; `where` selects the rows that have one of some values in each of
+    some columns.  `label` is its name, else its kind and columns.
     """
 
     dataset: DatasetAlias
@@ -132,7 +131,7 @@ class RowCheck:
 
     @property
     def label(self) -> str:
-        """Return the name, else what the check says in a few words."""
+        """The name, else the kind and the columns."""
         if self.name is not None:
             return self.name
         columns = ", ".join(each.text for each in columns_of(self.rule))
@@ -152,7 +151,7 @@ def columns_of(rule: Rule) -> tuple[Word, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixtureRows:
-    """Rows that are written out, or are in a file named relative to the project."""
+    """Rows in the fixture itself, or in a file named relative to the project."""
 
     items: tuple[Mapping[str, Value], ...] = ()
     file: str | None = None
@@ -176,7 +175,7 @@ class FixtureRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputBatch:
-    """What one input gains with a batch; both None: nothing."""
+    """The rows and the watermark that a batch adds to one input; None is nothing."""
 
     name: Word
     rows: FixtureRows | None = None
@@ -185,10 +184,10 @@ class InputBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixtureBatch:
-    """What comes in, and what is expected after it.
+    """The rows that inputs get, and the rows that are expected afterwards.
 
-    `expect` are all rows that stand then, `adds` the records that the batch adds to the changelog;
-    None is no expectation.
+    `expect` are all current rows, `adds` the records that the batch adds to the changelog; None is
+    no expectation.
     """
 
     inputs: tuple[InputBatch, ...]
@@ -201,7 +200,7 @@ class FixtureBatch:
 class Fixture:
     """One unit test: a dataset, and batches for its inputs, in order.
 
-    `schemas` are the data columns of inputs that the fixture gives itself.
+    `schemas` are the data columns of inputs that the fixture declares itself.
     """
 
     dataset: DatasetAlias

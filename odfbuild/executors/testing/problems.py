@@ -1,6 +1,6 @@
 """Subjects of tests in a project's definitions and chains, and problems with them.
 
-Needs no engine and no rows, so that `check` can tell what is wrong with the files of tests.
+It needs no engine and no rows, so that `check` can report problems in the files of tests.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,15 +51,15 @@ class Schemas:
 
     @property
     def names(self) -> list[str]:
-        """The names of all datasets that there are."""
+        """The names of all datasets."""
         return [str(each) for each in dict.fromkeys((*self.definitions.declared, *self.states))]
 
     def has(self, alias: DatasetAlias) -> bool:
-        """Say whether a dataset is declared, or in the workspace."""
+        """Return whether a dataset is declared, or in the workspace."""
         return alias in self.definitions.declared or alias in self.states
 
     def inputs(self, alias: DatasetAlias) -> tuple[tuple[str, DatasetAlias | None], ...]:
-        """Return the inputs of a declared dataset, as its query calls them."""
+        """Return the inputs of a declared dataset, by their names in its query."""
         return self.definitions.inputs(alias)
 
     def vocabulary(self, alias: DatasetAlias) -> DatasetVocabulary:
@@ -69,9 +69,9 @@ class Schemas:
         return self.states[alias].vocab
 
     def declared(self, alias: DatasetAlias) -> DataSchema | None:
-        """Return all columns that a definition gives, None if its text does not tell.
+        """Return all columns of a definition, None if its text is not enough to know them.
 
-        Of a dataset that is not declared, those that it has.
+        For a dataset that is not declared, those in the workspace.
         """
         if alias not in self.definitions.declared:
             return self.schema_in_force(alias)
@@ -105,7 +105,7 @@ class Schemas:
         return self._columns
 
     def _is_broken(self, alias: DatasetAlias) -> bool:
-        """Say whether its query, or one before it, has errors; `check` tells of them."""
+        """Return whether a query, or one that it depends on, has errors, which `check` reports."""
         waiting, seen = [alias], {alias}
         while waiting:
             each = self.definitions.declared[waiting.pop()]
@@ -125,7 +125,7 @@ class Schemas:
         return self._broken[each.alias]
 
     def subject(self, fixture: Fixture, found: list[Diagnostic]) -> "TestedDataset | None":
-        """Return a dataset as its fixture tests it; None, and findings, if columns are unknown."""
+        """Return the dataset of a fixture; None, and findings, if columns are unknown."""
         from odfbuild.executors.testing.test_workspace import TestedDataset, TestedInput
 
         event = _transform(self.definitions.declared[fixture.dataset])
@@ -151,7 +151,7 @@ class Schemas:
 
 
 def test_problems(root: "Path", schemas: Schemas, tests: Tests) -> Iterator[Diagnostic]:
-    """Yield what is wrong with tests: names that there are not, values of other types."""
+    """Yield the problems of tests: names that do not exist, values of other types."""
     for fixture in tests.fixtures:
         yield from _fixture_problems(root, schemas, fixture)
     for check in tests.checks:
@@ -261,7 +261,7 @@ def _unknown_columns(fixture: Fixture, name: str) -> Diagnostic:
         code="test-file",
         what=f"the columns of the input '{name}' are not known",
         why="neither its definition nor odfbuild.lock has them, and it has no rows yet",
-        fix=f"odfbuild lock finds them out; or give them here: schemas: {{{name}: [column TYPE]}}",
+        fix=f"odfbuild lock finds them; or declare them here: schemas: {{{name}: [column TYPE]}}",
         span=fixture.dataset_span,
     )
 

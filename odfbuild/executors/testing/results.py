@@ -12,7 +12,7 @@ from odfbuild.values import dataclass
 
 
 def cell(value: Any) -> str:
-    """Return one value: null, instants with a Z, bytes in hexadecimal digits."""
+    """Return the text of a value: null, instants with a Z, bytes in hexadecimal digits."""
     match value:
         case None:
             return "null"
@@ -36,7 +36,7 @@ SHOWN_ROWS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that fails a check: its offset, None if that is not known, and what was looked at."""
+    """A row that fails a check: its offset, None if that is not known, and the checked values."""
 
     offset: int | None
     values: Mapping[str, Any]
@@ -44,10 +44,10 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one check: how many rows fail, and the first of them.
+    """The result of one check: how many rows fail, and the first of them.
 
-    `said` tells what no row shows, such as that there are too few.  `error` is why the check could
-    not be made, `skipped` why it was not.
+    `said` is a problem that no single row shows, such as too few rows.  `error` is why the check
+    could not be run, `skipped` why it was not.
     """
 
     check: RowCheck
@@ -60,17 +60,17 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Say whether nothing was found; what was not looked at passes."""
+        """Whether nothing was found; a check that was skipped passes."""
         return not self.failing and self.said is None and self.error is None
 
     @property
     def refused(self) -> bool:
-        """Say whether it fails, and not only warns."""
+        """Whether the check fails, and does not only warn."""
         return not self.passed and self.check.severity is Severity.ERROR
 
 
 def row_words(row: BadRow) -> str:
-    """Return a row in one line: its offset, and the columns that were looked at."""
+    """Return a row in one line: its offset, and the checked columns."""
 
     parts = [] if row.offset is None else [f"offset {row.offset:,}"]
     values = ", ".join(f"{name}={cell(value)}" for name, value in row.values.items())
@@ -78,7 +78,7 @@ def row_words(row: BadRow) -> str:
 
 
 def result_diagnostic(result: Result, level: Level, fix: str) -> Diagnostic:
-    """Return what a check found as a finding at its place."""
+    """Return the result of a check as a finding at its position."""
     check = result.check
     if result.error is not None:
         return result.error
@@ -88,7 +88,7 @@ def result_diagnostic(result: Result, level: Level, fix: str) -> Diagnostic:
     else:
         verb = "fails" if result.failing == 1 else "fail"
         rows = where.removeprefix("the ")
-        if not result.looked:  # a query tells the rows that fail, and no others
+        if not result.looked:  # a query returns only the rows that fail
             rows = rows.removesuffix("s") if result.failing == 1 else rows
             first = f"{result.failing:,} {rows} {verb}"
         else:

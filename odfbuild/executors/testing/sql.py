@@ -1,4 +1,4 @@
-"""Queries in checks: their problems, from the text, before an engine is asked."""
+"""Queries in checks: problems of their texts, found without an engine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,22 +18,22 @@ _REFUSED: Final = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reas
 
 
 def query_problems(check: RowCheck, rule: SqlRule, known: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the query of a check; `known` are the names of all datasets."""
+    """Yield the problems of the query of a check; `known` are the names of all datasets."""
     facts = examine((QueryStep(None, rule.text),), (*_used(rule.text, known), *known), ())
-    for each, told in zip(facts.about(*_REFUSED), diagnostics(facts, _REFUSED), strict=True):
+    for each, diagnostic in zip(facts.about(*_REFUSED), diagnostics(facts, _REFUSED), strict=True):
         place = each.place
         span = check.span
         if rule.places is not None:
             span = rule.places.inside(rule.path, rule.text, place.start, place.length)
-        what = told.what.removesuffix(f" (line {place.line}, column {place.column})")
+        what = diagnostic.what.removesuffix(f" (line {place.line}, column {place.column})")
         if each.reason is Reason.UNKNOWN_INPUT and each.hint != each.name:
             yield no_dataset(each.name, span, list(known))
         else:
-            yield replace(told, what=what, span=span)
+            yield replace(diagnostic, what=what, span=span)
 
 
 def _used(text: str, known: Sequence[str]) -> Iterator[str]:
-    """Yield the names in a query that are those of datasets, however they are spelled."""
+    """Yield the names of datasets in a query, in its spelling."""
     names = {DatasetAlias.parse(each) for each in known}
     try:
         tables = read(text).tables

@@ -46,7 +46,7 @@ _HOUR: Final = 3_600 * 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestedInput:
-    """An input of a dataset under test: how the query calls it, all of its columns."""
+    """An input of a dataset under test: its name in the query, and all its columns."""
 
     name: str
     alias: DatasetAlias
@@ -56,7 +56,7 @@ class TestedInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestedDataset:
-    """A dataset under test: its transform as it is declared, its vocabulary, its inputs."""
+    """A dataset under test: its declared transform, its vocabulary, its inputs."""
 
     alias: DatasetAlias
     transform: SetTransform
@@ -66,24 +66,24 @@ class TestedDataset:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one input gains at a time: rows with all columns, and how far its time is known."""
+    """The rows, with all columns, and the watermark that one input gets at a time."""
 
     rows: tuple[Row, ...]
     watermark: Timestamp | None
     span: SourceSpan
 
 
-class _Unsynced(Disk):
-    """A disk on which nothing has to last."""
+class _TemporaryDisk(Disk):
+    """A disk that is not synchronised, as its files are temporary."""
 
     def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
-        """Make a new file; FileExistsError if there is one."""
+        """Create a file; raises FileExistsError if there is one."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags, mode), "wb") as file:
             file.write(data)
 
     def sync(self, path: Path) -> None:
-        """Leave it to the system when the content is written."""
+        """Do nothing: the system decides when the content is written."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class Stage:
     @classmethod
     def make(cls, folder: Path, subject: TestedDataset, engine: Engine, root: Path) -> "Stage":
         """Make the datasets, without rows."""
-        workspace = Workspace(folder, disk=_Unsynced())
+        workspace = Workspace(folder, disk=_TemporaryDisk())
         time = [_START]
         site = Site(
             workspace=workspace, engine=engine, clock=lambda: time[0], project_dir=root, env={}
@@ -120,7 +120,7 @@ class Stage:
         return cls(subject, site, output, inputs, time)
 
     def step(self, gains: Mapping[DatasetAlias, Portion]) -> list[Row]:
-        """Let inputs gain rows, run the transform, and return the records that it added."""
+        """Add rows to inputs, run the transform, and return the records that it added."""
         self.time[0] = Timestamp(self.time[0].nanos + _HOUR)
         for alias, portion in gains.items():
             self._gain(self.inputs[alias], portion)
@@ -144,7 +144,7 @@ class Stage:
         return [] if schema is None else [f.name for f in schema.fields if f.name not in hidden]
 
     def current_rows(self) -> list[Row]:
-        """Return the rows that stand now."""
+        """Return the current rows."""
         schema = self.schema()
         if schema is None:
             return []
@@ -170,7 +170,7 @@ class Stage:
 
 
 def _watermark(portion: Portion, sealed: Sealed, state: ChainState) -> Timestamp | None:
-    """Return the watermark after a portion: as it says, else the latest event time so far."""
+    """Return the watermark after a portion: its own, else the latest event time so far."""
     if portion.watermark is not None:
         return portion.watermark
     known = [each for each in (state.watermark, sealed.watermark) if each is not None]

@@ -1,4 +1,4 @@
-"""Values of YAML, CSV and JSON as values of a column's type; the reason when one is none."""
+"""Conversion of YAML, CSV and JSON values to the types of columns, and its errors."""
 
 import base64
 import binascii
@@ -33,11 +33,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class WrongValueError(Exception):
-    """A value cannot be one of a column; the text says why."""
+    """A value does not fit a column; the text says why."""
 
 
 def typed(value: Any, of: DataType) -> Any:
-    """Return a value as Arrow takes it for a type.  Raises WrongValueError."""
+    """Return a value as Arrow accepts it for a type.  Raises WrongValueError."""
     if value is None:
         if is_optional(of):
             return None
@@ -178,15 +178,15 @@ def _shown(value: Any) -> str:
 OPERATIONS: Final = ("+A", "-R", "-C", "+C")
 """The operations of records, by their numbers."""
 Place: TypeAlias = Callable[[str | None, bool], SourceSpan]
-"""Where a value of a row is written, or its column's name if the second is true; or the row."""
+"""Returns the position of a value in a row, or of its name if the second is true; or of the row."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Typed:
-    """Makes rows of values: of the columns of a schema, and of the operation if `op` names one.
+    """Converts rows: the columns of a schema, and the operation if `op` is its name.
 
-    `whose` is how messages call the dataset.  With `partial`, columns may be left out that have to
-    have values.  What is wrong is collected in `found`.
+    `whose` is the name of the dataset in messages.  With `partial`, required columns may be left
+    out.  Problems are collected in `found`.
     """
 
     schema: DataSchema
@@ -230,7 +230,7 @@ class Typed:
             return OPERATIONS.index(value)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 3:
             return value
-        self._wrong(self.op, f"'{value}', which is none of {', '.join(OPERATIONS)}", span)
+        self._wrong(self.op, f"'{value}', which is not one of {', '.join(OPERATIONS)}", span)
         return 0
 
     def _wrong(self, name: str, why: str, span: SourceSpan) -> None:
@@ -257,7 +257,7 @@ class Typed:
 
 
 def written_out(rows: FixtureRows, into: Typed) -> list[dict[str, Any]]:
-    """Return rows that stand in the fixture itself."""
+    """Return rows that are in the fixture itself."""
 
     def place(number: int) -> Place:
         def of(name: str | None, key: bool) -> SourceSpan:
@@ -278,7 +278,7 @@ class FileRow:
 
 
 def from_file(file: str, rows: Iterator[FileRow], into: Typed) -> list[dict[str, Any]]:
-    """Return rows that stand in a file of the project."""
+    """Return rows that are in a file of the project."""
 
     def place(line: int) -> Place:
         return lambda *_: SourceSpan(file=file, line=line)

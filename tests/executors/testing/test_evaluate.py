@@ -175,13 +175,13 @@ def test_nan_is_within_no_bounds_and_null_within_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ("row_count: {min: 3}", "2 rows, and at least 3 are wanted"),
-        ("row_count: {max: 1}", "2 rows, and at most 1 are wanted"),
+        ("row_count: {min: 3}", "2 rows, but at least 3 are expected"),
+        ("row_count: {max: 1}", "2 rows, but at most 1 are expected"),
         ("row_count: 2", None),
         ("freshness: 1 day", None),
         (
             "freshness: 23 hours",
-            "the latest event time is 1970-01-01T00:00:00Z, and the latest may be 23 hours ago",
+            "the latest event time is 1970-01-01T00:00:00Z, but the latest may be 23 hours ago",
         ),
     ],
 )
@@ -193,7 +193,7 @@ def test_counts_and_ages_are_told_in_words(tmp_path: Path, rule: str, said: str 
 
 def test_no_rows_are_not_fresh(tmp_path: Path) -> None:
     (found,) = looked(made(tmp_path, "  - freshness: 1 day\n"), ())
-    assert found.said == "there are no rows, and the latest may be 1 day ago"
+    assert found.said == "there are no rows, but the latest may be 1 day ago"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_rows_that_fail_a_check_are_not_committed_nor_what_follows(
         "    |     ^^^^^",
     ]
     assert said[5] == (
-        "  why: the rows of data/2.csv would have got these offsets, and were held back"
+        "  why: the rows of data/2.csv would have got these offsets, and were not committed"
     )
 
 

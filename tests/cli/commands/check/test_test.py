@@ -173,7 +173,7 @@ def test_values_of_a_wrong_type_are_shown_in_their_line(tested: Callable[..., In
         ("t,k,v\n2024-01-02,b,x\n", "rows.csv:2:1", "'v' is 'x', and the column is Int64"),
         ("t,k,w\n2024-01-02,b,1\n", "rows.csv:2:1", "src has no column 'w'"),
         ("t,k,v\n,b,1\n", "rows.csv:2:1", "'t' is null, and the column is required"),
-        ("t,k,v\n2024-01-02\n", "out.yaml:5:26", "has not as many values as the header"),
+        ("t,k,v\n2024-01-02\n", "out.yaml:5:26", "has another number of values than the header"),
     ],
 )
 def test_files_of_rows_are_told_by_their_lines(
