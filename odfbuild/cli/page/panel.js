@@ -125,7 +125,7 @@ function aboutDataset(box) {
     parts.push(make("h3", "", "Columns"),
       make("p", "", "They cannot be determined: they may come from all of its inputs."));
   }
-  if (one.query) parts.push(make("h3", "", "Query"), make("pre", "", one.query));
+  if (one.query) parts.push(make("h3", "", "Query"), Object.assign(make("pre", "", one.query), { tabIndex: 0 }));
   return parts;
 }
 

@@ -119,7 +119,7 @@ function showHistory(own, first) {
       const older = blocks[number + 1]?.hash;
       return make("tr", {}, headCell(make("span", { class: "number", text: numeral(sequenceNumber) })),
         make("td", {}, since(systemTime)),
-        make("td", {}, make("details", {}, make("summary", { text: blockText(event) }), make("pre", { text: written(event, 2) })), originLines(event, own.aliases)),
+        make("td", {}, make("details", {}, make("summary", { text: blockText(event) }), make("pre", { tabindex: "0", text: written(event, 2) })), originLines(event, own.aliases)),
         make("td", {}, shortHash(hash)),
         make("td", {},
           make("a", { href: `${datasetAddress(own.name)}?${query({ block: hash })}`, "aria-label": `rows by block ${sequenceNumber}`, text: "rows by then" }), " ",

@@ -29,7 +29,7 @@ async function ask() {
       make("details", {}, make("summary", { text: "Blocks that were read" }),
         make("ul", {}, (found.input.datasets || []).map((each) => make("li", {}, datasetLink(each.alias), " ", make("code", { text: each.blockHash }))))),
       ...(found.proof ? [make("details", {}, make("summary", { text: "Proof" }),
-        make("pre", { text: JSON.stringify({ commitment: found.commitment, proof: found.proof }, null, 2) }))] : []));
+        make("pre", { tabindex: "0", text: JSON.stringify({ commitment: found.commitment, proof: found.proof }, null, 2) }))] : []));
   } catch (error) {
     if (asking === own) byId("answer-state").textContent = error.name === "AbortError" ? "It was stopped." : "";
     showProblem(error);

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.serve.live.projects import BIG, HIGH, HOSTILE, READINGS, build, files_of_a_day
+from tests.support.process.accessibility import violations
 from tests.support.process.chromium import CONTRAST, Browser, Page, why_no_chromium
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
@@ -327,3 +328,26 @@ def test_any_address_shows_something(browser: Browser, server: DatasetServer, pl
         "document.getElementById('problem').innerText.length > 0"
     )
     assert page.evaluate("!!document.querySelector('.view:not([hidden]) h1')")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("place", "table"),
+    [("", "#list-rows"), (f"#/dataset/{READINGS}", "#rows"), ("#/runs", "#run-rows")],
+)
+def test_a_view_breaks_no_rule_of_axe(
+    browser: Browser, server: DatasetServer, place: str, table: str, dark: bool
+) -> None:
+    page = opened(browser, server, place, dark=dark)
+    cells(page, table)
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_page_of_queries_breaks_no_rule_of_axe(
+    browser: Browser, server: DatasetServer, dark: bool
+) -> None:
+    page = opened(browser, server, "#/query?sql=select%20k%20from%20%22team.high%22", dark=dark)
+    page.evaluate("document.getElementById('question').requestSubmit()")
+    cells(page, "#answer")
+    assert violations(page) == []
