@@ -1,4 +1,4 @@
-"""Consent: confirmation before a change, protected targets, saved plans that fit."""
+"""Consent: confirmation before a change, and protected targets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.errors import PlanError, UsageRefusedError
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild import app
-    from odfbuild.planner.saved import SavedPlan
 
 
 def confirm(command: str) -> None:
@@ -51,12 +50,6 @@ def refuse_unnamed(project: app.Opened, given: ProjectArguments, command: str) -
         )
 
 
-class UnfitPlanError(PlanError):
-    """A saved plan is for another project, target or workspace, or for none."""
-
-    code = "unfit-plan"
-
-
 def refuse_unplanned(project: app.Opened, given: ProjectArguments, command: str = "plan") -> None:
     """Keep to what the target asks for before anything is planned and applied in one go."""
     target = project.config.target(project.target)
@@ -68,30 +61,3 @@ def refuse_unplanned(project: app.Opened, given: ProjectArguments, command: str 
             "odfbuild apply plan.json",
         )
     refuse_unnamed(project, given, "apply" if command == "plan" else command)
-
-
-def refuse_unfit(plan: SavedPlan, project: app.Opened) -> None:
-    """Refuse what was planned for another project, target or workspace, or for none at all.
-
-    Raises UnfitPlanError.
-    """
-    against = getattr(plan, "against", None)
-    if against is not None:
-        raise UnfitPlanError(
-            what=f"the plan was made against {against}, so there is nothing to apply it to",
-            why="it compares two states of the project, not the project with its datasets",
-            fix="plan against the workspace: odfbuild plan --out FILE",
-        )
-    here = {
-        "project": project.config.name,
-        "target": project.target,
-        "workspace": project.config.target(project.target).workspace,
-    }
-    for word, found in here.items():
-        planned = getattr(plan, word)
-        if planned != found:
-            raise UnfitPlanError(
-                what=f"the plan is for the {word} '{planned}', but this is '{found}'",
-                why="a saved plan can only be applied to what it was made for",
-                fix="apply it there, or plan again here",
-            )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Move, Plan
-from odfbuild.planner.plan.subset import fitting, reads_of, touched
+from odfbuild.planner.plan import Plan
+from odfbuild.planner.plan.subset import fitting, names_of, touched
 from odfbuild.state.lease import BusyError, Holder, Lease, Worker, holder_text, take_lease
 from odfbuild.values import dataclass
 
@@ -120,20 +120,6 @@ def _is_moved(project: app.Opened, plan: Plan, busy: Collection[DatasetAlias]) -
     except StalePlanError:
         return True
     return False
-
-
-def names_of(plan: Plan) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
-    """Return the names of the datasets that a plan changes, and of those that it only reads."""
-    ids = {at.id: alias for alias, each in plan.datasets.items() if (at := each.based_on)}
-    written = {step.target for step in plan.steps}
-    written |= {step.work.old for step in plan.steps if isinstance(step.work, Move)}
-    read = {
-        ref if isinstance(ref, DatasetAlias) else ids[ref]
-        for step in plan.steps
-        for ref in reads_of(step)
-        if isinstance(ref, DatasetAlias) or ref in ids
-    }
-    return written, read - written
 
 
 def _say_skipped(busy: Mapping[DatasetAlias, Holder | None]) -> None:

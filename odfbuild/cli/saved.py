@@ -1,4 +1,4 @@
-"""Saved plans of every kind: written at once, read strictly, printed in any format."""
+"""Saved plans of every kind: written at once, read strictly, printed, and whether they fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.files import read_bounded, write_output
 from odfbuild.cli.formats.outputs import PlanFormat, PlanFormatOptions, plan_output
 from odfbuild.cli.terminal.streams import as_it_is
-from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectError, UsageRefusedError
+from odfbuild.errors import (
+    Diagnostic,
+    Level,
+    OdfBuildError,
+    PlanError,
+    ProjectError,
+    UsageRefusedError,
+)
 from odfbuild.host.json_text import parse_json
 from odfbuild.planner.plan import GitState, Plan
 from odfbuild.planner.saved import (
@@ -162,6 +169,39 @@ def print_saved(plan: Undo | HousekeepingPlan, *, as_json: bool) -> None:
     else:
         sys.stdout.write("".join(f"{printable(line)}\n" for line in maintenance_lines(plan)))
     sys.stdout.flush()
+
+
+class UnfitPlanError(PlanError):
+    """A saved plan is for another project, target or workspace, or for none."""
+
+    code = "unfit-plan"
+
+
+def refuse_unfit(plan: SavedPlan, project: app.Opened) -> None:
+    """Refuse what was planned for another project, target or workspace, or for none at all.
+
+    Raises UnfitPlanError.
+    """
+    against = getattr(plan, "against", None)
+    if against is not None:
+        raise UnfitPlanError(
+            what=f"the plan was made against {against}, so there is nothing to apply it to",
+            why="it compares two states of the project, not the project with its datasets",
+            fix="plan against the workspace: odfbuild plan --out FILE",
+        )
+    here = {
+        "project": project.config.name,
+        "target": project.target,
+        "workspace": project.config.target(project.target).workspace,
+    }
+    for word, found in here.items():
+        planned = getattr(plan, word)
+        if planned != found:
+            raise UnfitPlanError(
+                what=f"the plan is for the {word} '{planned}', but this is '{found}'",
+                why="a saved plan can only be applied to what it was made for",
+                fix="apply it there, or plan again here",
+            )
 
 
 def stale_datasets(plan: SavedPlan, project: app.Opened) -> tuple[DatasetAlias, ...]:

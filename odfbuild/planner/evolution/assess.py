@@ -22,9 +22,9 @@ from odfbuild.planner.evolution.columns.resolve import UNTYPED, Resolver
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance, PlanGate
 from odfbuild.planner.evolution.reach import Reaches, takes_all
 from odfbuild.planner.evolution.rules.definitions import definition_hits, input_hits, retired_hits
-from odfbuild.planner.evolution.rules.hits import class_of
 from odfbuild.planner.evolution.rules.policy import restating_hits
 from odfbuild.planner.evolution.rules.queries import class_hits, class_of_query, query_hits
+from odfbuild.planner.evolution.rules.rule import class_of
 from odfbuild.planner.evolution.rules.schemas import (
     AssessedColumns,
     refusals,

@@ -6,14 +6,13 @@ from dataclasses import field, replace
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.rules.catalogue import catalogue, rule, severity_by_class
-from odfbuild.planner.evolution.rules.hits import hit
 from odfbuild.planner.evolution.rules.policy import (
     ACCEPTANCE_EXPIRED,
     ACCEPTANCE_UNUSED,
     PROTECTED_TARGET,
     UNKNOWN_RULE,
 )
-from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.plan.changes import Assessment, Hit, Judgement, Verdict
 from odfbuild.planner.plan.policy import Acceptance, Policy, Severity
 from odfbuild.texts.suggest import did_you_mean

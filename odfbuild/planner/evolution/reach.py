@@ -11,8 +11,8 @@ from odfbuild.planner.evolution.columns.compare import top_column
 from odfbuild.planner.evolution.columns.derive import DerivedColumns
 from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.evolution.columns.use import ALL, Reach, Reader, affected, readers_of
-from odfbuild.planner.evolution.rules.hits import class_of
 from odfbuild.planner.evolution.rules.queries import QUERY_CHANGED
+from odfbuild.planner.evolution.rules.rule import class_of
 from odfbuild.planner.evolution.rules.schemas import AssessedColumns
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit

@@ -79,6 +79,15 @@ def reads_of(step: Step) -> Iterator[DatasetAlias | DatasetId]:
                 yield from (each.dataset_ref for each in event.inputs)
 
 
+def names_of(plan: Plan) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
+    """Return the names of the datasets that a plan changes, and of those that it only reads."""
+    names = _names(plan)
+    written = {step.target for step in plan.steps}
+    written |= {step.work.old for step in plan.steps if isinstance(step.work, Move)}
+    read = {names.get(ref, ref) for step in plan.steps for ref in reads_of(step)}
+    return written, {each for each in read if isinstance(each, DatasetAlias)} - written
+
+
 def _names(plan: Plan) -> Mapping[DatasetAlias | DatasetId, DatasetAlias]:
     found: dict[DatasetAlias | DatasetId, DatasetAlias] = {each: each for each in plan.datasets}
     based = ((alias, each.based_on) for alias, each in plan.datasets.items())

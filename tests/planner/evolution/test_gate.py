@@ -20,7 +20,7 @@ from odfbuild.planner.evolution.gate import (
     verdict,
 )
 from odfbuild.planner.evolution.rules.catalogue import catalogue
-from odfbuild.planner.evolution.rules.hits import class_of, hit
+from odfbuild.planner.evolution.rules.rule import class_of, hit
 from odfbuild.planner.plan.changes import ChangeClass, Hit, Judgement, Verdict
 from odfbuild.planner.plan.policy import Gates, OnQueryChange, Policy, Severity, Traits
 from tests.planner.evolution.assessing import (

@@ -36,15 +36,15 @@ from odfbuild.cli.arguments.problems import with_all_problems
 from odfbuild.cli.arguments.project import open_given, retry_if_changed
 from odfbuild.cli.arguments.selection import report_notes
 from odfbuild.cli.commands.plan.plan import idle_text
-from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
+from odfbuild.cli.consent import confirm, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.files import Reports, parse_reports
 from odfbuild.cli.formats.outputs import wants_colour
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.render.run import failures_of, notes_of, report_json, report_text
 from odfbuild.cli.render.words import count
-from odfbuild.cli.reservation import names_of, reservation, reserved_for
-from odfbuild.cli.saved import saved_file
+from odfbuild.cli.reservation import reservation, reserved_for
+from odfbuild.cli.saved import load_saved, refuse_unfit, saved_file, stale_datasets
 from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.terminal.events import report_idle_run, say, say_event
 from odfbuild.cli.unreadable import damage_is_reported
@@ -54,7 +54,7 @@ from odfbuild.planner.exclusion import LeftOut, counted, reasons
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import Plan
-from odfbuild.planner.plan.subset import fitting
+from odfbuild.planner.plan.subset import fitting, names_of
 from odfbuild.project.config.project_file import load_config
 from odfbuild.values import dataclass
 
@@ -342,8 +342,6 @@ def report_left_out(left_out: LeftOut) -> None:
 
 def _apply_saved(given: ProjectArguments, file: Path, options: ApplyOptions) -> int:
     """Carry out exactly a saved plan; the definitions of the project are not looked at."""
-    from odfbuild.cli.saved import load_saved
-
     saved = load_saved(file)
     if not isinstance(saved, Plan):
         _refuse_formats(options)
@@ -366,8 +364,6 @@ def _apply_saved(given: ProjectArguments, file: Path, options: ApplyOptions) -> 
 
 
 def _apply_saved_plan(project: app.Opened, plan: Plan, options: ApplyOptions) -> int:
-    from odfbuild.cli.saved import stale_datasets
-
     written, read = names_of(plan)
     with reservation(project, written, read, command="apply", on_busy=options.on_busy) as mine:
         plan = fitting(plan, mine.busy)

@@ -24,9 +24,8 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
-from odfbuild.planner.evolution.rules.hits import hit
 from odfbuild.planner.evolution.rules.renames import ProbableRename, find_renames
-from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, Hit, Usage
 from odfbuild.planner.plan.policy import Severity

@@ -8,8 +8,7 @@ from odfbuild.odf.events import SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
-from odfbuild.planner.evolution.rules.hits import hit
-from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.plan.changes import Assessment, ChangeClass
 from odfbuild.planner.plan.policy import OnQueryChange, Severity
 

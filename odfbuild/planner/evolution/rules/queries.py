@@ -14,8 +14,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.evolution.columns.derive import Makes
 from odfbuild.planner.evolution.rules.definitions import PREPROCESS_CHANGED
-from odfbuild.planner.evolution.rules.hits import hit
-from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
 from odfbuild.planner.plan.policy import Severity

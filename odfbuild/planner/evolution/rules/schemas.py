@@ -15,8 +15,7 @@ from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.schema.types import is_optional
 from odfbuild.planner.evolution.columns.compare import is_nested, top_column
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, Makes
-from odfbuild.planner.evolution.rules.hits import hit
-from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit, SchemaChange
 from odfbuild.planner.plan.policy import Severity

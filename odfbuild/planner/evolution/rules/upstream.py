@@ -7,8 +7,7 @@ from odfbuild.odf.events import DataField, DataSchema
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.columns.compare import is_nested, top_column
 from odfbuild.planner.evolution.columns.derive import DerivedColumn, DerivedColumns
-from odfbuild.planner.evolution.rules.hits import hit
-from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.evolution.rules.schemas import COLUMN_MADE_OPTIONAL, COLUMN_MADE_REQUIRED
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
