@@ -1,9 +1,14 @@
-"""Leaves of columns: what Parquet stores of them, in its order, and whether texts are texts."""
+"""Parts of columns: leaves as Parquet stores them, texts, and members and lengths of lists.
+
+Parquet has lists of any length only, and a file says by itself which members of a struct may be
+null, so what the chain records of them is for the rows to keep.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odfbuild.odf.hashing import storage, storage_type
 
@@ -14,32 +19,19 @@ def leaves(column: pa.Array) -> Iterator[pa.Array]:
     What is in no list has a value for each row, null where a struct around it is.
     """
     column = storage(column)
-    if pa.types.is_struct(column.type):
-        for child in column.flatten():
-            yield from leaves(child)
-    elif pa.types.is_map(column.type):
-        first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
-        for child in column.keys, column.items:
-            yield from leaves(child.slice(first, last - first))
-    elif _is_list(column.type):
-        yield from leaves(column.flatten())
-    else:
+    if not _is_nested(column.type):
         yield column
+    for part, _ in _parts(column, column.type):
+        yield from leaves(part)
 
 
 def leaf_types(column: pa.DataType) -> Iterator[pa.DataType]:
     """Yield the types of the leaves of a column."""
     column = storage_type(column)
-    if pa.types.is_map(column):
-        yield from leaf_types(column.key_type)
-        yield from leaf_types(column.item_type)
-    elif _is_list(column):
-        yield from leaf_types(column.value_type)
-    elif pa.types.is_struct(column):
-        for at in range(column.num_fields):
-            yield from leaf_types(column.field(at).type)
-    else:
+    if not _is_nested(column):
         yield column
+    for part in _part_types(column):
+        yield from leaf_types(part)
 
 
 def first_without_utf8(column: pa.Array) -> int | None:
@@ -48,6 +40,23 @@ def first_without_utf8(column: pa.Array) -> int | None:
     Arrow takes the bytes of a file and of other programs for text as they are.
     """
     return first_row_unless(column, _is_utf8)
+
+
+def first_of_other_length(column: pa.Array, kind: pa.DataType) -> int | None:
+    """Return the first row with a list that is not as long as the type records; None if all are.
+
+    The column may have lists of any length where the type has those of one.
+    """
+    if not _has_fixed_lists(kind):
+        return None
+    return first_row_unless(column, lambda rows: _has_lengths(rows, kind))
+
+
+def first_without_member(column: pa.Array, field: pa.Field) -> int | None:
+    """Return the first row that has a null where something inside of the column is required."""
+    if not _requires_members(field.type):
+        return None
+    return first_row_unless(column, lambda rows: _has_members(rows, field.type))
 
 
 def first_row_unless(column: pa.Array, holds: Callable[[pa.Array], bool]) -> int | None:
@@ -83,7 +92,67 @@ def _is_text(of: Any) -> bool:
     )
 
 
-def _is_list(of: Any) -> bool:
+def _has_lengths(column: pa.Array, kind: Any) -> bool:
+    column = storage(column)
+    if pa.types.is_fixed_size_list(kind):
+        lengths = pc.list_value_length(column)
+        if not pc.all(pc.equal(lengths, kind.list_size), min_count=0).as_py():
+            return False
+    return all(_has_lengths(*each) for each in _parts(column, kind))
+
+
+def _has_members(column: pa.Array, kind: Any) -> bool:
+    column = storage(column).drop_null()
+    required = _required(kind)
+    parts = list(_parts(column, kind))
+    if any(part.null_count for (part, _), is_so in zip(parts, required, strict=True) if is_so):
+        return False
+    return all(_has_members(*each) for each in parts)
+
+
+def _parts(column: Any, kind: Any) -> list[tuple[pa.Array, pa.DataType]]:
+    """Return what is in a column, each with its type in the schema; nothing of what is null."""
+    if pa.types.is_struct(kind):
+        return [(each, kind.field(at).type) for at, each in enumerate(column.flatten())]
+    if pa.types.is_map(kind):
+        first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
+        both = (column.keys, kind.key_type), (column.items, kind.item_type)
+        return [(each.slice(first, last - first), of) for each, of in both]
+    if _is_list(kind):
+        return [(column.flatten(), kind.value_type)]
+    return []
+
+
+def _required(kind: Any) -> list[bool]:
+    """Tell of each part whether it may have no nulls."""
+    if pa.types.is_struct(kind):
+        return [not each.nullable for each in kind]
+    if pa.types.is_map(kind):
+        return [True, not kind.item_field.nullable]
+    return [not kind.value_field.nullable] if _is_list(kind) else []
+
+
+def _requires_members(kind: Any) -> bool:
+    return any(_required(kind)) or any(_requires_members(each) for each in _part_types(kind))
+
+
+def _has_fixed_lists(kind: Any) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind)) or any(map(_has_fixed_lists, _part_types(kind)))
+
+
+def _part_types(kind: Any) -> list[pa.DataType]:
+    if pa.types.is_struct(kind):
+        return [each.type for each in kind]
+    if pa.types.is_map(kind):
+        return [kind.key_type, kind.item_type]
+    return [kind.value_type] if _is_list(kind) else []
+
+
+def _is_nested(kind: Any) -> bool:
+    return bool(pa.types.is_struct(kind) or pa.types.is_map(kind)) or _is_list(kind)
+
+
+def _is_list(kind: Any) -> bool:
     return bool(
-        pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of)
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )

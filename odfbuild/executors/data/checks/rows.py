@@ -17,8 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.data.checks.leaves import first_without_utf8
-from odfbuild.executors.data.checks.members import first_of_other_length, first_without_member
+from odfbuild.executors.data.checks.leaves import (
+    first_of_other_length,
+    first_without_member,
+    first_without_utf8,
+)
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.hashing import storage, storage_type
 from odfbuild.odf.timestamp import Timestamp

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.data.checks.members import first_of_other_length, first_without_member
+from odfbuild.executors.data.checks.leaves import first_of_other_length, first_without_member
 from odfbuild.executors.data.checks.rows import RowRules, SliceTerms, schema_problems
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.seal import Sealed, seal
