@@ -27,13 +27,12 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import LONGEST_ALIAS, DatasetAlias
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.heads import (
     DEFAULT_LOCK_TIMEOUT,
     HEAD,
     HeadMovedError,
 )
-from odfbuild.state.chain.index import Index
+from odfbuild.state.chain.index import Index, agrees
 from odfbuild.state.chain.seen_heads import SeenHeads
 from odfbuild.state.disabled import disable, disabled_folders, enable
 from odfbuild.state.files.disk import Disk

@@ -25,9 +25,8 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import block_hash, decode_block, decode_link, encode_block
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
-from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, MemoryHeads
-from odfbuild.state.chain.index import Index
+from odfbuild.state.chain.index import Index, agrees
 from odfbuild.state.chain.objects import (
     CorruptObjectError,
     MissingObjectError,

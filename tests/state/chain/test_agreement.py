@@ -14,7 +14,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import encode_block
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.dataset import Dataset, WrongStateError
-from odfbuild.state.chain.head_facts import agrees
+from odfbuild.state.chain.index import agrees
 from odfbuild.state.chain.objects import MemoryObjects
 from tests.executors.runs.test_scheduler import copy
 from tests.support.data.chains import Link, chains, folded
