@@ -26,7 +26,7 @@ _FIX = (
     "correct the source or the query, or the check; the rows are not committed until it passes "
     "(with `gates: {data: warn}` they are committed and reported)"
 )
-_LOOK = "look at these rows, or at the check"
+_LOOK = "inspect these rows, or the check"
 
 
 class DataCheckError(OdfBuildError):

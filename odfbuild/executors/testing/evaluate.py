@@ -349,7 +349,7 @@ class _RowTally(_SelectedRows):
 
     def _of_count(self) -> str | None:
         rule = self.check.rule
-        assert isinstance(rule, RowCount)  # noqa: S101 - it is asked of one only
+        assert isinstance(rule, RowCount)  # noqa: S101 - called for one only
         noun = "row" if self.looked == 1 else "rows"
         if rule.least is not None and self.looked < rule.least:
             return f"{self.looked:,} {noun}, but at least {rule.least:,} are expected"
@@ -359,7 +359,7 @@ class _RowTally(_SelectedRows):
 
     def _of_time(self) -> str | None:
         rule = self.check.rule
-        assert isinstance(rule, Freshness)  # noqa: S101 - it is asked of one only
+        assert isinstance(rule, Freshness)  # noqa: S101 - called for one only
         wanted = f"the latest may be {lag_text(rule.max_age)} ago"
         if self.latest is None:
             return f"there are no rows, but {wanted}"

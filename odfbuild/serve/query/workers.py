@@ -56,7 +56,7 @@ class Worker:
     async def say(self, message: Mapping[str, Any]) -> Any:
         """Send a message and return the reply.  Raises AccessError for a refusal."""
         stdin = self._process.stdin
-        assert stdin is not None  # noqa: S101 - of the pipes that are asked for
+        assert stdin is not None  # noqa: S101 - it was started with pipes
         with suppress(ConnectionError):  # the process may have sent the reason
             stdin.write(framed(json.dumps(message).encode()))
             await stdin.drain()
@@ -85,7 +85,7 @@ class Worker:
 
     async def _frame(self) -> bytes:
         stdout = self._process.stdout
-        assert stdout is not None  # noqa: S101 - of the pipes that are asked for
+        assert stdout is not None  # noqa: S101 - it was started with pipes
         try:
             size = int.from_bytes(await stdout.readexactly(LENGTH), "big")
             return await stdout.readexactly(size)

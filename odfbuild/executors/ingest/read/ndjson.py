@@ -68,14 +68,14 @@ class _LineSource:
 
     def pieces(self, size: int = _PIECE) -> Iterator[bytes]:
         """Yield the text in pieces of complete lines, of about this size."""
-        held: list[bytes] = []
+        buffered: list[bytes] = []
         total = 0
         for block in utf8_blocks(self.path, self.encoding, self.name):
-            held.append(block)
+            buffered.append(block)
             total += len(block)
             if total < size:
                 continue
-            text = b"".join(held)
+            text = b"".join(buffered)
             cut = text.rfind(b"\n") + 1
             if cut:
                 yield text[:cut]
@@ -85,9 +85,9 @@ class _LineSource:
                     why="NdJson has one record per line",
                     fix="use `kind: Json` for one document",
                 )
-            held, total = [text[cut:]], len(text) - cut
+            buffered, total = [text[cut:]], len(text) - cut
         if total:
-            yield b"".join(held)
+            yield b"".join(buffered)
 
     def sample(self, *, lenient: bool) -> list[dict[str, Any]]:
         """Return the first records; when lenient, other lines are skipped."""

@@ -173,13 +173,13 @@ class DriftCollector:
         for record in records:
             for name in record.keys() - self._known:
                 if len(self._values) < _MOST_NAMES or name in self._values:
-                    held = self._values.setdefault(name, [])
-                    if len(held) < _SAMPLE:
-                        held.append(record[name])
+                    values = self._values.setdefault(name, [])
+                    if len(values) < _SAMPLE:
+                        values.append(record[name])
         if self._seen < _SAMPLE:
             for each in self._nested:
-                held = self._values.setdefault(each.name, [])
-                held += [record.get(each.name) for record in records[: _SAMPLE - self._seen]]
+                values = self._values.setdefault(each.name, [])
+                values += [record.get(each.name) for record in records[: _SAMPLE - self._seen]]
         self._seen += len(records)
 
     @property

@@ -63,16 +63,16 @@ def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int
 
 def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Join small pieces to row groups of a sensible size."""
-    held: list[pa.Table] = []
+    buffered: list[pa.Table] = []
     rows = 0
     for piece in pieces:
-        held.append(piece)
+        buffered.append(piece)
         rows += piece.num_rows
         if rows >= _GROUP:
-            yield pa.concat_tables(held)
-            held, rows = [], 0
-    if held:
-        yield pa.concat_tables(held)
+            yield pa.concat_tables(buffered)
+            buffered, rows = [], 0
+    if buffered:
+        yield pa.concat_tables(buffered)
 
 
 def formats_of(step: ReadStepCsv | ReadStepJson | ReadStepNdJson) -> Formats:

@@ -122,7 +122,7 @@ def _shared_keys(parts: QueryParts, part: QueryPart) -> KeyColumns | None:
         return None
     found: dict[str, tuple[str, ...]] = {}
     for name, columns in uses:
-        if found.setdefault(name, held := tuple(columns[root] for root in roots)) != held:
+        if found.setdefault(name, names := tuple(columns[root] for root in roots)) != names:
             return None  # read twice, by different columns
     return KeyColumns(found, _outputs(parts, part, roots), _times(parts))
 
@@ -132,12 +132,12 @@ def _times(parts: QueryParts) -> dict[str, frozenset[str]] | None:
     found: dict[str, frozenset[str]] = {}
     for timed in parts.timed:
         root = None if timed is None else parts.root(timed)
-        held = [
+        names = [
             (n, c) for n, tokens in parts.uses for c, t in tokens.items() if parts.root(t) == root
         ]
-        if not held:
+        if not names:
             return None
-        for name, column in held:
+        for name, column in names:
             found[name] = found.get(name, frozenset()) | {column}
     return found
 
@@ -157,12 +157,12 @@ def _outputs(parts: QueryParts, part: QueryPart, roots: Sequence[Token]) -> tupl
     """Return the columns of the result that are the key; None if a part of it is missing."""
     if part.rows.open:
         return None
-    held = {
+    names = {
         parts.root(token): name
         for name, token in reversed(part.rows.tokens().items())
         if token is not None
     }
-    return tuple(held[root] for root in roots) if all(r in held for r in roots) else None
+    return tuple(names[root] for root in roots) if all(r in names for r in roots) else None
 
 
 def opaque_keys(

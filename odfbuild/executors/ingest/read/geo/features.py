@@ -374,18 +374,18 @@ def _texts(path: Path, name: str) -> Iterator[str]:
 def _lines(path: Path, name: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines with their numbers, from 1."""
     number, size = 1, 0
-    held: list[bytes] = []
+    buffered: list[bytes] = []
     for block in _blocks(path, name):
         first, *others = block.split(b"\n")
-        held.append(first)
+        buffered.append(first)
         size += len(first)
         if size > _LONGEST_LINE:
             raise _wrong_form(f"{name}:{number}: a line of more than {_LONGEST_LINE >> 20} MiB")
         for line in others:
-            yield number, b"".join(held)
-            held, size = [line], len(line)
+            yield number, b"".join(buffered)
+            buffered, size = [line], len(line)
             number += 1
-    yield number, b"".join(held)
+    yield number, b"".join(buffered)
 
 
 def _blocks(path: Path, name: str) -> Iterator[bytes]:

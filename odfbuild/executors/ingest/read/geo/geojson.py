@@ -180,13 +180,13 @@ def _named(feature: FeatureRecord) -> Mapping[str, object]:
 
 def _pieces(features: Iterator[FeatureRecord]) -> Iterator[list[FeatureRecord]]:
     """Yield features in groups: some thousand, or fewer if they are large."""
-    held: list[FeatureRecord] = []
+    buffered: list[FeatureRecord] = []
     size = 0
     for each in features:
-        held.append(each)
+        buffered.append(each)
         size += each.size
-        if len(held) == _TOGETHER or size > _PIECE:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+        if len(buffered) == _TOGETHER or size > _PIECE:
+            yield buffered
+            buffered, size = [], 0
+    if buffered:
+        yield buffered

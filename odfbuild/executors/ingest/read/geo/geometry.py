@@ -38,10 +38,12 @@ def repeated_key(value: Any) -> str | None:
     """Return a key that an object of a geometry has twice, None if there is none."""
     if isinstance(value, RepeatedMembers):
         return min(value.twice)
-    held = [e for n, e in value.items() if n != "coordinates"] if isinstance(value, dict) else value
-    if not isinstance(held, list):
+    parts = (
+        [e for n, e in value.items() if n != "coordinates"] if isinstance(value, dict) else value
+    )
+    if not isinstance(parts, list):
         return None
-    return next((key for each in held if (key := repeated_key(each)) is not None), None)
+    return next((key for each in parts if (key := repeated_key(each)) is not None), None)
 
 
 _ENCODER: Final = json.JSONEncoder(
