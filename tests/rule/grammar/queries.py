@@ -467,7 +467,8 @@ class _Grammar:
         if keys and draw.chance(15):
             key, column = draw.one(keys)
             name = self._name(scope, column, [each.name for each in columns])
-            items.append(f"{draw.one(self.dialect.of_group)}({key}) as {name}")
+            mark = BY_ORDER if rolled else ""  # where a key is rolled up, its group has several
+            items.append(f"{draw.one(self.dialect.of_group)}({key}){mark} as {name}")
             columns.append(column.or_null().named(name))
         if rolled and draw.chance(60):
             name = self._name(scope, Column("r", BIGINT), [each.name for each in columns])
