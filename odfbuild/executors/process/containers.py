@@ -4,16 +4,19 @@ Both take the command lines that are used here.  A container is killed and remov
 fails, takes too long or is stopped: killing the client alone would leave it running.
 """
 
+import os
 import secrets
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from odfbuild.errors import EngineError
+from odfbuild.executors.process import container_keeper
 from odfbuild.executors.process.interrupt import go_on
 from odfbuild.executors.process.program import last_words, printed, started, waited
 from odfbuild.host.json_text import parse_json
@@ -45,7 +48,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container that runs: its name, and the process of the runtime that waits for its end."""
+    """A container that runs: its name, and the process that ends with it, see container_keeper."""
 
     name: str
     process: "subprocess.Popen[bytes]"
@@ -65,52 +68,62 @@ class Runtime:
 
     def image(self, reference: str, limit: float) -> Image:
         """Return a local image; pull it first if it is missing.  Raises ContainerError."""
-        found = self._inspect(reference)
+        found = self._inspect(reference, limit)
         if found is None:
             self._pull(reference, limit)
-            found = self._inspect(reference)
+            found = self._inspect(reference, limit)
         if found is None:
             raise ContainerError(
                 what=f"the image {reference} was pulled, but is missing",
-                why=f"{self.program} does not know it",
+                why=f"{self.program} does not know it, or not by that name and digest",
                 fix=f"see the output of `{self.program} image inspect {reference}`",
             )
         return found
 
     @contextmanager
     def running(
-        self, options: Sequence[str], env: Mapping[str, str], output: IO[bytes] | None = None
+        self, options: Sequence[str], env: Mapping[str, str], *, joined: bool = False
     ) -> Iterator[Container]:
         """Run a container for the length of a block; if it did not end well, remove it.
 
-        Its output is written to `output`, or piped.  Raises OSError or ValueError if the runtime
-        cannot be started.
+        It is also removed if this process is killed.  With `joined` its standard error comes with
+        its output.  Raises OSError or ValueError if the runtime cannot be started.
         """
         name = f"odfbuild-{secrets.token_hex(8)}"
-        command = [self.program, "run", "--rm", f"--name={name}", *options]
+        keeper = [sys.executable, "-IS", container_keeper.__file__]
+        command = [*keeper, self.program, name, *options]
         process: subprocess.Popen[bytes] | None = None
+        reader, writer = os.pipe()
         try:
-            with started(command, None, self.folder, {**self.env, **env}, output) as process:
+            with (
+                os.fdopen(writer, "wb"),  # the keeper removes the container when it is closed
+                os.fdopen(reader, "rb") as source,
+                started(
+                    command, source, self.folder, {**self.env, **env}, joined=joined
+                ) as process,
+            ):
                 yield Container(name, process)
         finally:
             if process is None or process.returncode != 0:
                 self._remove(name)
 
-    def process_id(self, container: Container) -> int | None:
+    def process_id(self, container: Container, limit: float) -> int | None:
         """Return the id of the first process of a container, None before it runs.
 
-        Raises ContainerError.
+        The runtime may be on another machine, where the id means another process.  Raises
+        ContainerError.
         """
-        code, out, _ = self._call(["inspect", "--format={{.State.Pid}}", container.name], _LOOK)
+        command = ["inspect", "--format={{.State.Pid}}", container.name]
+        code, out, _ = self._call(command, min(_LOOK, limit))
         found = out.strip()
         return int(found) if code == 0 and found.isdigit() and int(found) else None
 
-    def _inspect(self, reference: str) -> Image | None:
-        code, out, _ = self._call(["image", "inspect", reference], _LOOK)
+    def _inspect(self, reference: str, limit: float) -> Image | None:
+        code, out, _ = self._call(["image", "inspect", reference], min(_LOOK, limit))
         if code != 0:
             return None
         with suppress(ValueError, LookupError, TypeError, AttributeError):
-            return _image(parse_json(out)[0], reference.partition("@")[2])
+            return _image(parse_json(out)[0], reference)
         return None
 
     def _pull(self, reference: str, limit: float) -> None:
@@ -179,12 +192,34 @@ def find_runtime(folder: Path, env: Mapping[str, str], user: str, setting: str) 
     )
 
 
-def _image(found: Mapping[str, Any], wanted: str) -> Image:
-    """Return the image of an inspection; one that was built locally has its id as digest."""
+def _image(found: Mapping[str, Any], reference: str) -> Image | None:
+    """Return an image as a runtime describes it; one that was built here has no digest but its id.
+
+    None if the reference has a digest, and the image is not known by that and its name: podman
+    finds an image by the digest alone, whatever the name.
+    """
     id = "sha256:" + str(found["Id"]).removeprefix("sha256:")
-    digests = [str(each).partition("@")[2] for each in found.get("RepoDigests") or ()]
-    digest = wanted if wanted in digests else next(iter(digests), id)
+    known = [str(each) for each in found.get("RepoDigests") or ()]
+    name, _, wanted = reference.partition("@")
+    if wanted:
+        if not {f"{each}@{wanted}" for each in _names(name)}.intersection(known):
+            return None
+        return Image(str(found["Id"]), wanted)
+    digest = next((each.partition("@")[2] for each in known), id)
     return Image(str(found["Id"]), digest)
+
+
+def _names(name: str) -> Iterator[str]:
+    """Yield the names by which runtimes know a repository: without its tag, short and in full."""
+    folder, slash, last = name.rpartition("/")
+    name = f"{folder}{slash}{last.partition(':')[0]}"
+    yield name
+    first = name.partition("/")[0] if "/" in name else ""
+    if first == "docker.io":
+        short = name.removeprefix("docker.io/")
+        yield from (short, short.removeprefix("library/"))
+    elif first != "localhost" and not {".", ":"}.intersection(first):
+        yield from (f"docker.io/library/{name}", f"docker.io/{name}", f"localhost/{name}")
 
 
 def _not_run(program: str, error: Exception) -> ContainerError:

@@ -30,18 +30,19 @@ def started(
     source: IO[bytes] | None,
     folder: Path,
     env: Mapping[str, str],
-    output: IO[bytes] | None = None,
+    *,
+    joined: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process for the length of a block; if it is not done then, it is killed.
 
-    `source` is its standard input, `output` the file for all that it prints, which is piped
-    otherwise.  Raises OSError or ValueError if it cannot be started.
+    `source` is its standard input; with `joined` its standard error comes with its output.  Raises
+    OSError or ValueError if it cannot be started.
     """
     process = subprocess.Popen(
         list(command),
         stdin=subprocess.DEVNULL if source is None else source,
-        stdout=subprocess.PIPE if output is None else output,
-        stderr=subprocess.PIPE if output is None else subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if joined else subprocess.PIPE,
         cwd=folder,
         env=dict(env),
         start_new_session=True,

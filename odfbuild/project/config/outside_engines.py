@@ -23,9 +23,12 @@ _ADDRESS: Final = late_pattern(
     re.ASCII,
 )
 _IMAGE: Final = late_pattern(
-    r"[a-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}",
+    r"(?!(?:dir|docker|docker-archive|docker-daemon|containers-storage|oci|oci-archive|ostree|sif"
+    r"|tarball):)(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?/)?[a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?@sha256:[0-9a-f]{64}",
     re.ASCII,
 )
+"""A repository, perhaps with its server and a tag; a prefix of these would be read as a file."""
 _LIMIT: Final = 3600.0
 _PORT: Final = 2884
 _MOST_PORT: Final = 65_535
@@ -166,15 +169,16 @@ def _image(section: Section) -> str | None:
 def _port(section: Section) -> int:
     if "port" not in section.entries or _is_of_another(section, "port"):
         return _PORT
-    found = section.reading.count(section.entries["port"], section.at("port"), 1)
-    if found is not None and found > _MOST_PORT:
-        section.wrong(
-            "port",
-            f"{found} is not a port",
-            "the engine listens there in its container",
-            f"write one up to {_MOST_PORT}, or omit it: engines of the reference listen at {_PORT}",
-        )
-    return found or _PORT
+    found = section.entries["port"]
+    if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MOST_PORT:
+        return found
+    section.wrong(
+        "port",
+        f"{found!r} is not a port",
+        "the engine listens there in its container",
+        f"write one up to {_MOST_PORT}, or omit it: engines of the reference listen at {_PORT}",
+    )
+    return _PORT
 
 
 def _memory(section: Section) -> int | None:

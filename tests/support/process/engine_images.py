@@ -30,10 +30,13 @@ with open(HERE / "asked.ndjson", "a") as log:
 images = json.loads((HERE / "images.json").read_text())
 running = HERE / "running"
 if command == "image":
-    if rest[-1] not in images:
-        sys.exit("Error: image not known")
     id = rest[-1].rpartition(":")[2]
-    print(json.dumps([{{"Id": id, "RepoDigests": [rest[-1]]}}]))
+    found = [each for each in images if each.endswith(id)]  # whatever the name, as podman does
+    if not found:
+        sys.exit("Error: image not known")
+    print(json.dumps([{{"Id": id, "RepoDigests": found}}]))
+elif command == "pull":
+    sys.exit("Error: no such host")
 elif command == "inspect":
     if not (running / rest[-1]).exists():
         sys.exit("Error: no such container")
@@ -45,6 +48,8 @@ elif command in ("kill", "rm"):
         os.kill(int((running / rest[-1]).read_text()), signal.SIGKILL)
     except ProcessLookupError:
         pass
+    if command == "rm":
+        (running / rest[-1]).unlink()
 elif command == "run":
     lines = ["set -e", "mount -t tmpfs none /opt", "mkdir -p /opt/engine/in /opt/engine/out"]
     options = {{}}
@@ -84,6 +89,8 @@ class EngineImages(ABC):
 class PlayedImages(EngineImages):
     """Images of a program that plays podman, in a folder."""
 
+    NAME = "example.org/engine"
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "running").mkdir(parents=True)
@@ -95,7 +102,7 @@ class PlayedImages(EngineImages):
         self.env = {"ODFBUILD_CONTAINER_RUNTIME": str(program)}
 
     def image(self, *words: str) -> str:
-        reference = f"example.org/engine@sha256:{len(self._images) + 1:064x}"
+        reference = f"{self.NAME}@sha256:{len(self._images) + 1:064x}"
         self._images[reference] = words
         (self._folder / "images.json").write_text(json.dumps(self._images))
         return reference

@@ -5,12 +5,15 @@ is removed with the answer.  gRPC reaches its port through a relay.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -18,7 +21,9 @@ from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.contract import relay
 from odfbuild.executors.engine.contract.client import (
     ContractClient,
+    EngineAnswerError,
     EngineClient,
+    EngineTimeoutError,
     EngineUnreachableError,
     interrupted,
 )
@@ -38,9 +43,15 @@ if TYPE_CHECKING:
 
 _READ: Final = "/opt/engine/in"
 _WRITTEN: Final = "/opt/engine/out"
+_OPTIONS: Final = (
+    "--network=none", "--log-driver=none", "--security-opt=no-new-privileges",
+    "--cap-drop=MKNOD", "--cap-drop=NET_RAW",
+)  # fmt: skip
 _LOOK: Final = 0.05  # seconds between two looks at what starts
 _END: Final = 5.0  # seconds that a container which closed its connection has to end
-_SAID: Final = 64 << 10  # bytes of what an engine prints that are read
+_KEPT: Final = 64 << 10  # bytes of what an engine prints that are kept
+_PLAIN: Final = re.compile(r"[A-Za-z0-9/._-]{1,80}", re.ASCII)
+_OF_RUNTIME: Final = (125, 126, 127)  # exit codes of containers that did not start
 
 
 class ContainerClient(EngineClient):
@@ -61,22 +72,17 @@ class ContainerClient(EngineClient):
         given, made = _folders(request, folder)
         runtime = self._runtime()
         image = runtime.image(self._engine.image or "", self._engine.limit)
-        options = [
-            "--network=none",
-            "--security-opt=no-new-privileges",
-            f"--volume={given}:{_READ}:ro,z",
-            f"--volume={made}:{_WRITTEN}:z",
-        ]
+        options = [*_OPTIONS, f"--volume={given}:{_READ}:ro,z", f"--volume={made}:{_WRITTEN}:z"]
         if self._engine.memory is not None:
             options.append(f"--memory={self._engine.memory}b")
         inside = with_files(request, lambda n: f"{_READ}/{n}", lambda n: f"{_WRITTEN}/{n}")
-        with (
-            (folder / "engine.log").open("w+b") as log,
-            runtime.running([*options, image.id], {}, log) as container,
-        ):
-            started = _Start(self, runtime, container, log, until)
-            with started.socket_file() as path:
-                answer = self._answer(method, inside, folder, path, started)
+        # a runtime hands variables of proxies on to containers, with the credentials in them
+        env = {k: v for k, v in runtime.env.items() if not k.lower().endswith("_proxy")}
+        runtime = replace(runtime, env=env)
+        with runtime.running([*options, image.id], {}, joined=True) as container:
+            start = _Start(self, runtime, container, given, until)
+            with start.errors_with_output(), start.socket_file() as path:
+                answer = self._answer(method, inside, folder, path, start)
         for name in {*files_written(request)}:
             with suppress(FileNotFoundError):
                 (made / name).rename(folder / name)
@@ -89,13 +95,28 @@ class ContainerClient(EngineClient):
         if time.monotonic() > until:
             raise self.late()
 
-    def ended(self, code: int, log: IO[bytes]) -> EngineFailedError:
+    def ended(self, code: int) -> EngineFailedError:
         """Return the error for a container that ended by itself."""
+        if code < 0 or code in _OF_RUNTIME:
+            return EngineFailedError(
+                what=f"the container of the engine {self.at} did not run (exit code {code})",
+                why="the runtime could not start it, or was killed",
+                fix="correct the image, or what the runtime reports",
+            )
         return EngineFailedError(
             what=f"the engine {self.at} ended with exit code {code} before it answered",
-            why=_printed(log),
+            why="its container ends with it",
             fix="check that the image is one of an engine, which serves the contract at port "
             f"{self._engine.port}; exit code 137 may be for want of memory",
+        )
+
+    def silent(self) -> EngineTimeoutError:
+        """Return the error for an engine that never listened."""
+        return EngineTimeoutError(
+            what=f"nothing listened at port {self.port} in the container of the engine {self.at} "
+            f"within {self._engine.limit:g} s",
+            why="an engine serves the contract at a port",
+            fix="correct `port` of the engine, raise its `limit`, or check the image",
         )
 
     @property
@@ -115,13 +136,11 @@ class ContainerClient(EngineClient):
         """Do nothing: no container outlives its request."""
 
     def _runtime(self) -> Runtime:
-        # a runtime hands variables of proxies on to containers, with the credentials in them
-        env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
         setting = f"`image` of the engine {self._engine.name} in odfbuild.yaml"
-        return find_runtime(self._project, env, "engines with an `image`", setting)
+        return find_runtime(self._project, os.environ, "engines with an `image`", setting)
 
     def _answer(
-        self, method: str, request: Request, folder: Path, path: Path, started: "_Start"
+        self, method: str, request: Request, folder: Path, path: Path, start: "_Start"
     ) -> Any:
         client = ContractClient(self._engine, self._root, target=f"unix:{path}")
         with self._lock:
@@ -130,8 +149,9 @@ class ContainerClient(EngineClient):
             self._asked.add(client)
         try:
             return client.ask(method, request, folder)
-        except EngineUnreachableError:
-            started.check_runs()
+        except EngineUnreachableError as error:
+            start.check_runs()
+            error.fix = f"check that the image serves the engine contract at port {self.port}"
             raise
         finally:
             with self._lock:
@@ -139,65 +159,115 @@ class ContainerClient(EngineClient):
             client.close()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Start:
-    """A container that starts, and where it prints; `until` is the instant of the time limit."""
+    """A container that starts; `until` is the instant of the time limit.
+
+    `given` is the folder that it reads, and `printed` the end of what it printed.
+    """
 
     client: ContainerClient
     runtime: Runtime
     container: Container
-    log: IO[bytes]
+    given: Path
     until: float
+    printed: bytearray = field(default_factory=bytearray)
+
+    @contextmanager
+    def errors_with_output(self) -> Iterator[None]:
+        """Read what the container prints, and add the end of it to errors."""
+        reading = threading.Thread(target=self._read, daemon=True)
+        reading.start()
+        try:
+            yield
+        except (EngineAnswerError, EngineFailedError) as error:
+            if self.container.process.poll() is not None:
+                reading.join(_END)
+            if self.printed:
+                error.why += f"; {last_words(bytes(self.printed))}"
+            error.fix = error.fix.replace("check the log of the engine", "check the engine")
+            raise
 
     @contextmanager
     def socket_file(self) -> Iterator[Path]:
         """Yield a socket file that leads to the engine, once that listens."""
-        with tempfile.TemporaryDirectory(prefix="odfbuild-") as folder:  # socket paths are short
+        with tempfile.TemporaryDirectory(
+            prefix="odfbuild-", dir=_temporary_folder(), ignore_cleanup_errors=True
+        ) as folder:
             path = Path(folder) / "engine"
-            words = [str(self._process()), str(path), str(self.client.port)]
+            words = [str(self._process()), str(self.given), str(path), str(self.client.port)]
             command = [*_entering(self.runtime), sys.executable, "-IS", relay.__file__, *words]
             reader, writer = os.pipe()
             with (
+                os.fdopen(writer, "wb"),  # the relay ends when it is closed
                 os.fdopen(reader, "rb") as source,
-                os.fdopen(writer, "wb"),  # the relay kills the container when this is closed
-                (Path(folder) / "log").open("w+b") as log,
-                started(command, source, self.runtime.folder, self.runtime.env, log) as process,
+                started(
+                    command, source, self.runtime.folder, self.runtime.env, joined=True
+                ) as process,
             ):
-                source.close()
-                self._ready(process, log)
+                self._ready(process)
                 yield path
 
     def check_runs(self) -> None:
         """Raise the error of a container that ended, or is about to."""
         with suppress(subprocess.TimeoutExpired):
-            raise self.client.ended(self.container.process.wait(_END), self.log) from None
+            raise self.client.ended(self.container.process.wait(_END)) from None
+
+    def _read(self) -> None:
+        output = self.container.process.stdout
+        assert output is not None  # noqa: S101 - it is piped
+        with suppress(OSError, ValueError):
+            while block := os.read(output.fileno(), _KEPT):
+                self.printed += block
+                del self.printed[:-_KEPT]
 
     def _process(self) -> int:
         """Return the id of the first process of the container, once it runs."""
-        while (found := self.runtime.process_id(self.container)) is None:
+        while True:
+            left = max(1.0, self.until - time.monotonic())
+            found = self.runtime.process_id(self.container, left)
+            if found is not None:
+                return found
             self._wait()
-        return found
 
-    def _ready(self, process: "subprocess.Popen[bytes]", log: IO[bytes]) -> None:
+    def _ready(self, process: "subprocess.Popen[bytes]") -> None:
         """Wait until the relay reaches the engine."""
-        while b"ready" not in _end_of(log):
-            if process.poll() is not None:
+        assert process.stdout is not None  # noqa: S101 - it is piped
+        os.set_blocking(process.stdout.fileno(), False)
+        said = b""
+        while b"ready" not in said:
+            ended = process.poll() is not None
+            said += _available(process.stdout)
+            if ended:
                 self.check_runs()
                 raise EngineUnreachableError(
                     what=f"the engine {self.client.at} cannot be reached: the network of its "
                     "container cannot be entered",
-                    why=_printed(log),
-                    fix="use podman, or run the command as root; or start the engine yourself, "
-                    "and give its `address`",
+                    why=last_words(said),
+                    fix="use podman on this machine, or run the command as root; or start the "
+                    "engine yourself, and give its `address`",
                 )
-            self._wait()
+            try:
+                self._wait()
+            except EngineTimeoutError:
+                raise self.client.silent() from None
 
     def _wait(self) -> None:
         code = self.container.process.poll()
         if code is not None:
-            raise self.client.ended(code, self.log)
+            raise self.client.ended(code)
         self.client.check(self.until)
         pause(_LOOK)
+
+
+def _available(output: IO[bytes]) -> bytes:
+    return output.read() or b""
+
+
+def _temporary_folder() -> str:
+    """Return where a socket file may be: its path is short, and gRPC reads no sign in it."""
+    usual = tempfile.gettempdir()
+    return usual if _PLAIN.fullmatch(usual) else "/tmp"  # noqa: S108 - for a folder of our own
 
 
 def _folders(request: Request, folder: Path) -> tuple[Path, Path]:
@@ -227,12 +297,3 @@ def _entering(runtime: Runtime) -> list[str]:
     if os.geteuid() == 0 or Path(runtime.program).name != "podman":
         return []
     return [runtime.program, "unshare"]
-
-
-def _printed(log: IO[bytes]) -> str:
-    return last_words(_end_of(log))
-
-
-def _end_of(log: IO[bytes]) -> bytes:
-    log.seek(max(log.seek(0, os.SEEK_END) - _SAID, 0))
-    return log.read()

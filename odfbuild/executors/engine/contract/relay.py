@@ -1,43 +1,59 @@
 """Relay from a socket file to a port in the network of a container, a program by itself.
 
-    relay.py PROCESS SOCKET PORT
+    relay.py PROCESS FOLDER SOCKET PORT
 
 An engine in a container has no network but its own loopback interface.  This program enters that,
 prints `ready` once something listens at the port, and then joins each connection to the file with
-one to the port.  When its standard input ends, with the program that started it, it kills the
-process, the first of the container, and with it all others there.
+one to the port.  It ends with its standard input, and removes the folder of the file.
 
-It imports nothing of the package: it also runs where another user namespace has another view of it.
+PROCESS is taken for one of the container only if it sees FOLDER, which is mounted there, and has a
+network of its own: the runtime may be on another machine, where the number is that of another
+process.  The program imports nothing of the package, so that it starts quickly.
 """
 
 import ctypes
 import os
-import signal
 import socket
 import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 _NETWORK = 0x40000000  # CLONE_NEWNET of Linux
+_MOUNTED = "opt/engine/in"
 _HOSTS = ("127.0.0.1", "::1")
 _PAUSE = 0.05
 _BLOCK = 1 << 16
 
 
-def main(process: int, path: str, port: int) -> None:
+def main(process: int, folder: str, path: str, port: int) -> None:
     """Relay until standard input ends."""
+    try:
+        _enter(process, folder)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            threading.Thread(target=_serve, args=(listener, port), daemon=True).start()
+            sys.stdin.buffer.read()
+    finally:
+        with suppress(OSError):
+            Path(path).unlink()
+        with suppress(OSError):
+            Path(path).parent.rmdir()
+
+
+def _enter(process: int, folder: str) -> None:
+    """Enter the network of a process of the container."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with open(f"/proc/{process}/ns/net", "rb") as namespace:  # noqa: PTH123 - of Linux
-        if libc.setns(namespace.fileno(), _NETWORK):
+    with open(f"/proc/{process}/ns/net", "rb") as network:  # noqa: PTH123 - of Linux
+        if not os.path.samefile(f"/proc/{process}/root/{_MOUNTED}", folder):  # noqa: PTH121
+            raise OSError(0, "the process is not one of the container")
+        if os.path.samestat(os.fstat(network.fileno()), os.stat("/proc/self/ns/net")):  # noqa: PTH116
+            raise OSError(0, "the container has no network of its own")
+        if libc.setns(network.fileno(), _NETWORK):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen()
-        threading.Thread(target=_serve, args=(listener, port), daemon=True).start()
-        sys.stdin.buffer.read()
-    os.kill(process, signal.SIGKILL)
 
 
 def _serve(listener: socket.socket, port: int) -> None:
@@ -57,10 +73,11 @@ def _serve(listener: socket.socket, port: int) -> None:
 
 def _connected(port: int) -> socket.socket | None:
     for host in _HOSTS:
-        try:
-            return socket.create_connection((host, port))
-        except OSError:
-            continue
+        with suppress(OSError):
+            found = socket.create_connection((host, port))
+            if found.getsockname() != found.getpeername():
+                return found
+            found.close()  # nobody listens, and it came from that port to itself
     return None
 
 
@@ -78,6 +95,6 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 if __name__ == "__main__":
     try:
-        main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+        main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
     except OSError as error:
-        sys.exit(f"{error.strerror}: {error.filename or 'network of the container'}")
+        sys.exit(str(error.strerror or error))

@@ -23,6 +23,7 @@ from tests.support.projects import REPOSITORY, environment
 from tests.support.servers.second_engine import MODULE
 
 PORT = 2884
+LISTENING = f"import socket, time; s = socket.create_server(('', {PORT}))"
 SETTING = "engines: {{duck: {{image: '{image}'{more}}}}}"
 
 
@@ -80,39 +81,85 @@ def test_an_engine_that_ends_is_reported_with_what_it_printed(
     assert made("show", "prices", "-o", "ndjson").out == ""
 
 
-def test_an_engine_that_never_listens_is_given_up(tmp_path: Path, images: EngineImages) -> None:
-    image = images.python("import time; print('loading', flush=True); time.sleep(600)")
-    made = project(tmp_path, images, image, ", limit: 3s")
-    done = made("apply", "--yes")
-    assert done.code in (1, 4)
-    assert "engine-timeout" in done.err
-    assert not running_with("time.sleep(600)")
-
-
 @pytest.mark.holds("engine-images")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("later", [0.0, 0.05, 0.15, 0.3, None])
 def test_no_container_is_left_by_a_command_that_ends(
-    tmp_path: Path, images: EngineImages, how: signal.Signals
+    tmp_path: Path, images: EngineImages, how: signal.Signals, later: float | None
 ) -> None:
+    """`later` are seconds since the container was asked for; None is when its engine listens."""
     mark = f"unique-{os.getpid()}-{time.time_ns()}"
-    listening = (
-        f"{mark!r}; import socket, time; s = socket.create_server(('', {PORT})); time.sleep(600)"
-    )
-    made = project(tmp_path, images, images.python(listening))
+    made = project(tmp_path, images, images.python(f"{mark!r}; {LISTENING}; time.sleep(600)"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     process = subprocess.Popen(
         [str(Path(sys.executable).parent / "odfbuild"), "apply", "--yes"],
         cwd=made.folder,
-        env={**environment(**{"CI": "", "PYTHONPATH": str(REPOSITORY)}), **images.env},
+        env={
+            **environment(CI="", PYTHONPATH=str(REPOSITORY), TMPDIR=str(temporary)),
+            **images.env,
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    await_(lambda: running_with(mark) and running_with("relay.py"))
+    await_(lambda: running_with("container_keeper.py", str(tmp_path)))
+    if later is None:
+        await_(lambda: running_with(mark) and running_with("contract/relay.py", str(tmp_path)))
+    else:
+        time.sleep(later)
     process.send_signal(how)
     if how is signal.SIGINT:
         time.sleep(0.5)
         process.send_signal(how)
     process.wait(60)
-    await_(lambda: not running_with(mark))
+    await_(lambda: not running_with("container_keeper.py", str(tmp_path)))
+    assert not running_with(mark)
+    assert not running_with("contract/relay.py", str(tmp_path))
+    assert [each.name for each in temporary.iterdir() if list(each.iterdir())] == []
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a#b", "a,b c", "ä", "long" * 30])
+def test_the_folder_of_temporary_files_may_have_any_name(
+    tmp_path: Path, images: EngineImages, name: str
+) -> None:
+    temporary = tmp_path / name
+    temporary.mkdir()
+    (tmp_path / "project").mkdir()
+    made = project(tmp_path / "project", images, engine(images))
+    done = made("apply", "--yes", TMPDIR=str(temporary))
+    assert done.code == 0, done.err
+
+
+def test_what_an_engine_prints_takes_no_space(tmp_path: Path, images: EngineImages) -> None:
+    endless = "while time.time() < end: os.write(1, b'x' * 60000)"
+    text = f"import os, time; end = time.time() + 3\n{endless}\nprint(); print('the end')"
+    made = project(tmp_path, images, images.python(text))
+    done = made("apply", "--yes")
+    assert "the end" in done.err
+    assert sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) < 1 << 20
+
+
+@pytest.mark.parametrize("program", ["import time", LISTENING])
+def test_an_engine_in_vain_waited_for_is_reported_with_what_it_printed(
+    tmp_path: Path, images: EngineImages, program: str
+) -> None:
+    image = images.python(f"{program}; print('loading', flush=True); time.sleep(600)")
+    done = project(tmp_path, images, image, ", limit: 3s")("apply", "--yes")
+    assert done.code == 4
+    assert "engine-timeout" in done.err
+    assert "it printed: loading" in done.err
+    listens = "nothing listened at port 2884" in " ".join(done.err.split())
+    assert listens == (program == "import time")
+
+
+def test_an_image_of_another_name_with_that_digest_is_not_run(
+    tmp_path: Path, images: EngineImages
+) -> None:
+    _, _, digest = engine(images).partition("@")
+    done = project(tmp_path, images, f"ghcr.invalid/acme/engine@{digest}")("apply", "--yes")
+    assert done.code == 4
+    assert "error[container]" in done.err
+    assert "cannot be pulled" in " ".join(done.err.split())
 
 
 def await_(condition: Callable[[], object]) -> None:
@@ -122,8 +169,8 @@ def await_(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def running_with(mark: str) -> list[int]:
-    """Return the processes that have a text among their arguments."""
+def running_with(*marks: str) -> list[int]:
+    """Return the processes that have all these texts among their arguments."""
     found = []
     for each in Path("/proc").iterdir():
         if each.name.isdigit() and int(each.name) != os.getpid():
@@ -131,7 +178,7 @@ def running_with(mark: str) -> list[int]:
                 words = (each / "cmdline").read_bytes()
             except OSError:
                 continue
-            if mark.encode() in words:
+            if all(mark.encode() in words for mark in marks):
                 found.append(int(each.name))
     return found
 
@@ -143,9 +190,10 @@ def test_variables_of_proxies_do_not_reach_a_container(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     made = project(tmp_path / "project", images, images.python("pass"))
     made("apply", "--yes", HTTPS_PROXY="http://me:secret@proxy", https_proxy="http://me:secret@x")
-    assert "secret" not in json.dumps(images.commands())
-    run = next(each for each in images.commands() if each["argv"][0] == "run")
-    assert "--network=none" in run["argv"]
+    found = {each["argv"][0]: each for each in images.commands()}
+    assert "secret" in json.dumps(found["image"])  # it may have to be pulled
+    assert "secret" not in json.dumps(found["run"])
+    assert "--network=none" in found["run"]["argv"]
 
 
 @pytest.mark.holds("engine-images")
