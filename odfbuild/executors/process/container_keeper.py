@@ -17,39 +17,38 @@ import time
 from collections.abc import Sequence
 
 _PAUSE = 0.3
-_ATTEMPTS = 40
+_ATTEMPTS = 200
 _SIGNALS = 128
+_ABANDONED = threading.Event()  # the program that started this one is gone
 
 
 def main(runtime: str, name: str, arguments: Sequence[str]) -> int:
     """Run the container and return its exit code."""
     command = [runtime, "run", "--rm", f"--name={name}", *arguments]
-    abandoned = threading.Event()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
-        threading.Thread(target=_watch, args=(process, abandoned), daemon=True).start()
+        watched = threading.Thread(target=_watch, args=(process, runtime, name), daemon=True)
+        watched.start()
         code = process.wait()
-    if abandoned.is_set():
-        _remove(runtime, name)
+        if _ABANDONED.is_set():
+            watched.join()
     return code if code >= 0 else _SIGNALS - code
 
 
-def _watch(process: "subprocess.Popen[bytes]", abandoned: threading.Event) -> None:
+def _watch(process: "subprocess.Popen[bytes]", runtime: str, name: str) -> None:
+    """Remove the container once standard input ends, also one that is only being created.
+
+    The runtime is not killed while it creates one, as parts of that would be left.
+    """
     while os.read(sys.stdin.fileno(), 1):
         pass
-    abandoned.set()
-    process.kill()
-
-
-def _remove(runtime: str, name: str) -> None:
-    """Remove a container, also one that is only being created."""
-    absent = 0
+    _ABANDONED.set()
     for _ in range(_ATTEMPTS):
-        for command in (["kill", name], ["rm", "--force", name]):
-            _run([runtime, *command])
-        absent = absent + 1 if _run([runtime, "inspect", name]) else 0
-        if absent > 1:
+        _run([runtime, "kill", name])
+        if process.poll() is not None:
             break
         time.sleep(_PAUSE)
+    process.kill()
+    _run([runtime, "rm", "--force", name])
 
 
 def _run(command: Sequence[str]) -> int:

@@ -92,11 +92,17 @@ def outcome(
     if plans is None or found.name == "fails":
         return found
     refused = _refused(plans, pair)
+    if found.name == "same" and refused is not None and not _has_records(pair):
+        return replace(found, name="refused", why=refused)  # no step ran
     if found.name in {"same", "differs", "lenient"} and refused is not None:
         return replace(found, name="fails", why=f"the plan refuses what steps do: {refused}")
     if found.name in {"refused", "invalid"} and refused is None and not found.of_values:
         return replace(found, name="fails", why=f"the plan does not refuse it: {found.why}")
     return found if refused is None else replace(found, why=refused)
+
+
+def _has_records(pair: Pair) -> bool:
+    return any(rows for each in pair.history.portions for rows in each.records.values())
 
 
 def _refused(plans: QueryAnalyser, pair: Pair) -> str | None:

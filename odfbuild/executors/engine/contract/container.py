@@ -191,11 +191,12 @@ class _Start:
     @contextmanager
     def socket_file(self) -> Iterator[Path]:
         """Yield a socket file that leads to the engine, once that listens."""
+        first = str(self._process())
         with tempfile.TemporaryDirectory(
             prefix="odfbuild-", dir=_temporary_folder(), ignore_cleanup_errors=True
         ) as folder:
             path = Path(folder) / "engine"
-            words = [str(self._process()), str(self.given), str(path), str(self.client.port)]
+            words = [first, str(self.given), str(path), str(self.client.port)]
             command = [*_entering(self.runtime), sys.executable, "-IS", relay.__file__, *words]
             reader, writer = os.pipe()
             with (
