@@ -5,6 +5,8 @@ UV ?= uv
 VENV := .venv
 PYTHONS ?= python3.11 python3.12 python3.13
 BIN := $(VENV)/bin
+# One more process than processors: much of what tests do is to wait.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 STAMP := $(VENV)/installed
 QUICK := $(addprefix tests/,odf sql planner lineage state project executors/data executors/engine/arrow test_layers.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
@@ -38,7 +40,8 @@ check: lint types
 	@$(BIN)/python -m pytest -q -m "not slow and not spark" -n auto --dist loadfile $(QUICK)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile --no-loadscope-reorder $(if $(ALL),,--sample)
+	@$(BIN)/python -m pytest -q -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		$(if $(ALL),,--sample)
 
 test-long: $(STAMP)
 	@$(BIN)/python -m pytest -q --hypothesis-profile=long
