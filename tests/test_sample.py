@@ -1,6 +1,7 @@
 """The sample of `make test`: the listed tests are there; of each with cases some stay."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize("name", sorted(sample.listed()))
 def test_each_listed_test_is_there(name: str) -> None:
     path, *_, function = name.split("::")
-    assert re.search(rf"^ *def {function}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+    if not re.search(rf"^ *def {function}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE):
+        module = import_module(path.removesuffix(".py").replace("/", "."))
+        assert hasattr(module, function)  # it has those of another file
 
 
 NAMES = st.lists(

@@ -90,7 +90,7 @@ class Runtime:
         its output.  Raises OSError or ValueError if the runtime cannot be started.
         """
         name = f"odfbuild-{secrets.token_hex(8)}"
-        keeper = [sys.executable, "-IS", container_keeper.__file__]
+        keeper = [sys.executable, "-I", "-S", container_keeper.__file__]
         command = [*keeper, self.program, name, *options]
         process: subprocess.Popen[bytes] | None = None
         reader, writer = os.pipe()

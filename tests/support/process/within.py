@@ -37,5 +37,5 @@ class Within:
     def done(self, *arguments: str, **environment: str) -> str:
         """Run a command that has to succeed in silence; return what it printed."""
         done = self(*arguments, **environment)
-        assert (done.code, done.err) == (0, "")
+        assert (done.code, done.err) == (0, ""), f"{done.code}: {done.err}"
         return done.out

@@ -197,7 +197,7 @@ class _Start:
         ) as folder:
             path = Path(folder) / "engine"
             words = [first, str(self.given), str(path), str(self.client.port)]
-            command = [*_entering(self.runtime), sys.executable, "-IS", relay.__file__, *words]
+            command = [*_entering(self.runtime), sys.executable, "-I", "-S", relay.__file__, *words]
             reader, writer = os.pipe()
             with (
                 os.fdopen(writer, "wb"),  # the relay ends when it is closed

@@ -24,6 +24,7 @@ _NETWORK = 0x40000000  # CLONE_NEWNET of Linux
 _MOUNTED = "opt/engine/in"
 _HOSTS = ("127.0.0.1", "::1")
 _PAUSE = 0.05
+_STARTING = 10.0  # seconds that a process has until its folders are mounted
 _BLOCK = 1 << 16
 
 
@@ -46,14 +47,27 @@ def main(process: int, folder: str, path: str, port: int) -> None:
 def _enter(process: int, folder: str) -> None:
     """Enter the network of a process of the container."""
     libc = ctypes.CDLL(None, use_errno=True)
+    until = time.monotonic() + _STARTING
+    while not _sees(process, folder):
+        if time.monotonic() > until:
+            raise OSError(0, "the process is not one of the container")
+        time.sleep(_PAUSE)
     with open(f"/proc/{process}/ns/net", "rb") as network:  # noqa: PTH123 - of Linux
-        if not os.path.samefile(f"/proc/{process}/root/{_MOUNTED}", folder):  # noqa: PTH121
+        if not _sees(process, folder):
             raise OSError(0, "the process is not one of the container")
         if os.path.samestat(os.fstat(network.fileno()), os.stat("/proc/self/ns/net")):  # noqa: PTH116
             raise OSError(0, "the container has no network of its own")
         if libc.setns(network.fileno(), _NETWORK):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
+
+
+def _sees(process: int, folder: str) -> bool:
+    """Tell whether a folder is mounted for a process; it is not yet when its container starts."""
+    try:
+        return os.path.samefile(f"/proc/{process}/root/{_MOUNTED}", folder)  # noqa: PTH121
+    except FileNotFoundError:
+        return False
 
 
 def _serve(listener: socket.socket, port: int) -> None:

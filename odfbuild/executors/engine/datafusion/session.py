@@ -51,24 +51,30 @@ _SORTS: Final = 64  # the part of the memory that each sort keeps to merge what 
 
 
 @contextmanager
-def session_context(memory: int, *, spill: Path | None) -> "Iterator[datafusion.SessionContext]":
+def session_context(
+    memory: int, *, spill: Path | None, reorders_joins: bool = True
+) -> "Iterator[datafusion.SessionContext]":
     """Open a context of one partition, in which rows keep their order, with its own memory.
+
+    It puts the smaller side of a join first, or with `reorders_joins` False the left one.
 
     What does not fit into that goes to a folder in `spill`, which is gone at the end: an error
     that is kept keeps the context, and what DataFusion would delete with it.
     """
     if spill is None:
-        yield _session(memory, None)
+        yield _session(memory, None, reorders_joins=reorders_joins)
         return
     folder = spill / f"spill-{uuid4().hex}"
     folder.mkdir()
     try:
-        yield _session(memory, folder)
+        yield _session(memory, folder, reorders_joins=reorders_joins)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _session(memory: int, spill: Path | None) -> "datafusion.SessionContext":
+def _session(
+    memory: int, spill: Path | None, *, reorders_joins: bool
+) -> "datafusion.SessionContext":
     import datafusion
 
     runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(memory)
@@ -79,6 +85,7 @@ def _session(memory: int, spill: Path | None) -> "datafusion.SessionContext":
     by_memory = {
         "datafusion.execution.sort_spill_reservation_bytes": str(memory // _SORTS),
         BATCH_SIZE: str(batch_rows(memory)),
+        "datafusion.optimizer.join_reordering": str(reorders_joins).lower(),
     }
     config = datafusion.SessionConfig({**_PINNED, **by_memory}).with_target_partitions(1)
     config = config.with_default_catalog_and_schema("odf", "odf")
@@ -93,7 +100,7 @@ def batch_rows(memory: int, row_bytes: int = 0) -> int:
 
 @contextmanager
 def query_context(
-    *, spill: Path | None, clock: bool, memory: int = MEMORY
+    *, spill: Path | None, clock: bool, memory: int = MEMORY, reorders_joins: bool = True
 ) -> "Iterator[QueryContext]":
     """Open a context for queries.
 
@@ -101,7 +108,7 @@ def query_context(
     rows within groups may change; without it such a query fails.  With `clock` it may ask for the
     time.
     """
-    with session_context(memory, spill=spill) as session:
+    with session_context(memory, spill=spill, reorders_joins=reorders_joins) as session:
         yield QueryContext(session, clock=clock)
 
 
@@ -139,10 +146,6 @@ class QueryContext:
         quoted = _quoted(name)
         self._context.deregister_table(quoted)
         self._context.register_view(quoted, frame)
-
-    def keep_join_order(self) -> None:
-        """Have queries from here on join tables in the order of their text, whatever they hold."""
-        self._context.sql("set datafusion.optimizer.join_reordering = false")
 
     def query(self, text: str) -> "datafusion.DataFrame":
         """Return a query, analysed but not run.  Raises InvalidQueryError."""

@@ -228,20 +228,26 @@ def result_schema(
     raw: bool,
 ) -> pa.Schema:
     """Return operation, event time and the other columns of a result.  Raises InvalidQueryError."""
-    with query_context(spill=None, clock=False) as context:
-        for alias, schema in inputs.items():
-            context.add(alias, schema.empty_table())
-        texts = texts_of(steps)
-        frame = last_of(context, texts)
-        found = columns(frame)
-        check_plan(frame)
-        if has_joins(frame):  # a step has the sides in the order of their sizes
-            context.keep_join_order()
-            check_plan(last_of(context, texts))
+    found, joins = _checked_columns(steps, inputs)
+    if joins:  # a step has their sides in the order of sizes
+        _checked_columns(steps, inputs, reorders_joins=False)
     _check(found, vocab, raw=raw)
     op, time = vocab.operation_type_column, vocab.event_time_column
     others = [each for each in found if each.name not in {op, time}]
     return pa.schema([pa.field(op, pa.int32()), found.field(time), *others])
+
+
+def _checked_columns(
+    steps: Sequence[QueryStep], inputs: dict[str, pa.Schema], *, reorders_joins: bool = True
+) -> tuple[pa.Schema, bool]:
+    """Return the columns of a query that can be planned, and whether it joins tables."""
+    with query_context(spill=None, clock=False, reorders_joins=reorders_joins) as context:
+        for alias, schema in inputs.items():
+            context.add(alias, schema.empty_table())
+        frame = last_of(context, texts_of(steps))
+        found = columns(frame)
+        check_plan(frame)
+        return found, has_joins(frame)
 
 
 def _check(found: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> None:

@@ -160,7 +160,7 @@ def test_a_command_that_is_not_permitted_is_refused_before_the_first_block(folde
     ("entry", "said"),
     [
         ("{}", "does not give 'address'"),
-        ("{address: 'here:1', command: [a, '{request}']}", "an address and a command"),
+        ("{address: 'here:1', command: [a, '{request}']}", "'address' and 'command'"),
         ("{command: []}", "no program"),
         ("{command: [run-it]}", "{request}"),
         ("{command: ['{request}']}", "{request}"),
