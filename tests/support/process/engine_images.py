@@ -6,6 +6,7 @@ of podman; its containers are processes with networks and mounts of their own, w
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -134,7 +135,7 @@ class PodmanImages(EngineImages):
             f"FROM scratch\nCOPY . /\nENV PATH=/usr/bin PYTHONPATH={REPOSITORY}\n"
             f"WORKDIR {REPOSITORY}\nENTRYPOINT {json.dumps(words)}\n"
         )
-        tag = f"localhost/engine-{self._count}"
+        tag = f"localhost/engine-{secrets.token_hex(6)}"  # processes share the store
         self._run("build", "--quiet", "-f", str(root.with_suffix(".file")), "-t", tag, str(root))
         return self._run("image", "inspect", tag, "--format={{index .RepoDigests 0}}")
 

@@ -112,8 +112,8 @@ def test_no_container_is_left_by_a_command_that_ends(
         time.sleep(0.5)
         process.send_signal(how)
     process.wait(60)
-    for marks in (("container_keeper.py", str(tmp_path)), ("contract/relay.py", str(tmp_path))):
-        await_(lambda marks=marks: not running_with(*marks))
+    await_(lambda: not running_with("container_keeper.py", str(tmp_path)))
+    await_(lambda: not running_with("contract/relay.py", str(tmp_path)))
     assert not running_with(mark)
     assert [each.name for each in temporary.iterdir() if list(each.iterdir())] == []
 
