@@ -29,7 +29,7 @@ def rewritten_inputs(
 ) -> Mapping[DatasetAlias, frozenset[DatasetId]]:
     """Return the rewritten inputs of each dataset that has some.
 
-    Nothing is read of inputs that stand where they stood; of others the blocks since.
+    Inputs with an unchanged head are not read; of others the blocks since then are.
     """
     heads = {state.dataset: state.head for state in current.values()}
     known: dict[tuple[DatasetId, Multihash], bool] = {}

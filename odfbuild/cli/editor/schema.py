@@ -129,7 +129,7 @@ def _variants(root: Node, node: Node) -> list[Node]:
     inner = [*found.get("oneOf", ()), *found.get("anyOf", ())]
     if not inner:
         return [found]
-    own = [] if _CHILDREN.isdisjoint(found) else [found]  # besides them, as in a check
+    own = [] if _CHILDREN.isdisjoint(found) else [found]  # with them, as in a check
     return own + [variant for each in inner for variant in _variants(root, each)]
 
 

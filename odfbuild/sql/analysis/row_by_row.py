@@ -26,7 +26,7 @@ def obstacle(
 ) -> str | None:
     """Return the first obstacle: a subquery, a function that is not known, an unknown form.
 
-    `also` are functions that are allowed besides those of one row; `timed` allows windows of event
+    `also` are functions allowed in addition to those of one row; `timed` allows windows of event
     time.
     """
     for expr in exprs:

@@ -85,7 +85,7 @@ _WORDS = {
     "having",
 }
 _FREE = _WORDS | {"select", "qualify", "cast", "try_cast", "extract", "struct", *RANKINGS}
-"""Words allowed before parentheses around values of a group, besides functions of one row."""
+"""Words allowed before parentheses around values of a group, next to functions of one row."""
 
 
 def has_windows(query: Statement) -> bool:

@@ -61,7 +61,9 @@ class EngineAnswerError(EngineFailedError):
 
 
 class EngineClient(ABC):
-    """What an engine elsewhere is asked through."""
+    """What an engine elsewhere is asked through; `log` is where it says more, for messages."""
+
+    log = "the log of the engine"
 
     def __init__(self, engine: OutsideEngine, root: Path) -> None:
         self._engine = engine
@@ -101,7 +103,7 @@ class EngineClient(ABC):
         return EngineAnswerError(
             what=f"the engine {self.at} {what}",
             why="answers that break the engine contract are refused",
-            fix="check the log of the engine, and that it supports this version of ODF",
+            fix=f"check {self.log}, and that the engine supports this version of ODF",
         )
 
     @property
@@ -114,7 +116,7 @@ class EngineClient(ABC):
         return EngineTimeoutError(
             what=f"the engine {self.at} gave no answer within {self._engine.limit:g} s",
             why="without a limit a run might never end",
-            fix="check the log of the engine; or raise the limit, such as limit: 6h in `engines` "
+            fix=f"check {self.log}; or raise the limit, such as limit: 6h in `engines` "
             "of odfbuild.yaml",
         )
 
@@ -132,7 +134,7 @@ class EngineClient(ABC):
             raise EngineFailedError(
                 what=f"the engine {self.at} failed: {said(answer.message)}",
                 why="it reports a cause outside of the query",
-                fix="check the log of the engine, then run the command again",
+                fix=f"check {self.log}, then run the command again",
             )
         raise self.wrong("sent an answer of an unknown kind")
 

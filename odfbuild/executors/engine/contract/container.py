@@ -15,13 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.contract import relay
 from odfbuild.executors.engine.contract.client import (
     ContractClient,
-    EngineAnswerError,
     EngineClient,
     EngineTimeoutError,
     EngineUnreachableError,
@@ -56,6 +55,8 @@ _OF_RUNTIME: Final = (125, 126, 127)  # exit codes of containers that did not st
 
 class ContainerClient(EngineClient):
     """A client that starts the image of an engine for each request."""
+
+    log = "what the engine printed"
 
     def __init__(self, engine: "OutsideEngine", root: Path, project: Path) -> None:
         super().__init__(engine, root)
@@ -143,6 +144,7 @@ class ContainerClient(EngineClient):
         self, method: str, request: Request, folder: Path, path: Path, start: "_Start"
     ) -> Any:
         client = ContractClient(self._engine, self._root, target=f"unix:{path}")
+        client.log = self.log
         with self._lock:
             if self._cancelled:
                 raise interrupted()
@@ -180,12 +182,11 @@ class _Start:
         reading.start()
         try:
             yield
-        except (EngineAnswerError, EngineFailedError) as error:
+        except EngineFailedError as error:
             if self.container.process.poll() is not None:
                 reading.join(_END)
             if self.printed:
                 error.why += f"; {last_words(bytes(self.printed))}"
-            error.fix = error.fix.replace("check the log of the engine", "check the engine")
             raise
 
     @contextmanager
@@ -238,7 +239,7 @@ class _Start:
         said = b""
         while b"ready" not in said:
             ended = process.poll() is not None
-            said += _available(process.stdout)
+            said += process.stdout.read() or b""
             if ended:
                 self.check_runs()
                 raise EngineUnreachableError(
@@ -259,10 +260,6 @@ class _Start:
             raise self.client.ended(code)
         self.client.check(self.until)
         pause(_LOOK)
-
-
-def _available(output: IO[bytes]) -> bytes:
-    return output.read() or b""
 
 
 def _temporary_folder() -> str:

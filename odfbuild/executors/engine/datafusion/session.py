@@ -56,10 +56,9 @@ def session_context(
 ) -> "Iterator[datafusion.SessionContext]":
     """Open a context of one partition, in which rows keep their order, with its own memory.
 
-    It puts the smaller side of a join first, or with `reorders_joins` False the left one.
-
     What does not fit into that goes to a folder in `spill`, which is gone at the end: an error
-    that is kept keeps the context, and what DataFusion would delete with it.
+    that is kept keeps the context, and what DataFusion would delete with it.  The smaller side of a
+    join is read first, or with `reorders_joins` False the left one.
     """
     if spill is None:
         yield _session(memory, None, reorders_joins=reorders_joins)

@@ -47,7 +47,7 @@ class Accumulators:
     """A query of the class `state`; `step` is the number of the step that groups.
 
     `rows` returns a row's key, `__odf_k0` and so on, and the arguments, `__odf_a0` and so on.
-    `result` reads `GROUPS`: besides the key the count of rows `__odf_n`, and for each argument the
+    `result` reads `GROUPS`: the key, the count of rows `__odf_n`, and for each argument the
     count `__odf_c0` of values that are not null, their sum `__odf_s0`, the least `__odf_l0` and
     the greatest one `__odf_h0`, as far as they are stored.
     """
