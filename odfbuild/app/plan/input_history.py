@@ -65,8 +65,8 @@ def taken_inputs(
 ) -> "TakenInputs":
     """Return, by reader, its undeclared inputs whose definition is another one by now.
 
-    `current` are datasets as they are in the workspace.  Nothing is read of inputs that stand where
-    they stood; of others the blocks since, and all of them only if one of these defines anything.
+    `current` are datasets as they are in the workspace.  Inputs with an unchanged head are not
+    read; of others the blocks since then are, and all blocks only if one of these is a definition.
     """
     own = {each.alias for each in declared}
     outside = {state.dataset: state for alias, state in current.items() if alias not in own}
