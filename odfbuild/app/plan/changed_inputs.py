@@ -24,13 +24,15 @@ _STANDS = (*_REFUSED, Judgement.WARNED)
 
 
 def changed_inputs(
-    project: Opened, among: Collection[DatasetId] | None = None
+    project: Opened,
+    current: Mapping[DatasetAlias, "ChainState"],
+    among: Collection[DatasetId] | None = None,
 ) -> Mapping[DatasetAlias, tuple[Diagnostic, ...]]:
     """Return warnings, by reader: findings of changes that some inputs, by default all, brought.
 
-    No repository is asked.  Of a project that cannot be planned nothing is said.
+    `current` are the states of all datasets, read just now.  No repository is asked.  Of a project
+    that cannot be planned nothing is said.
     """
-    current = project.workspace.states()
     heads = {each.dataset: each.head for each in current.values()}
     if not any(_has_more_to_take(project, each, heads) for each in current.values()):
         return {}

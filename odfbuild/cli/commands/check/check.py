@@ -203,7 +203,12 @@ def _checked(
             )
             found += [problem for _, problem in problems]
     found += name_findings(project, selected, states)
-    found += [p for alias, each in changed_inputs(project).items() if alias in wanted for p in each]
+    found += [
+        p
+        for alias, each in changed_inputs(project, states).items()
+        if alias in wanted
+        for p in each
+    ]
     found += _test_findings(project, loaded, wanted, everything=everything)
     outdated = _outdated(project, loaded, wanted, everything=everything) if locked else None
     return CheckReport(

@@ -56,8 +56,9 @@ def status(
     """Show the state of datasets: head, watermark, lag, last result. Also who holds a lock."""
     project = open_given(given, offline=offline)
     chosen, loaded = _chosen(project, selection or (), exclude or ())
-    found = _statuses(project, chosen)
-    changed = {a: each for a, each in changed_inputs(project).items() if a in chosen}
+    states = project.workspace.states()
+    found = _statuses(project, chosen, states)
+    changed = {a: each for a, each in changed_inputs(project, states).items() if a in chosen}
     if output == "json":
         names = project.workspace.aliases()
         _print_json([_json(each, names, changed.get(each.alias, ())) for each in found])
@@ -70,10 +71,13 @@ def status(
     return exits.ERROR if damaged else read_code(loaded)
 
 
-def _statuses(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_DatasetStatus]:
+def _statuses(
+    project: app.Opened,
+    chosen: Collection[DatasetAlias],
+    states: Mapping[DatasetAlias, ChainState],
+) -> list[_DatasetStatus]:
     from odfbuild.app.plan.input_history import rewritten_inputs
 
-    states = project.workspace.states()
     by_id = {state.dataset: state for state in states.values()}
     rewritten = rewritten_inputs(project.workspace, states)
     wanted = {alias: state for alias, state in states.items() if alias in chosen}

@@ -163,8 +163,9 @@ def _warn_of_readers(project: app.Opened, pulled: Sequence[DatasetAlias]) -> Non
     from odfbuild.app.plan.changed_inputs import changed_inputs
     from odfbuild.cli.render.diagnostics import render_diagnostics
 
-    names = project.workspace.names()
-    found = changed_inputs(project, {names[each] for each in pulled if each in names})
+    states = project.workspace.states()
+    names = {alias: state.dataset for alias, state in states.items()}
+    found = changed_inputs(project, states, {names[each] for each in pulled if each in names})
     if found:
         every = [problem for each in found.values() for problem in each]
         sys.stderr.write(render_diagnostics(every) + "\n")
