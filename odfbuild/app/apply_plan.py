@@ -79,7 +79,7 @@ def apply(
     report: RunReport | None = None
     try:
         with interruptible(settings.ending):  # a record is begun, written and ended in one piece
-            report = _recorded(
+            report = _run_and_record(
                 project,
                 plan,
                 declared,
@@ -106,7 +106,7 @@ def apply(
     return report
 
 
-def _recorded(
+def _run_and_record(
     project: Opened,
     plan: Plan,
     declared: "Sequence[Declared] | None",

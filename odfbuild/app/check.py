@@ -126,7 +126,7 @@ def unused_inputs(each: Declared, facts: Examined) -> Iterator[Diagnostic]:
             continue
         for number, alias in enumerate(question(event)[1]):
             if alias not in read.inputs:
-                yield _unused(each, alias, ("metadata", at, "inputs", number))
+                yield _unused_input(each, alias, ("metadata", at, "inputs", number))
 
 
 def settings_findings(config: Config, declared: Collection[DatasetAlias]) -> Iterator[Diagnostic]:
@@ -150,7 +150,7 @@ def settings_findings(config: Config, declared: Collection[DatasetAlias]) -> Ite
             )
 
 
-def _unused(each: Declared, alias: str, path: tuple[str | int, ...]) -> Diagnostic:
+def _unused_input(each: Declared, alias: str, path: tuple[str | int, ...]) -> Diagnostic:
     return _warning(
         "unused-input",
         f"the query does not read its input '{alias}'",

@@ -186,23 +186,23 @@ def resident(project: Opened) -> Resident:
     if kept is None:
         ending = place.is_alive()
         return Resident(
-            state=EngineState.STOPPING if ending else EngineState.NONE, why=_unbelieved(place)
+            state=EngineState.STOPPING if ending else EngineState.NONE, why=_reasons_to_doubt(place)
         )
     if kept.host != host():
         why = f"it runs on another machine: {kept.host.split()[0]}"
         return Resident(state=EngineState.UNFIT, why=(why,), kept=kept)
     if not place.is_alive():
         return Resident(state=EngineState.NONE, why=("the last one was killed",))
-    return _asked(project, kept)
+    return _resident_state(project, kept)
 
 
-def _unbelieved(place: ResidentFolder) -> tuple[str, ...]:
+def _reasons_to_doubt(place: ResidentFolder) -> tuple[str, ...]:
     if place.kept.exists() and not place.is_ours():
         return (f"{place.kept} could have been written by another user",)
     return ()
 
 
-def _asked(
+def _resident_state(
     project: Opened, kept: ResidentRecord, question: Mapping[str, object] | None = None
 ) -> Resident:
     try:
@@ -211,7 +211,7 @@ def _asked(
         why = f"it does not answer: {type(error).__name__}"
         return Resident(state=EngineState.SILENT, why=(why,), kept=kept)
     line.close()
-    unlike = differences(kept.traits, _wanted(project))
+    unlike = differences(kept.traits, _wanted_traits(project))
     off = ("it is switched off here",) if is_off(project.spark.resident) else ()
     state = EngineState.UNFIT if unlike or off else EngineState.READY
     users = said.get("users")
@@ -225,7 +225,7 @@ def _asked(
     )
 
 
-def _wanted(project: Opened) -> dict[str, str]:
+def _wanted_traits(project: Opened) -> dict[str, str]:
     spark = project.spark
     provider = provider_of(spark.master, spark.settings, spark.wait)
     return traits(find_java(), provider, spark.memory, _cores())
@@ -337,7 +337,7 @@ def stop(project: Opened, *, now: bool = False) -> Resident:
         if kept is not None and kept.host == host():
             _clean(place)
         return found
-    told = _asked(project, kept, {"ask": "stop", "now": now})
+    told = _resident_state(project, kept, {"ask": "stop", "now": now})
     if told.state is EngineState.SILENT:
         _kill(kept, now=now)
     while place.is_alive():

@@ -144,9 +144,9 @@ def folders_of_inputs(
 
 def _dataset_beside(folder: Path, wanted: DatasetId) -> Path | None:
     place = folder.absolute().parent
-    near = place / wanted.multibase
-    if near.is_dir():
-        return near
+    beside = place / wanted.multibase
+    if beside.is_dir():
+        return beside
     with suppress(OSError):
         for each in sorted(place.iterdir())[:_MOST_FOLDERS]:
             found = peek(each) if each.is_dir() else None

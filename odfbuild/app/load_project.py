@@ -182,7 +182,7 @@ def load_at(project: Opened, root: Path, called: str) -> Project | None:
             root,
             known=known_names(project),
             variables=resolve_variables(
-                config.variables, _known(project, config), project.vars_files
+                config.variables, _without_new_variables(project, config), project.vars_files
             ),
             env=os.environ,
             config=config,
@@ -255,6 +255,6 @@ def _lend_packages(project: Opened, revision: Path, config: Config) -> None:
     )
 
 
-def _known(project: Opened, config: Config) -> tuple[str, ...]:
+def _without_new_variables(project: Opened, config: Config) -> tuple[str, ...]:
     """Leave out values of variables that the revision does not have yet."""
     return tuple(each for each in project.given if each.partition("=")[0] in config.variables)

@@ -48,7 +48,7 @@ def push_elsewhere(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> 
         answer = parse_json(done.stdout)
         error = answer["error"]
         if error is None:
-            return _pushed(pushing, answer, answer["inputs"][0])
+            return _push_result(pushing, answer, answer["inputs"][0])
     except (ValueError, LookupError, TypeError):
         raise EngineFailedError(
             what="odfbuild ingest ended without an answer",
@@ -74,7 +74,7 @@ def _arguments(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> Iter
             yield f"{name}={each}"
 
 
-def _pushed(pushing: "Pushing", answer: Any, of: Any) -> "Pushed":
+def _push_result(pushing: "Pushing", answer: Any, of: Any) -> "Pushed":
     from odfbuild.executors.engine.context import InputNotes
     from odfbuild.executors.ingest.push.push import Pushed
 
@@ -86,11 +86,11 @@ def _pushed(pushing: "Pushing", answer: Any, of: Any) -> "Pushed":
         records=of["records"],
         head=Multihash.parse(answer["head"]),
         repeated=of["outcome"] == "repeated",
-        notes=InputNotes(of["bad_rows"], of["bad_rows_file"], _drifted(of["drift"])),
+        notes=InputNotes(of["bad_rows"], of["bad_rows_file"], _column_drift(of["drift"])),
     )
 
 
-def _drifted(drift: Any) -> "ColumnDrift | None":
+def _column_drift(drift: Any) -> "ColumnDrift | None":
     from odfbuild.executors.engine.context import ColumnDrift
 
     if drift is None:
@@ -222,7 +222,7 @@ class Pusher:
             return push_elsewhere(self.project, alias, pushing)
         site = Site(
             workspace=self.project.workspace,
-            engine=self._started(),
+            engine=self._started_engine(),
             clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
             project_dir=self.project.root,
             env=os.environ,
@@ -279,7 +279,7 @@ class Pusher:
                 error.fix = f"odfbuild apply {name}"
             raise
 
-    def _started(self) -> Any:
+    def _started_engine(self) -> Any:
         if self._engine is None:
             self._engine = engine_of(self.project)
         return self._engine
@@ -288,7 +288,7 @@ class Pusher:
         """Let the engine start while the first input is read."""
         if not self._is_started:
             self._is_started = True
-            self._started().prepare(planned_bytes)
+            self._started_engine().prepare(planned_bytes)
 
 
 def _instant(given: datetime | str | None) -> Timestamp | None:

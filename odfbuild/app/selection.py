@@ -114,7 +114,7 @@ def _request(project: Opened, scope: PlanScope, notes: list[Diagnostic]) -> Plan
     )
     if not scope.allow:
         return asked
-    return replace(asked, allowed=lambda declared: _allowed(project, scope, declared, notes))
+    return replace(asked, allowed=lambda declared: _allowances(project, scope, declared, notes))
 
 
 def _revision(given: str | None) -> str | None:
@@ -127,7 +127,7 @@ def _revision(given: str | None) -> str | None:
     )
 
 
-def _allowed(
+def _allowances(
     project: Opened, scope: PlanScope, declared: Sequence[Declared], notes: list[Diagnostic]
 ) -> tuple[Allowance, ...]:
     from odfbuild.planner.evolution.gate import Allowance
@@ -290,29 +290,31 @@ def _facts(
         facts = facts_of(make(project) if plan is None else plan())
     elif Fact.NEW in asked:
         names = project.workspace.names()
-        facts = _flagged(facts, StateFlag.NEW, (d.alias for d in declared if d.alias not in names))
+        facts = _with_flag(
+            facts, StateFlag.NEW, (d.alias for d in declared if d.alias not in names)
+        )
     if Fact.FAILED in asked:
-        facts = _flagged(facts, StateFlag.FAILED, _failed(project, declared))
+        facts = _with_flag(facts, StateFlag.FAILED, _failed_datasets(project, declared))
     if Fact.DRIFTED in asked:
         from odfbuild.app.inspection.drift import find_drift
 
         found = find_drift(project.workspace.read_only(), declared, moved=project.policy.moved)
         drifted = (each.dataset for each in found if isinstance(each.dataset, DatasetAlias))
-        facts = _flagged(facts, StateFlag.DRIFTED, drifted)
+        facts = _with_flag(facts, StateFlag.DRIFTED, drifted)
     if Fact.DIVERGED in asked:
         from odfbuild.app.plan.input_history import rewritten_inputs
 
         lost = rewritten_inputs(project.workspace, project.workspace.states())
-        facts = _flagged(facts, StateFlag.DIVERGED, lost)
+        facts = _with_flag(facts, StateFlag.DIVERGED, lost)
     return facts
 
 
-def _flagged(facts: Facts, flag: StateFlag, aliases: Iterable[DatasetAlias]) -> Facts:
+def _with_flag(facts: Facts, flag: StateFlag, aliases: Iterable[DatasetAlias]) -> Facts:
     flagged = {alias: facts.state.get(alias, frozenset()) | {flag} for alias in aliases}
     return replace(facts, state={**facts.state, **flagged})
 
 
-def _failed(project: Opened, declared: Sequence[Declared]) -> list[DatasetAlias]:
+def _failed_datasets(project: Opened, declared: Sequence[Declared]) -> list[DatasetAlias]:
     from odfbuild.state.memory.applied import recall_applied
 
     known = recall_applied(project.workspace.root, (each.alias for each in declared))

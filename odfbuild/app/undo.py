@@ -76,7 +76,7 @@ def refuse_declared(project: Opened, gone: Mapping[DatasetId, DatasetAlias]) -> 
     """Raise ProjectErrors with every definition of datasets that go, and of what reads them."""
     there, names = project.workspace.names(), set(gone.values())
     problems = [
-        *_declared(load(project).declared, gone),
+        *_still_declared(load(project).declared, gone),
         *(
             _moving(entry.old, entry.new)
             for entry in project.policy.moved
@@ -87,7 +87,7 @@ def refuse_declared(project: Opened, gone: Mapping[DatasetId, DatasetAlias]) -> 
         raise ProjectErrors(problems)
 
 
-def _declared(
+def _still_declared(
     declared: Collection[Declared], gone: Mapping[DatasetId, DatasetAlias]
 ) -> Iterator[Diagnostic]:
     names = set(gone.values())
@@ -155,7 +155,7 @@ def prepare_undo(project: Opened, text: str) -> Undo:
     ProjectErrors with definitions of datasets that would be retired again.
     """
     run = ended_run(project, text)
-    moved = list(_moved(project, run))
+    moved = list(_moved_heads(project, run))
     names = project.workspace.names()
     heads = project.workspace.heads()
     steps = []
@@ -250,7 +250,7 @@ def _go_back(project: Opened, step: HeadReturn) -> None:
         workspace.rename(step.alias, step.old_name)
 
 
-def _moved(project: Opened, run: RunSummary) -> Iterator[_Moved]:
+def _moved_heads(project: Opened, run: RunSummary) -> Iterator[_Moved]:
     match _saved_by(project, run.id):
         case Undo(steps=steps):
             yield from map(_taken_back, steps)

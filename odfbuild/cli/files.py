@@ -141,7 +141,7 @@ def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
     try:
         opened = os.open(path, flags, mode)
     except FileExistsError:
-        raise _taken(path) from None
+        raise _already_there(path) from None
     try:
         with os.fdopen(opened, "wb") as file:
             file.write(data)
@@ -160,13 +160,13 @@ def replace_file(path: Path, data: bytes) -> None:
     """
     refuse_links(path, may_stay=True)
     real = path.resolve()
-    near, disk = pending(real.parent), Disk()
+    draft, disk = pending(real.parent), Disk()
     try:
-        disk.write(near, data, 0o600)
-        near.chmod(stat.S_IMODE(real.stat().st_mode))
-        disk.rename(near, real)
+        disk.write(draft, data, 0o600)
+        draft.chmod(stat.S_IMODE(real.stat().st_mode))
+        disk.rename(draft, real)
     except OSError:
-        near.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     disk.sync(real.parent)
 
@@ -192,10 +192,10 @@ def replace_files(content: Mapping[Path, bytes]) -> None:
 def refuse_taken(path: Path) -> None:
     """Refuse to write where a file is, before the work for it is done."""
     if os.path.lexists(path):
-        raise _taken(path)
+        raise _already_there(path)
 
 
-def _taken(path: Path) -> AlreadyThereError:
+def _already_there(path: Path) -> AlreadyThereError:
     return AlreadyThereError(
         what=f"{path} exists already",
         why="files are not overwritten",
@@ -236,12 +236,12 @@ def write_output(path: Path, text: str) -> None:
         real.write_bytes(data)
         return
     require_folder(path)
-    near, disk = pending(real.parent), Disk()
+    draft, disk = pending(real.parent), Disk()
     try:
-        disk.write(near, data)
-        disk.rename(near, real)
+        disk.write(draft, data)
+        disk.rename(draft, real)
     except OSError:
-        near.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     disk.sync(real.parent)
 

@@ -119,22 +119,22 @@ def main(*, for_good: bool = False) -> None:
             code = _ended_once()
         except KeyboardInterrupt:  # a second one while the first was reported
             heed_no_more()
-            code = _interrupted()
-        code = _flushed(code)
+            code = _end_by_signal()
+        code = _flush(code)
     sys.exit(code)
 
 
 def _ended_once() -> int:
     try:
-        code = _ended()
+        code = _run_to_end()
         heed_no_more()
     except KeyboardInterrupt:  # while it was told how the command ended
         heed_no_more()
-        code = _interrupted()
+        code = _end_by_signal()
     return code
 
 
-def _ended() -> int:
+def _run_to_end() -> int:
     """Run the command line; return its exit code, with all said that is to be said."""
     code = 0
     said: str | None = None
@@ -154,17 +154,17 @@ def _ended() -> int:
     except OdfBuildError as error:
         said, code = error.what, _explain(error)
     except KeyboardInterrupt:
-        code = _interrupted()
+        code = _end_by_signal()
     except BrokenPipeError as error:
         if not reader_is_gone():  # else whoever read the answer has seen enough
-            code = _explain(_unexpected(error))
+            code = _explain(_unexpected_error(error))
     except Exception as error:
-        code = _explain(_unexpected(error))
+        code = _explain(_unexpected_error(error))
     _print_damage(said)
     return code
 
 
-def _interrupted() -> int:
+def _end_by_signal() -> int:
     by = ended_by()
     word = "interrupted" if by is signal.SIGINT else f"ended by {by.name}"
     sys.stderr.write(f"odfbuild: {word}; no step is left half done\n")
@@ -200,7 +200,7 @@ def _complete(asked: str) -> int:
     return answer_shell(command_line(), asked)
 
 
-def _flushed(code: int) -> int:
+def _flush(code: int) -> int:
     """Write what is left, so that nothing can fail when Python ends; return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -209,7 +209,7 @@ def _flushed(code: int) -> int:
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     lost = failure()
-    return _explain(_unexpected(lost)) if lost is not None and code == 0 else code
+    return _explain(_unexpected_error(lost)) if lost is not None and code == 0 else code
 
 
 def _explain(error: OdfBuildError) -> int:
@@ -220,7 +220,7 @@ def _explain(error: OdfBuildError) -> int:
     return exit_code(error)
 
 
-def _unexpected(error: Exception) -> OdfBuildError:
+def _unexpected_error(error: Exception) -> OdfBuildError:
     """Put what no part of the program foresaw into words; ODFBUILD_TRACEBACK=1 shows its place."""
     from odfbuild.errors import InternalError
 

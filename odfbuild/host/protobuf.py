@@ -28,7 +28,7 @@ def fields(data: bytes) -> Mapping[int, list[Value]]:
     found: dict[int, list[Value]] = {}
     at = count = 0
     while at < len(data):
-        count = _counted(count)
+        count = _count_up(count)
         tag, at = _number(data, at)
         field, kind = tag >> 3, tag & 7
         value: Value
@@ -68,13 +68,13 @@ def numbers(data: bytes) -> list[int]:
     """Return the numbers of a repeated field that is packed.  Raises MalformedMessageError."""
     found, at = list[int](), 0
     while at < len(data):
-        _counted(len(found))
+        _count_up(len(found))
         number, at = _number(data, at)
         found.append(number)
     return found
 
 
-def _counted(count: int) -> int:
+def _count_up(count: int) -> int:
     if count == MOST_VALUES:
         raise MalformedMessageError(f"it has more than {MOST_VALUES:,} values")
     return count + 1

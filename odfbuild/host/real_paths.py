@@ -15,10 +15,10 @@ class RealPaths:
         text = os.fspath(path)
         known = self._known.get(text)
         if known is None:
-            known = self._known[text] = self._followed(text)
+            known = self._known[text] = self._follow(text)
         return known
 
-    def _followed(self, path: str) -> str:
+    def _follow(self, path: str) -> str:
         above, name = os.path.split(path)
         if name in ("", ".", "..") or above in ("", path):
             return os.path.realpath(path)

@@ -34,7 +34,7 @@ def trace(
     for hash, block in blocks:
         match block.event:
             case SetTransform() as event:
-                found = _declared(found, event, hash)
+                found = _declared_inputs(found, event, hash)
             case ExecuteTransform(query_inputs=inputs):
                 for each in inputs:
                     before = found.get(each.dataset_id) if each.new_offset is not None else None
@@ -45,7 +45,7 @@ def trace(
     return tuple(found.values())
 
 
-def _declared(
+def _declared_inputs(
     found: dict[DatasetId, ChainInput], event: SetTransform, hash: Multihash
 ) -> dict[DatasetId, ChainInput]:
     kept = {id: each for id, each in found.items() if each.is_read}

@@ -88,10 +88,10 @@ def tree_of(
     it is nearest to the root.  At the limit children are None if there are more and `{}` if not.
     """
     if max_depth > 0:
-        return _limited(db, root, direction, max_depth)
+        return _tree_to_depth(db, root, direction, max_depth)
     links: dict[bytes, dict[bytes, str]] = {}
     homes = {id_.bytes: home for id_, home in _home_of(db, root).items()}
-    for near, far, classifier, home in _reached(db, root, direction):
+    for near, far, classifier, home in _reached_relations(db, root, direction):
         if home is not None:
             homes[far] = home
         if (below := links.get(near)) is None:
@@ -101,7 +101,7 @@ def tree_of(
     return grow(root.bytes, direction, links, homes, id_of=_Ids().__getitem__)
 
 
-def _reached(
+def _reached_relations(
     db: sqlite3.Connection, root: UUID, direction: LineageDirection
 ) -> Iterator[_RelationRow]:
     """Return the relations that are reached from a dataset, and maybe others, in their order."""
@@ -123,7 +123,7 @@ class _Ids(dict[bytes, UUID]):
         return made
 
 
-def _limited(
+def _tree_to_depth(
     db: sqlite3.Connection, root: UUID, direction: LineageDirection, max_depth: int
 ) -> LineageTree:
     top = LineageTree(direction, root, {}, _home_of(db, root).get(root))
@@ -263,12 +263,12 @@ class LineageTables:
         self._all: list[sqlite3.Connection] = []
         weakref.finalize(self, _close, self._all).atexit = False
         self._guard = threading.RLock()
-        self._memory = None if path is not None else self._opened()
+        self._memory = None if path is not None else self._open()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give a connection that sees one moment."""
-        with self._used() as db:
+        with self._connection() as db:
             if db.in_transaction:
                 yield db
             else:
@@ -277,7 +277,7 @@ class LineageTables:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Give a connection on which everything happens or, if the block raises, nothing."""
-        with self._used() as db:
+        with self._connection() as db:
             if db.in_transaction:
                 undo = "rollback to inner; release inner"
                 yield from _within(db, "savepoint inner", "release inner", undo)
@@ -295,9 +295,9 @@ class LineageTables:
                 found = db.execute(query).fetchall()
             yield from found
             return
-        db = self._opened()
+        db = self._open()
         try:
-            with self._named():
+            with self._naming_file():
                 db.execute("begin")
                 cursor = db.execute(query)
                 while some := cursor.fetchmany(max(size, 1)):
@@ -327,19 +327,19 @@ class LineageTables:
         return db is not None and db.in_transaction
 
     @contextmanager
-    def _used(self) -> Iterator[sqlite3.Connection]:
+    def _connection(self) -> Iterator[sqlite3.Connection]:
         if self._memory is not None:
-            with self._guard, self._named():
+            with self._guard, self._naming_file():
                 yield self._memory
             return
         db: sqlite3.Connection | None = getattr(self._mine, "db", None)
         if db is None:
-            db = self._mine.db = self._opened()
-        with self._named():
+            db = self._mine.db = self._open()
+        with self._naming_file():
             yield db
 
-    def _opened(self) -> sqlite3.Connection:
-        with self._named():
+    def _open(self) -> sqlite3.Connection:
+        with self._naming_file():
             db = sqlite3.connect(
                 self._path or ":memory:",
                 timeout=_PATIENCE,
@@ -356,7 +356,7 @@ class LineageTables:
         return db
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _naming_file(self) -> Iterator[None]:
         """Say which file it is about when SQLite fails."""
         try:
             yield

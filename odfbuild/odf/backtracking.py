@@ -135,12 +135,12 @@ class _Bounds:
         """Return the characters that one item matches, or more; or fewer, for a negated class."""
         name, value = str(item[0]), item[1]
         if name == "LITERAL":
-            return self._cased({min(value, _OTHER)}, negated)
+            return self._both_cases({min(value, _OTHER)}, negated)
         if name == "NOT_LITERAL":
             return _ALL - {value}
         if name == "RANGE":
             found = {min(each, _OTHER) for each in range(value[0], min(value[1], _OTHER) + 1)}
-            return self._cased(found | ({_OTHER} if value[1] >= _OTHER else set()), negated)
+            return self._both_cases(found | ({_OTHER} if value[1] >= _OTHER else set()), negated)
         if name == "CATEGORY":
             return _of_category(str(value))
         if name == "IN" and str(value[0][0]) == "NEGATE":
@@ -150,7 +150,7 @@ class _Bounds:
             return frozenset[int]().union(*map(self._chars, value))
         return _ALL
 
-    def _cased(self, found: set[int], negated: bool) -> _Chars:
+    def _both_cases(self, found: set[int], negated: bool) -> _Chars:
         if negated or not self.ignores_case:
             return frozenset(found)
         both = {ord(c) for n in found if n < _OTHER for c in (chr(n).lower(), chr(n).upper())}

@@ -131,12 +131,12 @@ def render(array: pa.Array, null: bytes = NULL) -> pa.LargeBinaryArray:
     if pa.types.is_boolean(t):
         return render(_one_byte(array, null))
     if _is_number(t):
-        return _filled(array.view(pa.binary(t.bit_width // 8)).cast(_BYTES), null)
+        return _with_nulls(array.view(pa.binary(t.bit_width // 8)).cast(_BYTES), null)
     if _is_text(t) or _is_bytes(t):
         values = array.cast(_BYTES)
-        return _counted(pc.binary_length(values), values, null)
+        return _with_counts(pc.binary_length(values), values, null)
     if _is_list(t):
-        return _counted(pc.list_value_length(array).cast(pa.int64()), _items(array), null)
+        return _with_counts(pc.list_value_length(array).cast(pa.int64()), _items(array), null)
     raise UnhashableTypeError(t)
 
 
@@ -156,13 +156,13 @@ def _one_byte(array: pa.Array, null: bytes) -> pa.Array:
     return numbers.fill_null(null[0])
 
 
-def _filled(values: pa.Array, null: bytes) -> pa.Array:
+def _with_nulls(values: pa.Array, null: bytes) -> pa.Array:
     return values if values.null_count == 0 else pc.coalesce(values, pa.scalar(null, _BYTES))
 
 
-def _counted(counts: pa.Array, values: pa.Array, null: bytes) -> pa.Array:
+def _with_counts(counts: pa.Array, values: pa.Array, null: bytes) -> pa.Array:
     """Put the count before each value; rows whose count is null are `null` and no value."""
-    prefixes = _filled(counts.view(pa.binary(8)).cast(_BYTES), null)
+    prefixes = _with_nulls(counts.view(pa.binary(8)).cast(_BYTES), null)
     return pc.binary_join_element_wise(
         prefixes, values, pa.scalar(b"", _BYTES), null_handling="skip"
     )
@@ -342,12 +342,12 @@ class _Column:
     """One column of the table with the digests of its leaves, in the order of the schema."""
 
     def __init__(self, data_type: pa.DataType) -> None:
-        self._leaves = [_opened(leaf) for leaf in _leaf_types(data_type)]
+        self._leaves = [_new_hash(leaf) for leaf in _leaf_types(data_type)]
         self.last: Future[None] | None = None
 
     def absorb(self, array: pa.Array, before: Future[None] | None = None) -> None:
         """Render the rows, wait for those before them, hash."""
-        pieces = self._rendered(array)
+        pieces = self._render(array)
         if before is not None:
             before.result()
         for leaf, data in pieces:
@@ -356,7 +356,7 @@ class _Column:
     def digest(self) -> bytes:
         return b"".join(leaf.digest() for leaf in self._leaves)
 
-    def _rendered(self, array: pa.Array) -> _Pieces:
+    def _render(self, array: pa.Array) -> _Pieces:
         if not _is_struct(array.type):
             return [(self._leaves[0], payload(array))]
         windows: Iterable[pa.Array] = (array,)
@@ -398,7 +398,7 @@ def physical_hash(path: str | _PathLike) -> Multihash:
     return Multihash(int(Multicodec.SHA3_256), digest.digest())
 
 
-def _opened(data_type: pa.DataType) -> Any:
+def _new_hash(data_type: pa.DataType) -> Any:
     return hashlib.sha3_256(type_code(data_type))
 
 

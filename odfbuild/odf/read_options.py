@@ -119,11 +119,11 @@ def option_problems(step: ReadStep) -> Iterator[ReadOptionError]:
     """Yield what is wrong with the options of a read step, whatever its data is."""
     if not isinstance(step, ReadStepCsv | ReadStepJson | ReadStepNdJson):
         return
-    yield from _raised(lambda: encoding_of(step.encoding))
+    yield from _errors_of(lambda: encoding_of(step.encoding))
     if isinstance(step, ReadStepCsv):
         yield from _dialect_problems(step)
-    yield from _raised(lambda: pattern_of("dateFormat", step.date_format))
-    yield from _raised(lambda: pattern_of("timestampFormat", step.timestamp_format))
+    yield from _errors_of(lambda: pattern_of("dateFormat", step.date_format))
+    yield from _errors_of(lambda: pattern_of("timestampFormat", step.timestamp_format))
 
 
 def encoding_of(encoding: str | None) -> str:
@@ -180,7 +180,7 @@ def pattern_of(option: str, form: str | None) -> str | None:
     )
 
 
-def _raised(read: Callable[[], object]) -> Iterator[ReadOptionError]:
+def _errors_of(read: Callable[[], object]) -> Iterator[ReadOptionError]:
     try:
         read()
     except ReadOptionError as problem:

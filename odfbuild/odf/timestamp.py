@@ -50,7 +50,7 @@ class Timestamp:
         if sign is not None and (int(off_hour) > 23 or int(off_minute) > 59):
             raise _refusal(repr(text))
         seconds = days * 86_400 + clock - (-east if sign == "-" else east)
-        return cls(seconds * 10**9 + int((fraction or "").ljust(9, "0")))._checked(text)
+        return cls(seconds * 10**9 + int((fraction or "").ljust(9, "0")))._check(text)
 
     @classmethod
     def from_millis(cls, millis: int) -> "Timestamp":
@@ -85,7 +85,7 @@ class Timestamp:
 
     def to_datetime(self) -> datetime:
         """Return an aware datetime in UTC, rounded down to the microsecond."""
-        self._checked(f"{self.nanos} ns")
+        self._check(f"{self.nanos} ns")
         return _EPOCH + timedelta(microseconds=self.nanos // 1000)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Timestamp:
             raise _refusal(f"{self.nanos} ns since 1970")
         return date.fromordinal(days + _EPOCH_DAY)
 
-    def _checked(self, text: str) -> "Timestamp":
+    def _check(self, text: str) -> "Timestamp":
         if not 1 <= self.nanos // _DAY + _EPOCH_DAY <= _LAST_DAY:
             raise _refusal(repr(text))
         return self

@@ -102,10 +102,12 @@ def drift_of_definition(
     for change in changes:
         now = in_force(change.event, state)
         if base is None or in_force(change.event, base) != now:
-            yield _defined(declared, change, now)
+            yield _definition_drift(declared, change, now)
 
 
-def _defined(declared: Declared, change: EventChange, now: MetadataEvent | None) -> ChainDrift:
+def _definition_drift(
+    declared: Declared, change: EventChange, now: MetadataEvent | None
+) -> ChainDrift:
     kind, name = DriftKind.DEFINITION, type(change.event).__name__
     wanted = None if change.index is None else change.event
     if isinstance(change.event, DisablePushSource):

@@ -108,7 +108,7 @@ def problems(
     spans = {each.alias: each.span(()) for each in declared}
     found: dict[DatasetAlias | None, tuple[Diagnostic, ...]] = {None: tuple(unread)}
     for alias, each_wrong in wrong.items():
-        found[alias] = tuple(_named(alias, each, spans.get(alias)) for each in each_wrong)
+        found[alias] = tuple(_with_dataset(alias, each, spans.get(alias)) for each in each_wrong)
     return found
 
 
@@ -145,10 +145,10 @@ def _inputs(
 def _diagnostics(
     alias: DatasetAlias, error: OdfBuildError, span: SourceSpan | None = None
 ) -> tuple[Diagnostic, ...]:
-    return tuple(_named(alias, found, span) for found in error.diagnostics())
+    return tuple(_with_dataset(alias, found, span) for found in error.diagnostics())
 
 
-def _named(alias: DatasetAlias, found: Diagnostic, span: SourceSpan | None) -> Diagnostic:
+def _with_dataset(alias: DatasetAlias, found: Diagnostic, span: SourceSpan | None) -> Diagnostic:
     """Return an error with the name of the dataset, and where that is if nothing is nearer."""
     is_instance = found.span is not None and found.span.instance is not None  # that names it
     says = is_instance or found.code in _NAMING or f"'{alias}'" in found.what

@@ -68,7 +68,7 @@ def bind(output: ChainState, inputs: Sequence[PendingInput]) -> TransformBatch |
     bound = tuple(_bound(each) for each in inputs)
     batch = TransformBatch(
         inputs=bound,
-        query_inputs=tuple(_recorded(output, each) for each in inputs),
+        query_inputs=tuple(_interval_of(output, each) for each in inputs),
         watermark=watermark,
     )
     moved = watermark is not None and watermark != output.watermark
@@ -113,7 +113,7 @@ def _bound(pending: PendingInput) -> BoundInput:
     )
 
 
-def _recorded(output: ChainState, pending: PendingInput) -> ExecuteTransformInput:
+def _interval_of(output: ChainState, pending: PendingInput) -> ExecuteTransformInput:
     """Record the interval (prev, new] of one input; blocks that only describe it are within."""
     before = output.progress.get(pending.now.state.dataset)
     prev_block = None if before is None else before.new_block_hash

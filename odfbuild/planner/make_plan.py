@@ -178,7 +178,7 @@ def _compare(
             changes = changes if state is None else with_restating(each, state, changes)
         except (KindChangedError, VocabChangedError) as error:
             if wanted.against is None:
-                compared.refused[each.alias] = _placed(each, error)
+                compared.refused[each.alias] = _placed_errors(each, error)
             compared.changes[each.alias] = ()  # against a revision the rules say what it means
             continue
         if state is None or changes:
@@ -188,7 +188,9 @@ def _compare(
     return compared
 
 
-def _placed(each: Declared, error: KindChangedError | VocabChangedError) -> tuple[Diagnostic, ...]:
+def _placed_errors(
+    each: Declared, error: KindChangedError | VocabChangedError
+) -> tuple[Diagnostic, ...]:
     """Return why a chain cannot take a definition, at the key that says so."""
     events = enumerate(each.snapshot.metadata)
     at = next((number for number, event in events if isinstance(event, SetVocab)), None)
@@ -265,9 +267,9 @@ def _plan(
 ) -> Plan:
     touched = {step.target for step in steps}
     datasets = {alias: _remote(each, assessed) for alias, each in wanted.remote.items()}
-    datasets |= {each.alias: _planned(each, moves, assessed) for each in declared}
+    datasets |= {each.alias: _plan_dataset(each, moves, assessed) for each in declared}
     retired = {
-        alias: _retired(moves.current[alias], each)
+        alias: _plan_retired(moves.current[alias], each)
         for alias, each in assessed.assessments.items()
         if alias not in datasets and any(hit.severity is not Severity.OFF for hit in each.hits)
     }
@@ -281,7 +283,7 @@ def _plan(
         notes=(
             *notes,
             *(
-                _unmanaged(alias, wanted.pulled.get(alias))
+                _unmanaged_note(alias, wanted.pulled.get(alias))
                 for alias in sorted(set(moves.current) - told)
             ),
         ),
@@ -297,7 +299,7 @@ def _is_unchanged(
     return alias not in touched and (found is None or found.change is ChangeClass.NONE)
 
 
-def _planned(each: Declared, moves: Moves, assessed: Assessed) -> Planned:
+def _plan_dataset(each: Declared, moves: Moves, assessed: Assessed) -> Planned:
     state = moves.current.get(each.alias)
     return Planned(
         kind=each.snapshot.kind,
@@ -319,7 +321,7 @@ def _remote(each: RemoteState, assessed: Assessed) -> Planned:
     )
 
 
-def _retired(state: ChainState, assessment: Assessment) -> Planned:
+def _plan_retired(state: ChainState, assessment: Assessment) -> Planned:
     return Planned(
         kind=state.kind,
         place=None,
@@ -328,7 +330,7 @@ def _retired(state: ChainState, assessment: Assessment) -> Planned:
     )
 
 
-def _unmanaged(alias: DatasetAlias, place: str | None) -> Diagnostic:
+def _unmanaged_note(alias: DatasetAlias, place: str | None) -> Diagnostic:
     if place is not None:
         return Diagnostic(
             code="unmanaged",

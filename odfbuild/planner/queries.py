@@ -107,10 +107,10 @@ def _check(
 ) -> Iterator[Diagnostic]:
     found = facts.about(*reasons)
     for each, finding in zip(diagnostics(facts, reasons), found, strict=True):
-        yield _placed(declared, place, transform, each, finding)
+        yield _at_position(declared, place, transform, each, finding)
 
 
-def _placed(
+def _at_position(
     declared: Declared,
     place: _Place,
     transform: TransformSql,

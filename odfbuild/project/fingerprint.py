@@ -64,7 +64,7 @@ def fingerprint(root: Path, folders: Iterable[str], *, now: int) -> Fingerprint:
 def is_unchanged(root: Path, before: Fingerprint) -> bool:
     """Tell whether the files are certainly those of an earlier fingerprint."""
     stats, _ = _look(root, before.folders, None)
-    return stats == before.stats and not any(_changed(root, before.young))
+    return stats == before.stats and not any(_changed_files(root, before.young))
 
 
 def changed_files(root: Path, before: Fingerprint, now: Fingerprint) -> frozenset[str] | None:
@@ -78,10 +78,10 @@ def changed_files(root: Path, before: Fingerprint, now: Fingerprint) -> frozense
         came, gone = ({_name(line) for line in part} for part in (others - lines, lines - others))
         if came != gone:
             return None
-    return frozenset((*came, *_changed(root, before.young)))
+    return frozenset((*came, *_changed_files(root, before.young)))
 
 
-def _changed(root: Path, young: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _changed_files(root: Path, young: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the names of young files whose content is not what it was."""
     paths = RealPaths()
     return (name for name, content in young if _content(root, name, paths) != content)
@@ -99,13 +99,13 @@ def project_files(root: Path, folders: Iterable[str]) -> list[str]:
     """
     asked = tuple(folders)
     found = {name for name, _ in _walk(str(root), asked, _DEFINITIONS)}
-    found.update(_unsaved(str(root), asked))
+    found.update(_edited_files(str(root), asked))
     if not any(each.startswith(_TESTS) for each in (f"{folder}/" for folder in asked)):
         found = {name for name in found if not name.startswith(_TESTS)}
     return sorted(name for name in found if name.lower().endswith(_DEFINITIONS))
 
 
-def _unsaved(root: str, folders: Iterable[str]) -> Iterator[str]:
+def _edited_files(root: str, folders: Iterable[str]) -> Iterator[str]:
     """Yield what an editor shows in some folders, relative to the project, saved or not."""
     session = reading_session()
     inner = [os.path.normpath(each).replace(os.sep, "/") for each in folders]

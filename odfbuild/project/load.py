@@ -153,7 +153,7 @@ class _Loading:
 
     def project(self, root: Path, config: Config, *, partly: bool) -> Project:
         """Return the project; ProjectErrors if anything is wrong that is not said in it."""
-        ordered = self._ordered(last_names(config.moved), partly=partly)
+        ordered = self._in_order(last_names(config.moved), partly=partly)
         self.found = [each for each in self.found if each.code not in self.tolerated]
         if self.found:
             from odfbuild.project.checks.queries import query_problems
@@ -176,7 +176,7 @@ class _Loading:
         inputs = [each for declared in self.declared for each in declared.remote]
         return {alias: id for id, alias in names_in_workspace(inputs, self.known).items()}
 
-    def _ordered(
+    def _in_order(
         self, moved: Mapping[DatasetAlias, DatasetAlias], *, partly: bool
     ) -> tuple[Declared, ...]:
         """Return the datasets in order; an unknown input may be declared in what is hidden.
@@ -248,7 +248,7 @@ class _Package:
             templates=templates,
             references=references,
         )
-        reading.found = [_moved(each, self.home) for each in reading.found]
+        reading.found = [_with_package_path(each, self.home) for each in reading.found]
         return reading
 
 
@@ -293,7 +293,9 @@ def _package(root: Path, name: str, folder: Path) -> _Package:
     except UnreadableError:
         return _Package(name, bare, None)
     except ProjectErrors as errors:
-        return _Package(name, bare, None, tuple(_moved(each, bare) for each in errors.found))
+        return _Package(
+            name, bare, None, tuple(_with_package_path(each, bare) for each in errors.found)
+        )
     home = replace(_home(folder, config), prefix=bare.prefix, package=name)
     return _Package(name, home if listed else replace(home, datasets=()), config)
 
@@ -303,7 +305,7 @@ def _top(text: str) -> Mapping[str, Value]:
     return value if isinstance(value, dict) else {}
 
 
-def _moved(found: Diagnostic, home: Home) -> Diagnostic:
+def _with_package_path(found: Diagnostic, home: Home) -> Diagnostic:
     """Return a finding about the settings of a package with its file as seen from the project."""
     if found.span is None or found.span.file != PROJECT_FILE:
         return found

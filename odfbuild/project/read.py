@@ -108,14 +108,14 @@ class _TextReader:
             self.manifests.hidden = True
         else:
             check_snapshot(snapshot, findings)
-            self.manifests.declared.append(self._declared(snapshot, document, remote))
+            self.manifests.declared.append(self._declare(snapshot, document, remote))
         alias = _written_name(document) if snapshot is None else snapshot.name
         if alias is not None:
             self.manifests.wrong += [(alias, each) for each in findings.errors]
         self.manifests.errors += findings.errors
         self.manifests.notes += findings.notes
 
-    def _declared(
+    def _declare(
         self, snapshot: DatasetSnapshot, document: Document, remote: tuple[RemoteInput, ...]
     ) -> Declared:
         source = self.source
@@ -277,7 +277,7 @@ class Reading:
         return project_files(self.home.root, self.home.datasets)
 
     def _plain_files(self, names: Sequence[str]) -> None:
-        for part in in_halves(names, self._part, pack=self._packed, least=_MANY):
+        for part in in_halves(names, self._part, pack=self._without_places, least=_MANY):
             self.found += part.found
             self.wrong += part.wrong
             self.declared += part.declared
@@ -293,7 +293,7 @@ class Reading:
             reading.found, reading.wrong, reading.declared, reading.notes, reading.hidden
         )
 
-    def _packed(self, part: "_FilesPart") -> "_FilesPart":
+    def _without_places(self, part: "_FilesPart") -> "_FilesPart":
         """Leave places out that can be found again, since few of them are ever asked for."""
         return replace(part, declared=[self._light(each) for each in part.declared])
 
@@ -306,13 +306,13 @@ class Reading:
 
     def _plain(self, name: str) -> None:
         try:
-            self._add(self._known(name, self.home.read(name)))
+            self._add(self._known_manifests(name, self.home.read(name)))
         except UnreadableError as error:
             self._refuse(error.at(SourceSpan(file=self.home.shown(name), line=1)))
         except ProjectErrors as errors:
             self._refuse(errors)
 
-    def _known(self, name: str, source: SourceText) -> Manifests:
+    def _known_manifests(self, name: str, source: SourceText) -> Manifests:
         """Return what a plain text declares, as an open session knows it of a round before."""
         session = reading_session()
         if session is None or INCLUDE in source.text or _ID in source.text:
@@ -339,8 +339,8 @@ class Reading:
     def _generate(self, generator: GeneratorEntry) -> None:
         home, name = self._place(generator.template)
         try:
-            items = expand(generator, lambda rows: _taken(self.home, rows, generator, "from"))
-            source = _taken(home, name, generator, "template")
+            items = expand(generator, lambda rows: _take_file(self.home, rows, generator, "from"))
+            source = _take_file(home, name, generator, "template")
         except ProjectErrors as errors:
             self._refuse(errors)
             return
@@ -356,11 +356,11 @@ class Reading:
     ) -> None:
         """Read what a template makes of one item."""
         templates = self._of(home)
-        given = None if called is None else self._called(called, item)
+        given = None if called is None else self._item_name(called, item)
         rendered = templates.render(source, item.names, item.instance)
         self._take(rendered, templates.include(name, item.names, item.instance), given)
 
-    def _called(self, called: NameText, item: Item) -> str:
+    def _item_name(self, called: NameText, item: Item) -> str:
         """Return the name that a generator gives to an item; ProjectErrors if it is none."""
         source = self._of(self.home).render(called, item.names, item.instance)
         try:
@@ -414,7 +414,7 @@ def _is_by_itself(manifests: Manifests) -> bool:
     return not manifests.hidden and not any(each.remote for each in manifests.declared)
 
 
-def _taken(home: Home, name: str, generator: GeneratorEntry, key: str) -> SourceText:
+def _take_file(home: Home, name: str, generator: GeneratorEntry, key: str) -> SourceText:
     """Return a file that a generator names; ProjectErrors at that place if it cannot be read."""
     span = generator.at(key)
     if not home.has(name):
@@ -430,11 +430,12 @@ def _not_there(home: Home, name: str, span: SourceSpan) -> Diagnostic:
     files = (each for each in beside.iterdir() if each.is_file()) if beside.is_dir() else ()
     known = sorted(each.name for each in files)
     suffix = name[name.rfind("/") + 1 :].partition(".")[2]
-    near = [each for each in known if each.endswith(f".{suffix}")]
+    similar = [each for each in known if each.endswith(f".{suffix}")]
     return Diagnostic(
         code="no-file",
         what=f"there is no file '{home.shown(name)}'",
         why="a generator makes datasets from a template and a list",
-        fix=did_you_mean(name[name.rfind("/") + 1 :], near) or "correct the path, or add the file",
+        fix=did_you_mean(name[name.rfind("/") + 1 :], similar)
+        or "correct the path, or add the file",
         span=span,
     )

@@ -49,7 +49,7 @@ def in_second_process(work: Callable[[], _R]) -> Callable[[], _R]:
     """
     if not _can_fork():
         return work
-    answer = _started(work)
+    answer = _start(work)
 
     def awaited() -> _R:
         found = answer()
@@ -73,7 +73,7 @@ def _can_fork() -> bool:
     )
 
 
-def _started(work: Callable[[], _R]) -> Callable[[], tuple[_R] | None]:
+def _start(work: Callable[[], _R]) -> Callable[[], tuple[_R] | None]:
     """Start the work in a child; what is returned waits for it, None if it came to nothing."""
     reading, writing = os.pipe()
     try:
@@ -86,7 +86,7 @@ def _started(work: Callable[[], _R]) -> Callable[[], tuple[_R] | None]:
         os.close(reading)
         _answer(work, writing)
     os.close(writing)
-    return lambda: _awaited(child, reading)
+    return lambda: _wait_for(child, reading)
 
 
 def _answer(work: Callable[[], object], writing: int) -> None:
@@ -100,7 +100,7 @@ def _answer(work: Callable[[], object], writing: int) -> None:
         os._exit(code)
 
 
-def _awaited(child: int, reading: int) -> tuple[Any] | None:
+def _wait_for(child: int, reading: int) -> tuple[Any] | None:
     with os.fdopen(reading, "rb") as answer:
         data = answer.read()
     _, status = os.waitpid(child, 0)

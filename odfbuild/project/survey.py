@@ -80,7 +80,7 @@ class _Survey:
         except ProjectErrors as errors:
             self._note(errors, "packages" if self.config.packages else None)
             return {}
-        return {} if "packages" in self.doubtful else self._installed(lock)
+        return {} if "packages" in self.doubtful else self._installed_packages(lock)
 
     def definitions(
         self,
@@ -110,7 +110,7 @@ class _Survey:
         except ProjectErrors as errors:
             self._note(errors, None)
 
-    def _installed(self, lock: Lock | None) -> Mapping[str, Path]:
+    def _installed_packages(self, lock: Lock | None) -> Mapping[str, Path]:
         try:
             return installed(self.root, self.config, lock)
         except ProjectErrors as errors:

@@ -90,9 +90,9 @@ def _read(path: Path) -> Mapping[Origin, str]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise _refused(path, (error.strerror or str(error)).lower()) from None
+        raise _refusal(path, (error.strerror or str(error)).lower()) from None
     if found.st_mode & 0o077:
-        raise _refused(path, f"others may use it (mode {found.st_mode & 0o777:o})")
+        raise _refusal(path, f"others may use it (mode {found.st_mode & 0o777:o})")
     tokens: dict[Origin, str] = {}
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
         text = line.strip()
@@ -101,9 +101,9 @@ def _read(path: Path) -> Mapping[Origin, str]:
         said = _LINE.fullmatch(text)
         origin = None if said is None else origin_of(said[1])
         if said is None or origin is None:
-            raise _refused(path, f"line {number} is not an origin and a token")
+            raise _refusal(path, f"line {number} is not an origin and a token")
         if (why := _wrong_character(said[2])) is not None:
-            raise _refused(path, f"the token of line {number} contains {why}")
+            raise _refusal(path, f"the token of line {number} contains {why}")
         tokens[origin] = said[2]
     return tokens
 
@@ -119,7 +119,7 @@ def _wrong_character(token: str) -> str | None:
     return "a control character" if token.isascii() else "a character that is not ASCII"
 
 
-def _refused(path: Path, why: str) -> TokenFileError:
+def _refusal(path: Path, why: str) -> TokenFileError:
     return TokenFileError(
         what=f"tokens cannot be read from {path}: {why}",
         why="whoever has a token can read and write what you can",

@@ -128,7 +128,7 @@ def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: Co
             path.unlink()
             had = 0
         try:
-            digest = _fetched(source, file, path, moved)
+            digest = _fetch(source, file, path, moved)
         except UnreachableRepositoryError:
             broken = 0 if _length(path) >= had + _PROGRESS else broken + 1
             if broken == _TRIES or _length(path) == 0:
@@ -152,13 +152,13 @@ def download_file(source: ChainSource, file: ObjectFile, folder: Path, moved: Co
     )
 
 
-def _fetched(source: ChainSource, file: ObjectFile, path: Path, moved: CountBytes) -> bytes:
+def _fetch(source: ChainSource, file: ObjectFile, path: Path, moved: CountBytes) -> bytes:
     """Append to a file what it lacks; return the digest of all of it."""
     is_sha2 = file.hash.code == Multicodec.SHA2_256
     digest = hashlib.sha256() if is_sha2 else hashlib.sha3_256()
     with path.open("a+b") as target:
         target.seek(0)
-        had = written = _hashed(target, digest.update)
+        had = written = _hash_file(target, digest.update)
         moved(had)
         if had < file.size:
             with source.read(file, had) as pieces:
@@ -186,7 +186,7 @@ def _written_out(target: IO[bytes], start: int, end: int) -> int:
     return end
 
 
-def _hashed(target: IO[bytes], update: Callable[[bytes], object]) -> int:
+def _hash_file(target: IO[bytes], update: Callable[[bytes], object]) -> int:
     """Hash what is there; return its length."""
     had = 0
     while piece := target.read(_CHUNK):

@@ -237,14 +237,14 @@ class _Looking:
         pin = self.pins.get(key)
         here = None if pin is None else self._here(pin.id)
         if self.how != "look" and pin is not None:
-            known = self._known(key, ref, pin, here)
+            known = self._known_state(key, ref, pin, here)
             if known is not None:
                 return known
         if self.how == "offline":
             raise OfflineInputError(ref, resolved=pin is not None)
-        return self._looked(key, ref, pin)
+        return self._look_at(key, ref, pin)
 
-    def _known(
+    def _known_state(
         self, key: str, ref: RemoteRef, pin: _Pin, here: ChainState | None
     ) -> RemoteState | None:
         """Return what can be said without a look; None if nothing is known of its columns."""
@@ -266,7 +266,7 @@ class _Looking:
             is_asked=self.how == "known",
         )
 
-    def _looked(self, key: str, ref: RemoteRef, pin: _Pin | None) -> RemoteState:
+    def _look_at(self, key: str, ref: RemoteRef, pin: _Pin | None) -> RemoteState:
         found = find_input(self.project, ref, None if pin is None else pin.repository)
         found_in = found.settings.name or None
         with (
@@ -276,7 +276,7 @@ class _Looking:
             head = source.head()
             if head is None:
                 raise NoRemoteDatasetError(source.place)
-            arrival = self._received(ref, pin, source, head, Path(folder))
+            arrival = self._receive_blocks(ref, pin, source, head, Path(folder))
             here = self._here(arrival.dataset)
             dataset = None if here is None else self.project.workspace.dataset(here.dataset)
             judge = self.judge(found.settings)
@@ -299,7 +299,7 @@ class _Looking:
         known = _Pin(look.id, None, found_in)
         return _remote(ref, known, arrival.state, here, look if look.head != look.base else None)
 
-    def _received(
+    def _receive_blocks(
         self, ref: RemoteRef, pin: _Pin | None, source: ChainSource, head: Multihash, folder: Path
     ) -> Arrival:
         """Receive the blocks that are not here; raises OtherDatasetError."""

@@ -146,7 +146,7 @@ def receive_blocks(
                     break
     hashes.reverse()
     state = None if base is None or here is None else here.state(base)
-    return _judged(hashes, kept, state, here, before, folder, place)
+    return _judge_blocks(hashes, kept, state, here, before, folder, place)
 
 
 class _BlockFiles:
@@ -206,7 +206,7 @@ class _BlockFiles:
             write_file(f"{self._prefix}{hash}", data)
 
 
-def _judged(
+def _judge_blocks(
     hashes: list[Multihash],
     kept: Mapping[Multihash, MetadataBlock],
     state: ChainState | None,

@@ -217,7 +217,7 @@ def pull(
         raise NoRemoteDatasetError(source.place)
     here = workspace.open(alias) if expected is None else workspace.open(expected)
     with _room(workspace, source.place) as room:
-        arrival = _received(workspace, source, head, here, room)
+        arrival = _receive(workspace, source, head, here, room)
         if expected is not None and arrival.dataset != expected:
             raise _wrong(source.place, expected, arrival.dataset)
         known = workspace.aliases().get(arrival.dataset, alias)
@@ -250,7 +250,7 @@ def pull(
         return found
 
 
-def _received(
+def _receive(
     workspace: Workspace, source: ChainSource, head: Multihash, here: Dataset | None, room: Path
 ) -> Arrival:
     """Receive blocks; those of a dataset that is here under another name go on from it."""

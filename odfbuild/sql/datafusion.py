@@ -129,8 +129,8 @@ def step_findings(
     """Yield what one step says that matters; `known` are the names that it can read."""
     for table in statement.tables:
         if table.text not in known or table.qualifier is not None:
-            near = difflib.get_close_matches(table.text, known, n=1)
-            hint = near[0] if near and near[0] != table.text else ""
+            closest = difflib.get_close_matches(table.text, known, n=1)
+            hint = closest[0] if closest and closest[0] != table.text else ""
             whole = ".".join(filter(None, (table.qualifier, table.text)))
             yield QueryFinding(Reason.UNKNOWN_INPUT, whole, number, table.place, hint)
     for bar in statement.bars:
@@ -153,7 +153,7 @@ def step_findings(
         yield QueryFinding(Reason.NOT_DETERMINISTIC, word.text, number, word.place)
     yield from _skipping(steps, number, statement)
     if _any_unites(steps[: number + 1]):
-        yield from _ordered(number, statement)
+        yield from _order_findings(number, statement)
     if number == 0 and steps[0].temporal:
         place = TextPlace(0, 1, 1, 1)
         text = "versions of tables (temporalTables) are not read by the engine datafusion"
@@ -174,7 +174,7 @@ def _skipping(
         yield QueryFinding(Reason.ORDER, text, number, place, hint)
 
 
-def _ordered(number: int, statement: Statement) -> Iterator[QueryFinding]:
+def _order_findings(number: int, statement: Statement) -> Iterator[QueryFinding]:
     """Yield what goes by an order that UNION ALL does not keep."""
     hint = "use UNION ALL in a separate dataset, and this in one that reads it"
     for call in statement.calls:
@@ -205,10 +205,10 @@ def _instead(name: str) -> str:
             "logs of Ethereum are not decoded here: let a container of the source do that (fetch: "
             "{kind: Container}), and read decoded columns"
         )
-    near = difflib.get_close_matches(name, sorted(SCALARS | AGGREGATES), n=1)
+    closest = difflib.get_close_matches(name, sorted(SCALARS | AGGREGATES), n=1)
     if name.startswith("json_"):
         return f"functions for JSON are {', '.join(sorted(JSON))}"
-    return f"did you mean {near[0]}()?" if near else "use a function of DataFusion 55"
+    return f"did you mean {closest[0]}()?" if closest else "use a function of DataFusion 55"
 
 
 def names_op(statement: Statement, op_columns: Collection[str]) -> bool:

@@ -177,12 +177,12 @@ class Query:
         return sums_of(self.steps, self.columns)
 
     @cached_property
-    def settled(self) -> tuple[Carried, ...]:
+    def order_free(self) -> tuple[Carried, ...]:
         """Return the text of each step with everything decided by values, not by order."""
-        from odfbuild.sql.analysis.order import settled
+        from odfbuild.sql.analysis.order import order_free_text
         from odfbuild.sql.text.edits import CarriedText, edited
 
         return tuple(
-            edited(CarriedText.of(step.statement), partial(settled, sums=sums))
+            edited(CarriedText.of(step.statement), partial(order_free_text, sums=sums))
             for step, sums in zip(self.steps, self.sums, strict=True)
         )

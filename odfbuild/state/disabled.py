@@ -45,10 +45,10 @@ def disable(workspace: Path, dataset: DatasetId, source: SetPollingSource | None
     """Note, on disk, that a source is not to be used; None: no source of this dataset is."""
     folder = workspace / _FOLDER
     make_workspace_folder(workspace, folder)
-    disk, near = Disk(), pending(folder)
-    near.write_text(mark_text(source), "ascii")
-    disk.sync(near)
-    disk.rename(near, folder / dataset.multibase)
+    disk, draft = Disk(), pending(folder)
+    draft.write_text(mark_text(source), "ascii")
+    disk.sync(draft)
+    disk.rename(draft, folder / dataset.multibase)
 
 
 def mark_text(source: SetPollingSource | None) -> str:

@@ -111,12 +111,12 @@ class FolderTree:
     def put(self, path: str, source: Path) -> None:
         target = self._root / path
         make_workspace_folder(self._root, target.parent, disk=self._disk)
-        near = pending(target.parent)
-        with open_regular(source) as file, near.open("xb") as copy:
+        draft = pending(target.parent)
+        with open_regular(source) as file, draft.open("xb") as copy:
             while piece := file.read(1 << 20):
                 copy.write(piece)
-        self._disk.sync(near)
-        self._disk.rename(near, target)
+        self._disk.sync(draft)
+        self._disk.rename(draft, target)
         self._disk.sync(target.parent)
 
 
@@ -198,13 +198,13 @@ def _in_order(wanted: dict[str, int]) -> Iterator[list[str]]:
 
 
 def _bring(source: Tree, target: Tree, path: str, staging: Path) -> None:
-    near = pending(staging)
+    draft = pending(staging)
     try:
-        source.fetch(path, near)
-        _check(path, near, source.place)
-        target.put(path, near)
+        source.fetch(path, draft)
+        _check(path, draft, source.place)
+        target.put(path, draft)
     finally:
-        near.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
 
 
 def _check(path: str, copy: Path, place: str) -> None:

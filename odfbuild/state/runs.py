@@ -356,10 +356,10 @@ def _names(folder: Path) -> list[str]:
 
 def _write_summary(folder: Path, summary: RunSummary) -> None:
     values = {each.name: _plain(getattr(summary, each.name)) for each in fields(summary)}
-    disk, near = Disk(), pending(folder)
+    disk, draft = Disk(), pending(folder)
     data = object_with_check_sum({"format_version": "1.0", **values}, folder.name)
-    disk.write(near, data, 0o600)
-    disk.rename(near, folder / _SUMMARY)
+    disk.write(draft, data, 0o600)
+    disk.rename(draft, folder / _SUMMARY)
 
 
 def _plain(value: object) -> object:

@@ -172,7 +172,7 @@ def test_the_inputs_that_a_star_takes_in_are_told(query: str, inputs: set[str]) 
 
 
 @pytest.mark.parametrize(
-    ("query", "name", "near"),
+    ("query", "name", "closest"),
     [
         ("select pricee from trades", "pricee", "price"),
         ("select Symbol from trades", "Symbol", "symbol"),
@@ -197,10 +197,10 @@ def test_the_inputs_that_a_star_takes_in_are_told(query: str, inputs: set[str]) 
     ],
 )
 def test_a_name_that_nothing_has_is_told_with_the_nearest(
-    query: str, name: str, near: str | None
+    query: str, name: str, closest: str | None
 ) -> None:
     (found,) = asked(query).unknown_columns
-    assert (found.name, found.near, found.ambiguous) == (name, near, False)
+    assert (found.name, found.closest, found.ambiguous) == (name, closest, False)
     assert found.place is not None
     shown = query[found.place.start :]
     assert shown.startswith((name.rpartition(".")[2], "*"))
@@ -208,7 +208,7 @@ def test_a_name_that_nothing_has_is_told_with_the_nearest(
 
 def test_a_name_that_several_relations_have_is_told_with_all_of_them() -> None:
     (found,) = asked("select symbol from trades t, rates r").unknown_columns
-    assert (found.ambiguous, found.near) == (True, "t.symbol or r.symbol")
+    assert (found.ambiguous, found.closest) == (True, "t.symbol or r.symbol")
 
 
 def test_names_inside_functions_of_items_are_not_columns() -> None:

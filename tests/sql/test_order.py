@@ -5,7 +5,7 @@ import pytest
 from odfbuild.odf.events import DataField, DataSchema, DataTypeFloat64, DataTypeInt32
 from odfbuild.odf.events import DataTypeString as Text
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
-from odfbuild.sql.analysis.order import settled, unordered
+from odfbuild.sql.analysis.order import order_free_text, unordered
 from odfbuild.sql.analysis.sums import Summand, cast_to, sums_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
@@ -23,7 +23,7 @@ SCHEMA = DataSchema(
 
 def sent(text: str) -> str:
     """Return a query as the engine gets it; it is still one that can be read."""
-    changed = settled(read(text), sums_of([QueryStep(None, text)], {"i": SCHEMA})[0]).text
+    changed = order_free_text(read(text), sums_of([QueryStep(None, text)], {"i": SCHEMA})[0]).text
     read(changed)
     return changed
 
@@ -336,5 +336,5 @@ def test_an_earlier_step_says_what_a_later_one_adds_up() -> None:
 
 def test_places_lead_back_into_the_text() -> None:
     text = "select max_by(n, t), collect_list(n) from i"
-    changed = settled(read(text), sums_of([QueryStep(None, text)], {})[0])
+    changed = order_free_text(read(text), sums_of([QueryStep(None, text)], {})[0])
     assert changed.origin(changed.text.index("from i")) == text.index("from i")

@@ -20,7 +20,7 @@ from tests.sql.sql_cases import CASES, INPUTS, Case
 
 VOCAB = DatasetVocabulary()
 ANSWERS = (
-    *("facts", "problems", "key", "spans", "products", "accumulators", "sums", "settled"),
+    *("facts", "problems", "key", "spans", "products", "accumulators", "sums", "order_free"),
     *("waits", "longest_wait", "versioned", "read_plainly"),
 )
 SEVERAL = TransformSql(

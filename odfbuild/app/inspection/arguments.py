@@ -19,25 +19,25 @@ Moment: TypeAlias = "str | datetime | date | None"
 def text(argument: str, given: object) -> str:
     """Return a text.  Raises UsageRefusedError, as all functions here do."""
     if not isinstance(given, str):
-        raise _refused(argument, given, "it is a text", "give a text")
+        raise _refusal(argument, given, "it is a text", "give a text")
     return given
 
 
 def names(argument: str, given: object) -> tuple[str, ...]:
     """Return names in the order in which they are given; a text is none of several."""
     if isinstance(given, str | bytes | dict | set | frozenset) or not isinstance(given, Iterable):
-        raise _refused(argument, given, "it is a list of names", "give a list of texts")
+        raise _refusal(argument, given, "it is a list of names", "give a list of texts")
     found = tuple(given)
     for each in found:
         if not isinstance(each, str):
-            raise _refused(argument, each, "it is a list of names", "give a list of texts")
+            raise _refusal(argument, each, "it is a list of names", "give a list of texts")
     return found
 
 
 def count(argument: str, given: object) -> int:
     """Return a number of rows."""
     if isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 1 << 62:
-        raise _refused(argument, given, "it is how many rows are wanted", "give 1 or more")
+        raise _refusal(argument, given, "it is how many rows are wanted", "give 1 or more")
     return given
 
 
@@ -50,7 +50,7 @@ def condition(given: object, columns: pa.Schema) -> pc.Expression | None:
         return None
     fix = 'write it like pyarrow.compute.field("price") > 1'
     if not isinstance(given, pc.Expression):
-        raise _refused("where", given, "it is an expression of pyarrow.compute", fix)
+        raise _refusal("where", given, "it is an expression of pyarrow.compute", fix)
     try:
         columns.empty_table().filter(given)
     except (pa.ArrowException, TypeError) as error:
@@ -92,16 +92,16 @@ def _moment(argument: str, given: object) -> str | None:
         try:
             there = given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
         except OverflowError:
-            raise _refused(
+            raise _refusal(
                 argument, given, "it is a time in UTC of the years 1 to 9999", fix
             ) from None
         return there.replace(tzinfo=None).isoformat() + "Z"
     if isinstance(given, date):
         return given.isoformat()
-    raise _refused(argument, given, "it is a time", fix)
+    raise _refusal(argument, given, "it is a time", fix)
 
 
-def _refused(argument: str, given: object, why: str, fix: str) -> UsageRefusedError:
+def _refusal(argument: str, given: object, why: str, fix: str) -> UsageRefusedError:
     return UsageRefusedError(
         what=f"{argument} is {given!r}" if isinstance(given, int | float | str) or given is None
         else f"{argument} is a {type(given).__name__}",

@@ -196,7 +196,7 @@ def catalogue_of(
     states, ids = workspace.states(), workspace.names()
     declared = {each.alias: each for each in loaded.sound}
     damage = workspace.damage()
-    known = dict.fromkeys((*declared, *loaded.wrong, *sorted(ids), *_named(damage)))
+    known = dict.fromkeys((*declared, *loaded.wrong, *sorted(ids), *_damaged_aliases(damage)))
     wanted = [each for each in known if chosen is None or each in chosen]
     tests = load_tests(project.root)
     facts = _Facts(
@@ -237,7 +237,7 @@ def _by_dataset(tests: Iterable[_Test]) -> dict[DatasetAlias, list[_Test]]:
     return found
 
 
-def _named(damage: Iterable[object]) -> list[DatasetAlias]:
+def _damaged_aliases(damage: Iterable[object]) -> list[DatasetAlias]:
     return sorted(each for each in damage if isinstance(each, DatasetAlias))
 
 

@@ -163,7 +163,7 @@ def _definition(
             fix=did_you_mean(str(alias), map(str, known)) or "odfbuild list shows the datasets",
         )
     each = known[alias]
-    resolved = _resolved(project, known, alias)
+    resolved = _resolved_columns(project, known, alias)
     return Side(
         title=f"{where or DECLARED + ' '}({each.span(())})",
         events={
@@ -193,7 +193,7 @@ def _slot(event: MetadataEvent) -> str:
     return f"{kind} '{event.source_name}'" if isinstance(event, AddPushSource) else kind
 
 
-def _resolved(
+def _resolved_columns(
     project: app.Opened, known: Mapping[DatasetAlias, Declared], alias: DatasetAlias
 ) -> "Resolved":
     """Return the columns that a definition, with those of all that feeds it, would give."""
@@ -205,7 +205,7 @@ def _resolved(
     graph = selection_graph(tuple(known.values()), ids)
     above = select(parse_selector(f"+{alias}"), graph)
     order = [each for each in known.values() if each.alias in above]
-    changed = _changed(order, current, graph)
+    changed = _changed_datasets(order, current, graph)
     resolver = Resolver(current, locked_columns(project.root, tuple(known.values())), changed)
     for each in order:
         if each.alias in changed:
@@ -214,7 +214,7 @@ def _resolved(
     return resolver.after(alias)
 
 
-def _changed(
+def _changed_datasets(
     order: Sequence[Declared], current: Mapping[DatasetAlias, ChainState], graph: SelectionGraph
 ) -> frozenset[DatasetAlias]:
     """Return the datasets whose definition is not in force, and those that read such ones."""
@@ -275,7 +275,7 @@ def row_difference(dataset: Dataset, start: Multihash, end: Multihash, limit: in
     A start that comes after the end gives what goes away on the way back.  Raises
     UnrelatedBlocksError when neither comes before the other.
     """
-    first, last, sign = _ordered(dataset, start, end)
+    first, last, sign = _oldest_first(dataset, start, end)
     state = dataset.state(last)
     assert state is not None  # noqa: S101 - there is a block
     slices = _slices(dataset, first, last)
@@ -296,7 +296,7 @@ def row_difference(dataset: Dataset, start: Multihash, end: Multihash, limit: in
     )
 
 
-def _ordered(
+def _oldest_first(
     dataset: Dataset, start: Multihash, end: Multihash
 ) -> tuple[Multihash, Multihash, int]:
     """Return both blocks, the earlier one first, and -1 if they had to be turned round."""

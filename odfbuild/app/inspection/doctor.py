@@ -58,42 +58,42 @@ Look = Callable[[], Iterator[Checkup]]
 
 def look_at_machine() -> Iterator[Checkup]:
     """Yield how Java, the engine, its class archive and the folders of the user are."""
-    yield from _guarded("java", _java)
-    yield from _guarded("engine", _engine)
-    yield from _guarded("archive", _archive)
-    yield from _guarded("programs", _programs)
-    yield from _guarded("temporary", lambda: _folder("temporary", Path(tempfile.gettempdir())))
+    yield from _checkups_of("java", _java)
+    yield from _checkups_of("engine", _engine)
+    yield from _checkups_of("archive", _archive)
+    yield from _checkups_of("programs", _programs)
+    yield from _checkups_of("temporary", lambda: _folder("temporary", Path(tempfile.gettempdir())))
 
 
 def look_at_clock() -> Iterator[Checkup]:
     """Yield how the clock is, where there are no blocks to compare it with."""
-    yield from _guarded("clock", lambda: _clock(()))
+    yield from _checkups_of("clock", lambda: _clock(()))
 
 
 def look_at_project(project: Opened) -> Iterator[Checkup]:
     """Yield how a workspace is: folders, datasets, locks, leftovers, keys, and who made it when."""
     root = project.workspace.root
     if isinstance(project.workspace.url, str):
-        yield from _guarded("store", lambda: _store(project))
-    yield from _guarded("workspace", lambda: _folder("workspace", root))
-    yield from _guarded("workspace", lambda: _access(root))
-    yield from _guarded("cache", lambda: _cache(root))
+        yield from _checkups_of("store", lambda: _store(project))
+    yield from _checkups_of("workspace", lambda: _folder("workspace", root))
+    yield from _checkups_of("workspace", lambda: _access(root))
+    yield from _checkups_of("cache", lambda: _cache(root))
     try:
         states = project.workspace.states()
     except (OdfBuildError, OSError) as error:
-        yield _failed("datasets", error)
+        yield _failed_checkup("datasets", error)
         states = {}
     for name, wrong in project.workspace.damage().items():
         if not isinstance(wrong, MissingHeadError):  # which is told below
             yield Checkup("datasets", Health.BAD, f"{name}: {wrong.what}", wrong.fix)
-    yield from _guarded("datasets", lambda: _datasets(project, states))
-    yield from _guarded("lineage", lambda: _lineage(project))
-    yield from _guarded("engine", lambda: _made_by(states, project.config.engines))
-    yield from _guarded("cluster", lambda: _cluster(project))
-    yield from _guarded("clock", lambda: _clock([each.system_time for each in states.values()]))
-    yield from _guarded("locks", lambda: _locks(project))
-    yield from _guarded("leftovers", lambda: _leftovers(project))
-    yield from _guarded("keys", lambda: _keys(project))
+    yield from _checkups_of("datasets", lambda: _datasets(project, states))
+    yield from _checkups_of("lineage", lambda: _lineage(project))
+    yield from _checkups_of("engine", lambda: _made_by(states, project.config.engines))
+    yield from _checkups_of("cluster", lambda: _cluster(project))
+    yield from _checkups_of("clock", lambda: _clock([each.system_time for each in states.values()]))
+    yield from _checkups_of("locks", lambda: _locks(project))
+    yield from _checkups_of("leftovers", lambda: _leftovers(project))
+    yield from _checkups_of("keys", lambda: _keys(project))
 
 
 def _store(project: Opened) -> Iterator[Checkup]:
@@ -177,18 +177,18 @@ def try_engine(project: Opened) -> Iterator[Checkup]:
         took = monotonic() - began
         yield _ok("started", f"the engine answered a query with {rows} row in {took:.1f} s")
 
-    yield from _guarded("started", start)
+    yield from _checkups_of("started", start)
 
 
-def _guarded(name: str, look: Look) -> Iterator[Checkup]:
+def _checkups_of(name: str, look: Look) -> Iterator[Checkup]:
     """Yield what a look finds; what it cannot look at is bad."""
     try:
         yield from look()
     except (OdfBuildError, OSError) as error:
-        yield _failed(name, error)
+        yield _failed_checkup(name, error)
 
 
-def _failed(name: str, error: OdfBuildError | OSError) -> Checkup:
+def _failed_checkup(name: str, error: OdfBuildError | OSError) -> Checkup:
     if isinstance(error, OdfBuildError):
         return Checkup(name, Health.BAD, error.what, error.fix)
     place = "" if error.filename is None else f"{error.filename}: "

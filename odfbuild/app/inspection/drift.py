@@ -54,7 +54,7 @@ def find_drift(
     known |= pulled_from(looking.workspace, undeclared).keys()
     for alias in sorted(set(looking.names) - known):
         if only is None or alias in only:
-            found.append(_undeclared(alias))
+            found.append(_undeclared_dataset(alias))
     return (*found, *(looking.unnamed() if only is None else ()))
 
 
@@ -94,7 +94,7 @@ class _Looking:
         id = self.names.get(each.alias)
         if id is None or id not in self.heads:
             if id is not None or (left is not None and left.dataset is not None):
-                yield _gone(each, left, nameless=id is None)
+                yield _missing_chain(each, left, nameless=id is None)
             return
         if left is not None and left.dataset not in (None, id):
             yield _another(each, id)
@@ -133,7 +133,7 @@ class _Looking:
 
     def unnamed(self) -> Iterator[ChainDrift]:
         named = set(self.names.values())
-        return (_unnamed(id) for id in sorted(set(self.heads) - named, key=str))
+        return (_unnamed_chain(id) for id in sorted(set(self.heads) - named, key=str))
 
 
 def _walk(dataset: Dataset, head: Multihash, base: Multihash | None) -> _Walked:
@@ -190,7 +190,7 @@ def _file(each: Declared, what: str, block: Multihash | None) -> ChainDrift:
     )
 
 
-def _gone(each: Declared, left: Applied | None, *, nameless: bool) -> ChainDrift:
+def _missing_chain(each: Declared, left: Applied | None, *, nameless: bool) -> ChainDrift:
     what = "it was applied and is no longer in the workspace"
     if not nameless:
         what = "its name exists, but not its chain"
@@ -237,7 +237,7 @@ def _input(each: Declared, name: DatasetAlias | DatasetId, block: Multihash) -> 
     )
 
 
-def _undeclared(alias: DatasetAlias) -> ChainDrift:
+def _undeclared_dataset(alias: DatasetAlias) -> ChainDrift:
     return ChainDrift(
         dataset=alias,
         kind=DriftKind.UNDECLARED,
@@ -246,7 +246,7 @@ def _undeclared(alias: DatasetAlias) -> ChainDrift:
     )
 
 
-def _unnamed(id: DatasetId) -> ChainDrift:
+def _unnamed_chain(id: DatasetId) -> ChainDrift:
     return ChainDrift(
         dataset=id,
         kind=DriftKind.UNNAMED,

@@ -65,7 +65,7 @@ class Question:
         from odfbuild.sql.analysis.facts import examine
 
         known = list(map(str, project.workspace.names()))
-        used = tuple(dict.fromkeys(self._known(project)))
+        used = tuple(dict.fromkeys(self._named_datasets(project)))
         found = tuple(self._findings(examine(self.steps, (*used, *known), ()), known))
         if found:
             raise ProjectErrors(found)
@@ -77,7 +77,7 @@ class Question:
             )
         return {each: view_of(project, each, asked) for each in used}
 
-    def _known(self, project: Opened) -> Iterator[str]:
+    def _named_datasets(self, project: Opened) -> Iterator[str]:
         """Yield the names in the question that are those of datasets, however they are spelled."""
         names = project.workspace.names()
         try:

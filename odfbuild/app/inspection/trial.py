@@ -48,17 +48,17 @@ class RowsTried:
 
 def try_queries(project: Opened, plan: Plan, rows: int) -> tuple[RowsTried, ...]:
     """Return what the changed queries of a plan make of the last `rows` rows of each input."""
-    asked = list(_changed(plan))
+    asked = list(_changed_transforms(plan))
     if not asked:
         return ()
     engine = engine_of(project)
     try:
-        return tuple(_tried(project, engine, alias, new, rows) for alias, new in asked)
+        return tuple(_try_rows(project, engine, alias, new, rows) for alias, new in asked)
     finally:
         engine.close()
 
 
-def _changed(plan: Plan) -> Iterator[tuple[DatasetAlias, SetTransform]]:
+def _changed_transforms(plan: Plan) -> Iterator[tuple[DatasetAlias, SetTransform]]:
     for step in plan.steps:
         if isinstance(step.work, Append) and step.work.creates is None:
             for event in step.work.events:
@@ -66,7 +66,7 @@ def _changed(plan: Plan) -> Iterator[tuple[DatasetAlias, SetTransform]]:
                     yield step.target, event
 
 
-def _tried(
+def _try_rows(
     project: Opened, engine: Engine, alias: DatasetAlias, new: SetTransform, rows: int
 ) -> RowsTried:
     based = project.workspace.open(alias)
@@ -79,7 +79,10 @@ def _tried(
     except (EngineError, _Untried) as error:
         return RowsTried(dataset=alias, unknown=str(error))
     return RowsTried(
-        dataset=alias, read=read, gone=_listed(before - after), come=_listed(after - before)
+        dataset=alias,
+        read=read,
+        gone=_sorted_rows(before - after),
+        come=_sorted_rows(after - before),
     )
 
 
@@ -149,5 +152,5 @@ def _value(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _listed(rows: Counter[_Row]) -> tuple[tuple[Mapping[str, str], int], ...]:
+def _sorted_rows(rows: Counter[_Row]) -> tuple[tuple[Mapping[str, str], int], ...]:
     return tuple((dict(row), times) for row, times in sorted(rows.items()))

@@ -21,10 +21,10 @@ def with_uuids(
     """Return a row with UUIDs at these places, which are bytes in slices."""
     if row is None:
         return None
-    return {name: _changed(each, below(paths, name), _uuid) for name, each in row.items()}
+    return {name: _value_with(each, below(paths, name), _uuid) for name, each in row.items()}
 
 
-def _changed(value: Any, paths: frozenset[ValuePath], by: Callable[[bytes], Any]) -> Any:
+def _value_with(value: Any, paths: frozenset[ValuePath], by: Callable[[bytes], Any]) -> Any:
     """Return a value of Arrow with what a function makes of the bytes at these places."""
     if not paths or value is None:
         return value
@@ -33,13 +33,16 @@ def _changed(value: Any, paths: frozenset[ValuePath], by: Callable[[bytes], Any]
             return by(value)
         case dict():
             return {
-                name: _changed(each, below(paths, member(name)), by) for name, each in value.items()
+                name: _value_with(each, below(paths, member(name)), by)
+                for name, each in value.items()
             }
         case list() if items := below(paths, ITEM):
-            return [_changed(each, items, by) for each in value]
+            return [_value_with(each, items, by) for each in value]
         case list():
             keys, values = below(paths, KEY), below(paths, VALUE)
-            return [(_changed(key, keys, by), _changed(each, values, by)) for key, each in value]
+            return [
+                (_value_with(key, keys, by), _value_with(each, values, by)) for key, each in value
+            ]
     return value
 
 
@@ -70,7 +73,7 @@ def with_uuids_in_batches(
     import pyarrow as pa
 
     def typed(kind: pa.DataType) -> pa.Schema:
-        return pa.schema([f.with_type(_replaced(f.type, found[f.name], kind)) for f in schema])
+        return pa.schema([f.with_type(_type_with(f.type, found[f.name], kind)) for f in schema])
 
     shown = typed(pa.string() if as_text else pa.uuid())
     stored = shown if as_text else typed(pa.binary(_BYTES))
@@ -81,7 +84,7 @@ def with_uuids_in_batches(
             return values
         rows = values.to_pylist()
         if as_text:
-            rows = [_changed(each, uuids, _text) for each in rows]
+            rows = [_value_with(each, uuids, _text) for each in rows]
         return pa.array(rows, stored.field(at).type).cast(shown.field(at).type)
 
     return shown, (
@@ -92,7 +95,7 @@ def with_uuids_in_batches(
     )
 
 
-def _replaced(kind: Any, paths: frozenset[ValuePath], by: Any) -> Any:
+def _type_with(kind: Any, paths: frozenset[ValuePath], by: Any) -> Any:
     """Return an Arrow type with another one at these places."""
     import pyarrow as pa
 
@@ -101,16 +104,16 @@ def _replaced(kind: Any, paths: frozenset[ValuePath], by: Any) -> Any:
     if () in paths:
         return by
     if pa.types.is_struct(kind):
-        members = (f.with_type(_replaced(f.type, below(paths, member(f.name)), by)) for f in kind)
+        members = (f.with_type(_type_with(f.type, below(paths, member(f.name)), by)) for f in kind)
         return pa.struct(list(members))
     if pa.types.is_map(kind):
         key, item = kind.key_field, kind.item_field
         return pa.map_(
-            key.with_type(_replaced(key.type, below(paths, KEY), by)),
-            item.with_type(_replaced(item.type, below(paths, VALUE), by)),
+            key.with_type(_type_with(key.type, below(paths, KEY), by)),
+            item.with_type(_type_with(item.type, below(paths, VALUE), by)),
         )
     item = kind.value_field
-    item = item.with_type(_replaced(item.type, below(paths, ITEM), by))
+    item = item.with_type(_type_with(item.type, below(paths, ITEM), by))
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(item, kind.list_size)
     return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)

@@ -56,7 +56,7 @@ class _Rewriting:
         self.events.append(event)
 
     def merge(self, merge: Merge) -> None:
-        made, file = _merged(self.dataset, merge, self.state, self.staging)
+        made, file = _merge_slices(self.dataset, merge, self.state, self.staging)
         self.files.append(file)
         self.events += merge.merged(made)
 
@@ -106,7 +106,7 @@ def _base(dataset: Dataset, kept: int, expected: Multihash) -> Multihash:
     )
 
 
-def _merged(
+def _merge_slices(
     dataset: Dataset, merge: Merge, state: ChainState, staging: Path
 ) -> tuple[DataSlice, StagedFile]:
     """Write the slices as one file."""

@@ -327,7 +327,7 @@ def _compaction(
         kept=rewrite.kept,
         after=extent_after(events, rewrite),
         watermarks=(watermark, watermark if hard else None),
-        dropped={} if hard else dropped(events, _left(events, rewrite)),
+        dropped={} if hard else dropped(events, _remaining_events(events, rewrite)),
         stranded=stranded(chain.dataset.id, vanishing, states),
     )
     return PreparedRewrite(housekeeping, rewrite, chain.state, wish)
@@ -354,7 +354,7 @@ def _rebuild(
         kept=rewrite.kept,
         after=extent_after(events, rewrite),
         watermarks=(chain.state.watermark, next_watermark(emptied, inputs)),
-        dropped=dropped(events, _left(events, rewrite)),
+        dropped=dropped(events, _remaining_events(events, rewrite)),
         stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
         reads={each.alias: records(each.state.last_offset) for each in inputs},
     )
@@ -381,7 +381,7 @@ def _full_rebuild(
         kept=rewrite.kept,
         after=extent_after(events, rewrite),
         watermarks=(chain.state.watermark, next_watermark(seed, inputs)),
-        dropped=dropped(events, _left(events, rewrite)),
+        dropped=dropped(events, _remaining_events(events, rewrite)),
         stranded=stranded(chain.dataset.id, frozenset(hashes[1:]), states),
         reads={each.alias: records(each.state.last_offset) for each in inputs},
         definition=sha3_256(canonical(forms).encode()),
@@ -399,6 +399,8 @@ def _inputs(state: ChainState, states: _States) -> list[InputNow]:
     return [InputNow(*each) for each in found if each is not None]
 
 
-def _left(events: tuple[MetadataEvent, ...], rewrite: ChainRewrite) -> list[MetadataEvent]:
+def _remaining_events(
+    events: tuple[MetadataEvent, ...], rewrite: ChainRewrite
+) -> list[MetadataEvent]:
     kept = [part.event for part in rewrite.parts if isinstance(part, Keep)]
     return [*events[: rewrite.kept], *kept]

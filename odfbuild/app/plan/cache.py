@@ -62,26 +62,26 @@ class UnchangedPlan:
     `part` is that nothing changed, for who has to make the plan again; None where that takes all.
     """
 
-    settled: PlanRecord
+    plan_record: PlanRecord
     cache: Path
     part: "Part | None" = None
 
     @property
     def datasets(self) -> int:
-        return self.settled.datasets
+        return self.plan_record.datasets
 
     @property
     def idle(self) -> bool:
-        return self.settled.idle
+        return self.plan_record.idle
 
     def answer(self, question: str) -> CommandOutput | None:
         """Return what was said when a command asked the same about this plan."""
-        return answer(self.cache, self.settled, question)
+        return answer(self.cache, self.plan_record, question)
 
     def keep(self, question: str, code: int, text: str) -> None:
         """Keep what a command says about this plan."""
         with suppress(OSError):  # a plan can be made where nothing may be written
-            keep_answer(self.cache, self.settled, question, CommandOutput(code, text))
+            keep_answer(self.cache, self.plan_record, question, CommandOutput(code, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Part:
     `files_now` are the files as they are, `taken` is the time before all looks (ns).
     """
 
-    settled: PlanRecord
+    plan_record: PlanRecord
     cache: Path
     files: frozenset[str]
     files_now: Fingerprint
@@ -283,10 +283,10 @@ def sources_mark(project: Opened) -> str:
     root = project.workspace.root
     kept = (root / "cache" / each for each in (EMPTY_STEPS, ORIGINS, ACCEPTED_INPUTS))
     remembered = (root / FOLDER, *kept, looks_file(cache(project)))
-    return "".join(f"\0{_changed(each)}" for each in remembered)
+    return "".join(f"\0{_modified_at(each)}" for each in remembered)
 
 
-def _changed(path: Path) -> int:
+def _modified_at(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -337,7 +337,7 @@ def remember(
     moved = any(seen.heads.get(each.dataset) != each.head for each in seen.current.values())
     if moved or project.workspace.is_read_only:
         return None
-    settled = PlanRecord(
+    plan_record = PlanRecord(
         versions=versions(),
         context=seen.context,
         idle=idle,
@@ -353,20 +353,20 @@ def remember(
             seen.sources[each.alias] for each in seen.declared if each.alias in seen.sources
         ),
     )
-    return keep(cache(project), settled, rows)
+    return keep(cache(project), plan_record, rows)
 
 
-def keep(folder: Path, settled: PlanRecord, rows: PlanRows | None) -> UnchangedPlan | None:
+def keep(folder: Path, plan_record: PlanRecord, rows: PlanRows | None) -> UnchangedPlan | None:
     """Put the record of a plan and its rows into a folder; None where nothing may be written.
 
     Without rows, those that the record speaks of stay.
     """
     if rows is not None:
-        settled = replace(settled, rows=token_hex(16), changed=(), loud=())
+        plan_record = replace(plan_record, rows=token_hex(16), changed=(), loud=())
     with suppress(OSError):
         make_workspace_folder(folder.parent, folder)
-        kept = record(folder, settled)
-        if rows is not None or not settled.rows:
-            keep_rows(folder, settled.rows, rows)
+        kept = record(folder, plan_record)
+        if rows is not None or not plan_record.rows:
+            keep_rows(folder, plan_record.rows, rows)
         return UnchangedPlan(kept, folder)
     return None

@@ -87,7 +87,7 @@ def taken_inputs(
                 accepted = accepted_inputs(workspace, reader.dataset)
             last = _later(workspace, outside[input], last, accepted.get(input))
             if (input, last) not in known:
-                known[input, last] = _taken(workspace, outside[input], last)
+                known[input, last] = _state_if_redefined(workspace, outside[input], last)
             state = known[input, last]
             if state is not None:
                 found.setdefault(each.alias, {})[input] = state
@@ -108,7 +108,9 @@ def _later(
     return last
 
 
-def _taken(workspace: Workspace, now: ChainState, last: Multihash) -> ChainState | None:
+def _state_if_redefined(
+    workspace: Workspace, now: ChainState, last: Multihash
+) -> ChainState | None:
     dataset = workspace.dataset(now.dataset)
     if now.head == last:
         return None

@@ -85,11 +85,11 @@ def files_drift(
 def left_unread(found: SkippedFiles) -> Iterator[str]:
     """Yield what to say of files that are passed over, for people."""
     if found.late:
-        yield f"{_late(found)}: {_some(found.late)}"
+        yield f"{_late_count(found)}: {_shortened_list(found.late)}"
     if found.changed:
-        yield f"{_changed(found)}: {_some(found.changed)}"
+        yield f"{_changed_count(found)}: {_shortened_list(found.changed)}"
     if found.others:
-        yield f"{_others(found)}: {_kinds(found)}"
+        yield f"{_others_count(found)}: {_kinds(found)}"
 
 
 def _unread(
@@ -99,7 +99,7 @@ def _unread(
     if found.others:
         yield (
             "other-entries",
-            f"{alias}: {_others(found)}, not read: {_kinds(found)}",
+            f"{alias}: {_others_count(found)}, not read: {_kinds(found)}",
             "the pattern of a source only matches files, and links to files",
             "move it, replace it by the intended file, or narrow `fetch.path`",
         )
@@ -113,7 +113,7 @@ def _unread(
             fix = f"defaults: {{{alias}: {{reread: late}}}} in odfbuild.yaml reads them"
         yield (
             "late-files",
-            f"{alias}: {_late(found)}, not read: {_some(found.late)}",
+            f"{alias}: {_late_count(found)}, not read: {_shortened_list(found.late)}",
             f"files are read in order, and {found.last} was read already",
             f"{fix}; {never}",
         )
@@ -133,31 +133,31 @@ def _unread(
         fix = f"defaults: {{{alias}: {{reread: changed}}}} in odfbuild.yaml reads them again"
     yield (
         "changed-files",
-        f"{alias}: {_changed(found)}, not read again: {_some(found.changed)}",
+        f"{alias}: {_changed_count(found)}, not read again: {_shortened_list(found.changed)}",
         why,
         f"{fix}; {never}",
     )
 
 
-def _late(found: SkippedFiles) -> str:
+def _late_count(found: SkippedFiles) -> str:
     number = len(found.late)
     return f"{number:,} file{'s' if number > 1 else ''} before the last one that was read"
 
 
-def _changed(found: SkippedFiles) -> str:
+def _changed_count(found: SkippedFiles) -> str:
     number = len(found.changed)
     return f"{number:,} file{'s' if number > 1 else ''} changed since the reading"
 
 
-def _others(found: SkippedFiles) -> str:
+def _others_count(found: SkippedFiles) -> str:
     number = len(found.others)
     return f"{number:,} matching entries are not files" if number > 1 else "1 entry is not a file"
 
 
 def _kinds(found: SkippedFiles) -> str:
-    return _some([f"{path} ({kind})" for path, kind in found.others])
+    return _shortened_list([f"{path} ({kind})" for path, kind in found.others])
 
 
-def _some(names: Sequence[str]) -> str:
+def _shortened_list(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_LISTED])
     return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED:,} more"

@@ -114,16 +114,16 @@ def plan_result(project: Opened, asked: PlanRequest) -> PlanResult:
     Raises as `make` does.
     """
     if asked.against is not None:
-        return _compared(project, asked, asked.against)
+        return _plan_against(project, asked, asked.against)
     with read_at_once(project) as files:
-        made, seen = _made(project, asked, files)
+        made, seen = _plan_of_workspace(project, asked, files)
     if seen is None:
         return made
     rows = rows_of(project, made.plan, seen.declared, seen.current)
     return replace(made, known=remember(project, seen, rows, idle=is_idle(made.plan)))
 
 
-def _made(
+def _plan_of_workspace(
     project: Opened, asked: PlanRequest, files: ProjectFiles
 ) -> tuple[PlanResult, PlanBasis | None]:
     """Return a plan, and what it was made of if it is one of the whole project."""
@@ -187,7 +187,7 @@ def work_out(
     rest = plannable(whole.declared, current, wrong)
     links: Links = {}
     files_seen = Files()
-    renamed = _renamed(project, rest.declared, rest.current)
+    renamed = _by_new_names(project, rest.declared, rest.current)
     barred: dict[DatasetAlias, OdfBuildError] = {}
     looks: Mapping[DatasetAlias, SourceLook] = {}
     if asked.refresh:
@@ -198,12 +198,12 @@ def work_out(
         rest = plannable(whole.declared, current, wrong)
     passed = files_seen.passed
     sound = replace(whole, declared=rest.declared)
-    plan = _planned(project, asked, sound, rest.current, looks, passed, remote=remote)
-    if refused := _refused(project, asked, whole, plan, rest.current):
+    plan = _plan_of(project, asked, sound, rest.current, looks, passed, remote=remote)
+    if refused := _definition_errors(project, asked, whole, plan, rest.current):
         wrong = _with(project, wrong, refused, current)
         rest = plannable(whole.declared, current, wrong)
         sound = replace(whole, declared=rest.declared)
-        plan = _planned(project, asked, sound, rest.current, looks, passed, remote=remote)
+        plan = _plan_of(project, asked, sound, rest.current, looks, passed, remote=remote)
     if links:
         plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
     return WorkedOut(with_foreseen(plan, project.workspace), rest, files_seen)
@@ -216,7 +216,7 @@ def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTab
     return names, heads, HeadTable.of(heads, stats, now=now)
 
 
-def _compared(project: Opened, asked: PlanRequest, against: str) -> PlanResult:
+def _plan_against(project: Opened, asked: PlanRequest, against: str) -> PlanResult:
     """Compare with the project as it was in a revision: no workspace is looked at."""
     name = against.removeprefix("git:")
     with at_revision(project.root, name) as revision:
@@ -236,11 +236,11 @@ def _compared(project: Opened, asked: PlanRequest, against: str) -> PlanResult:
     )
     rest = plannable(loaded.declared, current, wrong)
     sound = replace(loaded, declared=rest.declared)
-    plan = _planned(project, alone, sound, rest.current, {}, against=called)
-    if refused := _refused(project, asked, loaded, plan, rest.current):
+    plan = _plan_of(project, alone, sound, rest.current, {}, against=called)
+    if refused := _definition_errors(project, asked, loaded, plan, rest.current):
         rest = plannable(loaded.declared, current, _with(project, wrong, refused, current))
         sound = replace(loaded, declared=rest.declared)
-        plan = _planned(project, alone, sound, rest.current, {}, against=called)
+        plan = _plan_of(project, alone, sound, rest.current, {}, against=called)
     return PlanResult(plan, loaded, left_out=rest.left_out)
 
 
@@ -256,7 +256,7 @@ def _with(
     return replace(wrong, names=names, moved=moved, refused={**wrong.refused, **refused})
 
 
-def _renamed(
+def _by_new_names(
     project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
 ) -> Mapping[DatasetAlias, ChainState]:
     """Return the chains by the names that they have after the moves of a plan."""
@@ -268,7 +268,7 @@ def _renamed(
     return apply_moved(current, moved, [each.alias for each in declared]).current
 
 
-def _refused(
+def _definition_errors(
     project: Opened,
     asked: PlanRequest,
     loaded: Project,
@@ -281,7 +281,7 @@ def _refused(
     from odfbuild.app.plan.file_columns import refused_files
     from odfbuild.app.plan.query_errors import refused_by_engine, refused_definitions
 
-    current = _renamed(project, loaded.declared, current)
+    current = _by_new_names(project, loaded.declared, current)
     found = dict(refused_definitions(project, loaded, plan, current))
     for alias, secrets in _literal_secrets(project, loaded, plan).items():
         others = found[alias].diagnostics() if alias in found else ()
@@ -297,7 +297,7 @@ def _refused(
         return {**refused_by_engine(project, sound, plan, engine, current), **found}
 
 
-def _planned(
+def _plan_of(
     project: Opened,
     asked: PlanRequest,
     loaded: Project,
@@ -309,7 +309,7 @@ def _planned(
     remote: RemoteStates = NONE_REMOTE,
 ) -> Plan:
     remote = {alias: each for alias, each in remote.items() if alias in current}
-    renamed = _renamed(project, loaded.declared, current)
+    renamed = _by_new_names(project, loaded.declared, current)
     disabled = () if against else disabled_sources(project, loaded.declared, renamed)
     plan = make_plan(
         loaded.declared,
@@ -336,7 +336,7 @@ def _planned(
             at_rest=() if against else at_rest(project, current),
             reread=reread_files(loaded.declared, passed),
             remote=remote,
-            pulled={} if against else _pulled(project, loaded, renamed),
+            pulled={} if against else _pull_origins(project, loaded, renamed),
             taken={}
             if against
             else taken_inputs(project.workspace, loaded.declared, as_they_are(renamed, remote)),
@@ -360,7 +360,7 @@ def _planned(
     )
 
 
-def _pulled(
+def _pull_origins(
     project: Opened, loaded: Project, current: Mapping[DatasetAlias, ChainState]
 ) -> Mapping[DatasetAlias, str]:
     own = {each.alias for each in loaded.declared}

@@ -40,7 +40,7 @@ def partial_plan(project: Opened, part: Part) -> PlanResult | None:
 
     Of what it was made of, `loaded` has the part only.  Raises ProjectChangedError.
     """
-    rows, found = recall_rows(part.cache, part.settled), None
+    rows, found = recall_rows(part.cache, part.plan_record), None
     try:
         if rows is not None and part.is_early:
             found = _made_of(project, part, rows, _NOTHING)
@@ -52,7 +52,7 @@ def partial_plan(project: Opened, part: Part) -> PlanResult | None:
         found = _made_of(project, part, rows, moved)
     if found is None:
         return None
-    known = _kept(project, part, moved, found)
+    known = _keep_plan(project, part, moved, found)
     return PlanResult(found.plan, found.of.loaded, known, files=found.files)
 
 
@@ -76,8 +76,8 @@ def _made_of(project: Opened, part: Part, rows: PlanRows, moved: Moved) -> _Made
     read = None if chosen is None else _read(project, rows, chosen)
     if chosen is None or read is None:
         return None
-    files = ProjectFiles(part.settled.context, part.files_now)
-    same = together(project, part.settled.datasets, lambda: files.are_unchanged(project))
+    files = ProjectFiles(part.plan_record.context, part.files_now)
+    same = together(project, part.plan_record.datasets, lambda: files.are_unchanged(project))
     found = _planned_alone(project, read, chosen)
     made = None
     if found is not None:
@@ -91,7 +91,7 @@ def _made_of(project: Opened, part: Part, rows: PlanRows, moved: Moved) -> _Made
 
 def _chosen(part: Part, rows: PlanRows, moved: Moved) -> list[int] | None:
     """Return the datasets to look at, in order; None where these are all, or some are not known."""
-    if not part.files <= set(rows.files) or len(part.settled.sources) != len(rows.sources):
+    if not part.files <= set(rows.files) or len(part.plan_record.sources) != len(rows.sources):
         return None
     start = {*rows.loud, *(rows.sources[number] for number in moved.sources)}
     start |= {number for number, file in enumerate(rows.files) if file in part.files}
@@ -138,13 +138,16 @@ class _PlannedPart:
         moving = plan.datasets.keys() - set(plan.unchanged)
 
         def every() -> dict[DatasetAlias, Planned]:
-            heads = part.settled.heads.by_id()
+            heads = part.plan_record.heads.by_id()
             found = {}
             for number, name in enumerate(before.aliases):
                 if number in by_number:
                     alias, planned = by_number[number]
                 else:
-                    alias, planned = DatasetAlias.parse(name), _planned(before, number, heads)
+                    alias, planned = (
+                        DatasetAlias.parse(name),
+                        _planned_at_rest(before, number, heads),
+                    )
                 found[alias] = planned
             return found
 
@@ -161,7 +164,7 @@ class _PlannedPart:
         )
 
 
-def _planned(rows: PlanRows, number: int, heads: Mapping[str, str]) -> Planned:
+def _planned_at_rest(rows: PlanRows, number: int, heads: Mapping[str, str]) -> Planned:
     """Return a dataset at rest, which is built."""
     kind, line, column, length, excerpt = rows.place(number)
     file, id = rows.files[number], rows.ids[number]
@@ -225,12 +228,12 @@ def _planned_alone(project: Opened, read: _Read, numbers: Sequence[int]) -> _Pla
     return _PlannedPart(numbers, read.loaded, read.current, read.links, worked)
 
 
-def _kept(project: Opened, part: Part, moved: Moved, made: _Made) -> UnchangedPlan | None:
+def _keep_plan(project: Opened, part: Part, moved: Moved, made: _Made) -> UnchangedPlan | None:
     """Remember the plan, where it says nothing but of single datasets.
 
     Of few that changed since all rows were kept, their rows are put beside.
     """
-    before, found, rows = part.settled, made.of, made.rows
+    before, found, rows = part.plan_record, made.of, made.rows
     worked = found.worked
     if project.workspace.is_read_only or not in_parts(worked.plan):
         return None
@@ -243,7 +246,7 @@ def _kept(project: Opened, part: Part, moved: Moved, made: _Made) -> UnchangedPl
         if each.alias in worked.looked.sources:
             sources[at[number]] = worked.looked.sources[each.alias]
     since = {each.number: each for each in (*before.changed, *made.changed)}
-    settled = replace(
+    plan_record = replace(
         before,
         changed=tuple(since.values()),
         loud=tuple(rows.loud),
@@ -253,4 +256,4 @@ def _kept(project: Opened, part: Part, moved: Moved, made: _Made) -> UnchangedPl
         heads=before.heads.with_heads(heads, moved.stats, now=part.taken),
         sources=tuple(sources),
     )
-    return keep(part.cache, settled, rows if len(since) > _FEW else None)
+    return keep(part.cache, plan_record, rows if len(since) > _FEW else None)

@@ -34,11 +34,13 @@ def planned_definitions(
     for alias, events in given.items():
         planned = plan.datasets[alias]
         state = None if planned.based_on is None else now.get(planned.based_on.id)
-        found.append(_definition(alias, planned, [*_left(state, events), *events]))
+        found.append(_definition(alias, planned, [*_remaining_events(state, events), *events]))
     return tuple(found)
 
 
-def _left(state: ChainState | None, events: Sequence[MetadataEvent]) -> Iterator[MetadataEvent]:
+def _remaining_events(
+    state: ChainState | None, events: Sequence[MetadataEvent]
+) -> Iterator[MetadataEvent]:
     """Yield the events in force that others leave in force."""
     if state is None:
         return

@@ -81,13 +81,13 @@ def column_findings(
     wanted: Collection[DatasetAlias],
     *,
     broken: Collection[DatasetAlias] = (),
-    settled: Callable[[DatasetAlias], bool] = lambda _: False,
+    has_columns: Callable[[DatasetAlias], bool] = lambda _: False,
     asker: Asker | None = None,
 ) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
     """Yield columns that queries name and their inputs do not have, and results without a time.
 
     Columns come from the texts, the lock file or chains; an input of none may have any column.
-    `settled` tells of a dataset that its chain alone says its columns.  An `asker` is asked for
+    `has_columns` tells of a dataset that its chain alone has its columns.  An `asker` is asked for
     each query, or for one that passes of those that differ in compared numbers and strings only;
     what its engine refuses is yielded too.
     """
@@ -95,11 +95,11 @@ def column_findings(
     columns = ColumnsOf(
         definitions,
         asker,
-        known=None if lock is None else partial(_locked, lock, definitions),
+        known=None if lock is None else partial(_locked_schema, lock, definitions),
         existing=states.get,
         broken=broken,
         static=True,
-        settled=settled,
+        settled=has_columns,
     )
     times = {each.alias: _vocab(each).event_time_column for each in declared}
     times |= {alias: state.vocab.event_time_column for alias, state in states.items()}
@@ -111,9 +111,9 @@ def column_findings(
             made = columns.read(each.alias)
             if made is not None and made.steps:
                 state = states.get(each.alias)
-                problems = _untyped(each, made, state)
+                problems = _untyped_errors(each, made, state)
                 if problems and (placed := columns.placed(each.alias)) is not None:
-                    problems = _untyped(each, placed, state)
+                    problems = _untyped_errors(each, placed, state)
                 key = _alike(each, made)
                 if not problems and key not in typed and _is_typed(each, made):
                     problems += _by_types(each, made, times)
@@ -124,7 +124,9 @@ def column_findings(
                 yield from ((each.alias, found) for found in problems)
 
 
-def _untyped(each: Declared, made: DerivedColumns, state: ChainState | None) -> list[Diagnostic]:
+def _untyped_errors(
+    each: Declared, made: DerivedColumns, state: ChainState | None
+) -> list[Diagnostic]:
     """Return what is wrong with a query, but for what the types of columns decide."""
     nulls = () if _in_force(each, state) else _null_time(each, made)
     return [*_text_problems(each, made), *_other_version(each, state), *nulls]
@@ -185,17 +187,17 @@ def refused_by_engine(
 
     Nothing is asked twice in the life of the workspace.  Raises EngineFailedError.
     """
-    changed = _changed(plan)
+    changed = _changed_datasets(plan)
     if not changed or not declared:
         return {}
     version = engine_version(DEFAULT_ENGINE) or ""
     answers = Answers(project.workspace.root / "cache" / "answers.sqlite")
     with closing(answers):
         asker = Asker(lambda: engine, version, answers)
-        return _refused(project.root, declared, plan, current, asker)
+        return _refusals(project.root, declared, plan, current, asker)
 
 
-def _changed(plan: Plan) -> set[DatasetAlias]:
+def _changed_datasets(plan: Plan) -> set[DatasetAlias]:
     """Return the datasets whose columns may be others after a plan."""
     return {
         step.target
@@ -205,16 +207,16 @@ def _changed(plan: Plan) -> set[DatasetAlias]:
     }
 
 
-def _refused(
+def _refusals(
     root: Path,
     declared: Sequence[Declared],
     plan: Plan,
     current: Mapping[DatasetAlias, ChainState],
     asker: Asker | None = None,
 ) -> Mapping[DatasetAlias, ProjectErrors]:
-    changed = _changed(plan)
+    changed = _changed_datasets(plan)
 
-    def settled(alias: DatasetAlias) -> bool:
+    def has_columns(alias: DatasetAlias) -> bool:
         state = None if alias in changed else current.get(alias)
         return state is not None and schema_in_force(state) is not None
 
@@ -222,7 +224,7 @@ def _refused(
     planned = [each for each in declared if each.alias in plan.datasets]
     wanted = changed - plan.refused.keys()
     problems = column_findings(
-        planned, current, read_lock(root), wanted, settled=settled, asker=asker
+        planned, current, read_lock(root), wanted, has_columns=has_columns, asker=asker
     )
     for alias, problem in problems:
         refused = _is_refused(plan.datasets[alias].assessment)
@@ -231,7 +233,7 @@ def _refused(
     return {alias: ProjectErrors(each) for alias, each in found.items()}
 
 
-def _locked(
+def _locked_schema(
     lock: Lock, definitions: Definitions, alias: DatasetAlias, inputs: str
 ) -> DataSchema | None:
     return lock.schema_of(alias, definitions.definition(alias), inputs)
@@ -246,11 +248,11 @@ def refused_definitions(
     that start at once.  Of an event time that is lost the gate says more, where it refuses that.
     """
     found = {alias: ProjectErrors(problems) for alias, problems in plan.refused.items()}
-    changed = _changed(plan)
+    changed = _changed_datasets(plan)
     if not changed:
         return found
     with quick_engines(project, [e for e in loaded.declared if e.alias in changed]) as asker:
-        return {**_refused(loaded.root, loaded.declared, plan, current, asker), **found}
+        return {**_refusals(loaded.root, loaded.declared, plan, current, asker), **found}
 
 
 @contextmanager
@@ -303,9 +305,9 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
             span=place_in_query(each, path, at),
         )
     yield from _unstorable(each, path, made)
-    yield from _misnamed(each, path, made)
+    yield from _misnamed_columns(each, path, made)
     time = _vocab(each).event_time_column
-    meant = any(column.near == time for column in unknown)
+    meant = any(column.closest == time for column in unknown)
     if made.columns is not None and made.lost_time and not meant and _is_derived(each):
         yield Diagnostic(
             code="no-event-time",
@@ -396,7 +398,7 @@ def _opaque_outputs(made: DerivedColumns) -> Iterator[tuple[str, str, TextPlace]
             yield call.name, "VARIANT", call.place
 
 
-def _misnamed(
+def _misnamed_columns(
     each: Declared, path: tuple[str | int, ...], made: DerivedColumns
 ) -> Iterator[Diagnostic]:
     """Yield columns of a query that are the system's, and event times that are none."""
@@ -577,15 +579,15 @@ def _unknown(
     )
     if column.ambiguous:
         what = f"several inputs of the query have a column '{column.name}'"
-        fix = f"qualify it: {column.near}"
-        if column.near is None:
+        fix = f"qualify it: {column.closest}"
+        if column.closest is None:
             what = f"several columns or fields are named '{column.name}'"
             why = "the name is ambiguous"
             fix = "give each its own name where it is computed: ... as other_name"
     else:
         what = f"no input of the query has a column '{column.name}'"
-        fix = f"did you mean '{column.near}'?" if column.near else "correct the name"
-        if column.name in aliases and not column.near:
+        fix = f"did you mean '{column.closest}'?" if column.closest else "correct the name"
+        if column.name in aliases and not column.closest:
             fix = (
                 f"'{column.name}' is an alias of the SELECT list: repeat its expression here, or "
                 "filter in an outer query"
@@ -607,13 +609,13 @@ def _no_function(
     from odfbuild.sql.spark_functions import ALLOWED
 
     at = None if function.place is None else _query_place(function.step, function.place)
-    near = get_close_matches(function.name, sorted(ALLOWED), n=1, cutoff=0.75)
+    closest = get_close_matches(function.name, sorted(ALLOWED), n=1, cutoff=0.75)
     why, fix = "a query can only call functions of Spark", "correct the name"
     if function.name.startswith("st_") and function.name not in ALLOWED:
         why += "; this is one of Apache Sedona, which is not available"
         fix = "keep the geometry of the source, or convert it in a prepare step"
-    elif near:
-        fix = f"did you mean {near[0]}()?"
+    elif closest:
+        fix = f"did you mean {closest[0]}()?"
     return Diagnostic(
         code="unknown-function",
         what=f"there is no function {function.name}()",

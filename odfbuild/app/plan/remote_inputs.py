@@ -94,7 +94,7 @@ def pin_inputs(project: Opened, plan: Plan) -> tuple[Diagnostic, ...]:
 
     Returns a warning where the file cannot be written.
     """
-    found = _unpinned(project, plan)
+    found = _unpinned_inputs(project, plan)
     if not found:
         return ()
     try:
@@ -115,7 +115,7 @@ def unpinned_notes(project: Opened, plan: Plan) -> tuple[Diagnostic, ...]:
 
     A run that pulled them was killed.
     """
-    found = _unpinned(project, plan) if plan.is_empty else {}
+    found = _unpinned_inputs(project, plan) if plan.is_empty else {}
     if not found:
         return ()
     what = f"{LOCK_FILE} does not pin {', '.join(found)}: a run that pulled it was interrupted"
@@ -146,7 +146,7 @@ def _pin(project: Opened, found: Mapping[str, LockedInput]) -> None:
             write_lock(project.root, replace(lock, inputs={**found, **lock.inputs}))
 
 
-def _unpinned(project: Opened, plan: Plan) -> dict[str, LockedInput]:
+def _unpinned_inputs(project: Opened, plan: Plan) -> dict[str, LockedInput]:
     if all(each.origin is None for each in examined(plan.datasets).values()):
         return {}
     return dict(_pins(project, plan, read_lock(project.root) or Lock()))

@@ -175,7 +175,7 @@ def look(
             at = each.snapshot.metadata.index(source)
             refusals[each.alias] = ProjectErrors([refused(error, each, at)])
         except FetchError as error:
-            refusals[each.alias] = ProjectErrors([_misnamed(error, each, source)])
+            refusals[each.alias] = ProjectErrors([_name_finding(error, each, source)])
     if before not in (None, clear) and not project.workspace.is_read_only:
         keep_clear(project.workspace.root, clear)
     if refusals and barred is None:
@@ -208,10 +208,10 @@ def name_findings(
         except PathNotPermittedError:
             continue  # a plan names the link
         except FetchError as error:
-            yield _misnamed(error, each, source)
+            yield _name_finding(error, each, source)
 
 
-def _misnamed(error: FetchError, each: Declared, source: SetPollingSource) -> Diagnostic:
+def _name_finding(error: FetchError, each: Declared, source: SetPollingSource) -> Diagnostic:
     """Return what a fetch would raise for names of files, at the place that decides on them."""
     at = each.snapshot.metadata.index(source)
     named = ("url",) if isinstance(source.fetch, FetchStepUrl) else ("path",)

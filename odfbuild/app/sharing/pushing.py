@@ -66,7 +66,7 @@ def push_dataset(
     note_push(workspace, dataset.id, text)
     if remote.alias is not None and remote.settings.name and not found.is_done:
         note_in_index(open_repository(remote.settings), remote.alias, dataset, found)
-    return replace(found, notes=tuple(_remembered(dataset, found, remote, acceptance)))
+    return replace(found, notes=tuple(_remember_head(dataset, found, remote, acceptance)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _OwnAttestations:
         return self.dataset.stores.attestations.get(name)
 
 
-def _remembered(
+def _remember_head(
     dataset: Dataset, found: Transferred, remote: RemoteDataset, acceptance: HeadAcceptance
 ) -> list[str]:
     """Remember the head that is there now, as if it had been pulled; say what readers will miss."""

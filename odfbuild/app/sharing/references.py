@@ -128,7 +128,7 @@ def push_target_of(
     """
     id = project.workspace.names()[alias]
     origin = origin_of(project.workspace, id)
-    text = to or origin.push or _writable_origin(project, origin) or _only(project, alias)
+    text = to or origin.push or _writable_origin(project, origin) or _only_place(project, alias)
     repositories = project.config.repositories
     match parse_push_target(text):
         case RepositoryName(name):
@@ -191,7 +191,7 @@ def _writable_origin(project: Opened, origin: Origin) -> str | None:
     return str(remote)
 
 
-def _only(project: Opened, alias: DatasetAlias) -> str:
+def _only_place(project: Opened, alias: DatasetAlias) -> str:
     repositories: Mapping[str, RepositorySettings] = project.config.repositories
     writable = [name for name, each in repositories.items() if is_writable(each.url)]
     if len(writable) == 1:

@@ -51,7 +51,7 @@ def complete_names(context: typer.Context, incomplete: str) -> list[str]:
     root = _root(command_options(context).directory)
     if root is None:
         return []
-    found = {each.lower(): each for each in (*_in_workspaces(root), *_declared(root))}
+    found = {each.lower(): each for each in (*_in_workspaces(root), *_declared_names(root))}
     fitting = (found[each] for each in sorted(found) if found[each].startswith(begun))
     return [f"{before}{each}" for each in fitting if _PLAIN.fullmatch(each)]
 
@@ -81,7 +81,7 @@ def _in_workspaces(root: Path) -> Iterator[str]:
                 yield name.replace("%2F", "/")
 
 
-def _declared(root: Path) -> Iterator[str]:
+def _declared_names(root: Path) -> Iterator[str]:
     for file in _definitions(root):
         try:
             with open_regular(file) as opened:

@@ -38,7 +38,7 @@ def run_settings_of(
     pools = {**project.config.pools, **dict(map(_pool, given))}
     members: Mapping[DatasetAlias, tuple[str, ...]] = {}
     if pools:
-        known = _declared(project) if declared is None else declared
+        known = _definitions(project) if declared is None else declared
         _refuse_unknown(project, given, known)
         members = _members(pools, known) | _repository_members(pools, known)
     return RunSettings(
@@ -61,7 +61,7 @@ def _pool(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _declared(project: app.Opened) -> Sequence[Declared]:
+def _definitions(project: app.Opened) -> Sequence[Declared]:
     """Return the definitions as they are; those of a saved plan may be broken by now."""
     try:
         return app.load(project, partly=True).declared

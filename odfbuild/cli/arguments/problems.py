@@ -49,18 +49,18 @@ def all_problems(
     root = find_project(Path.cwd(), given.directory).absolute()
     return survey(
         root,
-        known=_known(given, opened),
+        known=_workspace_names(given, opened),
         given=given.variables,
         vars_files=given.vars_files,
         env=os.environ,
         user_folder=config_folder(os.environ),
         permissions=permissions_of(os.environ, root),
-        granted=None if against is None else _granted(given, against, opened),
+        granted=None if against is None else _granted_config(given, against, opened),
         notes=met.found,
     )
 
 
-def _granted(
+def _granted_config(
     given: ProjectArguments, against: str, opened: Callable[[ProjectArguments], Opened]
 ) -> Config:
     """Return what a revision switches on; nothing, where that is unknown."""
@@ -73,7 +73,7 @@ def _granted(
         return Config(name="")
 
 
-def _known(
+def _workspace_names(
     given: ProjectArguments, opened: Callable[[ProjectArguments], Opened]
 ) -> Mapping[DatasetAlias, DatasetId]:
     try:

@@ -92,12 +92,12 @@ def _of_query(each: Declared, known: ReadDefinitions, before: str) -> Iterator[C
 
 
 def _functions(each: Declared) -> Iterator[CompletionItem]:
-    for name in sorted(_allowed(each)):
+    for name in sorted(_allowed_functions(each)):
         if name.isidentifier():
             yield CompletionItem(name, kind=CompletionItemKind.Function)
 
 
-def _allowed(each: Declared) -> Iterable[str]:
+def _allowed_functions(each: Declared) -> Iterable[str]:
     events = each.written.metadata
     transforms = (getattr(e, "transform", None) or getattr(e, "preprocess", None) for e in events)
     steps = [step for found in transforms if found is not None for step in steps_of(found)]

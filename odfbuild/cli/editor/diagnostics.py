@@ -46,7 +46,8 @@ def diagnostics_by_file(
                 code=each.code,
                 source=SOURCE,
                 message="\n".join(_text(each)),
-                related_information=list(_related(each, root, uri, lines, encoding)) or None,
+                related_information=list(_related_positions(each, root, uri, lines, encoding))
+                or None,
             )
         )
     return by_file
@@ -61,7 +62,7 @@ def _line(span: SourceSpan, lines: Lines) -> str | None:
     return span.excerpt if span.excerpt is not None else lines(span.file, span.line)
 
 
-def _related(
+def _related_positions(
     each: FindingLine, root: Path, uri: Callable[[Path], str], lines: Lines, encoding: str
 ) -> Iterator[types.DiagnosticRelatedInformation]:
     """Yield the positions in files of the project that a message names."""

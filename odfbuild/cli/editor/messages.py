@@ -51,7 +51,7 @@ class Messages:
 
         Raises BrokenStreamError, and asyncio.IncompleteReadError in the middle of a message.
         """
-        while (size := await _announced(reader)) is not None:
+        while (size := await _message_size(reader)) is not None:
             self.handle(await reader.readexactly(size))
 
     def handle(self, body: bytes) -> None:
@@ -104,7 +104,7 @@ def _is_id(value: object) -> TypeGuard[int | str]:
     return isinstance(value, int | str) and not isinstance(value, bool)
 
 
-async def _announced(reader: asyncio.StreamReader) -> int | None:
+async def _message_size(reader: asyncio.StreamReader) -> int | None:
     """Read the headers of a message; return its size in bytes, None if the stream has ended.
 
     Lines without a length are ignored.

@@ -85,7 +85,7 @@ class EditedProject:
             return ()
         with self._session.round(unsaved):
             try:
-                return self._judge(self._given, self._opened, against=self._against).found
+                return self._judge(self._given, self._open, against=self._against).found
             except OdfBuildError as error:
                 return error.diagnostics()
             except Exception as error:  # no caller could report it
@@ -99,7 +99,7 @@ class EditedProject:
         """
         with self._session.round(unsaved, whole=False):
             try:
-                project = self._opened(self._given)
+                project = self._open(self._given)
                 granted = None if self._against is None else granted_at(project, self._against)
                 loaded = load(project, granted=granted, partly=True)
             except OdfBuildError:
@@ -115,7 +115,7 @@ class EditedProject:
         Raises OdfBuildError, also for any error in the project.
         """
         with self._session.round(unsaved, whole=False):
-            project = self._opened(self._given)
+            project = self._open(self._given)
             granted = None if self._against is None else granted_at(project, self._against)
             changes = rename(project, load(project, granted=granted).declared, old, new)
             found = {}
@@ -125,7 +125,7 @@ class EditedProject:
                 found[path] = before, edited_bytes(before, name, each)
             return found
 
-    def _opened(self, given: ProjectArguments) -> Opened:
+    def _open(self, given: ProjectArguments) -> Opened:
         project = open_project(
             given.directory,
             target=given.target,

@@ -60,7 +60,7 @@ def description(file: str, path: ManifestPath) -> str | None:
     """Return the description of the last step of a path."""
     root = _schema(schema_name(file))
     for node in _at(root, path):
-        for each in (node, _followed(root, node)):
+        for each in (node, _without_refs(root, node)):
             if isinstance(each.get("description"), str):
                 return str(each["description"])
     return None
@@ -76,11 +76,11 @@ def _words(node: Node) -> Iterator[str]:
         if isinstance(each, str):
             words.setdefault(each.lower(), each)
     yield from words.values()
-    if "boolean" in (node.get("type"), *_listed(node.get("type"))):
+    if "boolean" in (node.get("type"), *_as_list(node.get("type"))):
         yield from ("true", "false")
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -125,7 +125,7 @@ def _of_kind(nodes: Iterator[Node] | list[Node], kind: str | None) -> Iterator[N
 
 
 def _variants(root: Node, node: Node) -> list[Node]:
-    found = _followed(root, node)
+    found = _without_refs(root, node)
     inner = [*found.get("oneOf", ()), *found.get("anyOf", ())]
     if not inner:
         return [found]
@@ -133,7 +133,7 @@ def _variants(root: Node, node: Node) -> list[Node]:
     return own + [variant for each in inner for variant in _variants(root, each)]
 
 
-def _followed(root: Node, node: Node) -> Node:
+def _without_refs(root: Node, node: Node) -> Node:
     while "$ref" in node:
         target: Any = root
         for part in str(node["$ref"]).removeprefix("#/").split("/"):

@@ -185,7 +185,7 @@ class EditorServer(LanguageServer):
         root = project_above(path)
         gone = [each for each in self._projects if path.is_relative_to(each)]
         for each in {*gone, *(() if root is None else (root,))}:
-            self._projects.setdefault(each, self._made(each))
+            self._projects.setdefault(each, self._make_project(each))
             waiting = self._waiting.pop(each, None)
             if waiting is not None:
                 waiting.cancel()
@@ -202,7 +202,7 @@ class EditorServer(LanguageServer):
         if path is None or shown is None or root is None or position.line >= len(shown.rows):
             yield None
             return
-        project = self._projects.setdefault(root, self._made(root))
+        project = self._projects.setdefault(root, self._make_project(root))
         first, _ = shown.lines.source.line_at(position.line)
         with project.definitions({name: each.data for name, each in self._shown.items()}) as known:
             yield Question(
@@ -228,7 +228,7 @@ class EditorServer(LanguageServer):
         root = None if path is None else project_above(path)
         if root is None:
             return types.WorkspaceEdit()
-        project = self._projects.setdefault(root, self._made(root))
+        project = self._projects.setdefault(root, self._make_project(root))
         unsaved = {name: each.data for name, each in self._shown.items()}
         try:
             found = project.renamed(unsaved, self._rename, old, new)
@@ -250,7 +250,7 @@ class EditorServer(LanguageServer):
             line = self._line(root / span.file, span.line)
         return types.Location(self._uri(root / span.file), range_of(span, line, self.encoding))
 
-    def _made(self, root: Path) -> EditedProject:
+    def _make_project(self, root: Path) -> EditedProject:
         return EditedProject(root, self._given, self._check, self._against)
 
     def _judge(self, root: Path) -> None:

@@ -49,7 +49,7 @@ def render(plan: Plan, max_bytes: int = MAX_BYTES, *, marker: str | None = None)
     `marker` goes in front as a comment that nobody sees and a program finds.
     """
     marks = marks_of(plan)
-    head = _fitted(_head(plan, marks, marker), max_bytes // 2)
+    head = _fitting_head(_head(plan, marks, marker), max_bytes // 2)
     order = by_weight(plan, marks)
     room = max_bytes - size_of(head)
     rows = [_row(plan, alias, marks[alias]) for alias in order]
@@ -87,7 +87,7 @@ def _head(plan: Plan, marks: dict[DatasetAlias, ActionSign], marker: str | None)
     return [*lines, _text(header_text(plan).replace("   ", " · ")), ""]
 
 
-def _fitted(lines: Sequence[str], room: int) -> str:
+def _fitting_head(lines: Sequence[str], room: int) -> str:
     """Return the head; a name so long that it does not fit ends it early."""
     text = "\n".join(lines)
     while size_of(text) > room:

@@ -30,7 +30,7 @@ def checked_lines(name: str, width: int, checked: Checked) -> Iterator[str]:
     yield (
         f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
         f"  {found.bytes:>14,} bytes{note}{_count(checked.replayed)}{computed}"
-        f"{_signed(checked.signed)}"
+        f"{_signature_text(checked.signed)}"
     )
     for file in found.reencoded_files:
         yield f"  data file {file} has other bytes than recorded, and the recorded rows"
@@ -57,7 +57,7 @@ def _recomputed_lines(recomputed: Recomputed) -> Iterator[str]:
             yield printable(f"  {sign}  {row_text(row)}")
 
 
-def _signed(signed: SignedHead | None) -> str:
+def _signature_text(signed: SignedHead | None) -> str:
     if signed is None:
         return ""
     who = {"owner": "its own key", "delegate": "a delegated key", "witness": "a witness"}

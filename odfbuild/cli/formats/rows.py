@@ -177,14 +177,14 @@ def _file(path: Path) -> Iterator[IO[bytes]]:
         with suppress(BrokenPipeError), real.open("wb") as file:  # its reader has seen enough
             yield file
         return
-    near, disk = pending(real.parent), Disk()
+    draft, disk = pending(real.parent), Disk()
     try:
-        with near.open("wb") as file:
+        with draft.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        disk.rename(near, real)
+        disk.rename(draft, real)
     except BaseException:
-        near.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     disk.sync(real.parent)

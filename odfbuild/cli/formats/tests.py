@@ -52,7 +52,7 @@ def difference_lines(found: Difference) -> Iterator[str]:
             rows.append(("+", each.came, f"came, differs in {', '.join(each.differing)}"))
     rows += [("+", row, "unexpected") for row in found.unexpected]
     shown = rows[: 2 * _SHOWN]
-    cells = [[_clipped(row.get(name)) for name in found.columns] for _, row, _ in shown]
+    cells = [[_clipped_cell(row.get(name)) for name in found.columns] for _, row, _ in shown]
     heads = [printable(name) for name in found.columns]
     widths = [max(_width(text) for text in column) for column in zip(heads, *cells, strict=True)]
     yield _line(" ", heads, widths, "")
@@ -67,7 +67,7 @@ def _line(sign: str, texts: Sequence[str], widths: Sequence[int], note: str) -> 
     return f"{sign} {' | '.join(padded)}   {note}".rstrip()
 
 
-def _clipped(value: Any) -> str:
+def _clipped_cell(value: Any) -> str:
     text = printable(cell(value)).replace("\n", "\\n")
     return text if len(text) <= _WIDEST else excerpt(text, _WIDEST)
 

@@ -119,7 +119,7 @@ def _first(
 
 
 def _swept(
-    layers: Sequence[Sequence[int]], near: Sequence[Sequence[int]], *, backwards: bool
+    layers: Sequence[Sequence[int]], neighbours: Sequence[Sequence[int]], *, backwards: bool
 ) -> list[list[int]]:
     """Return the layers after one sweep: each in the order of the means of its neighbours."""
     at: dict[int, float] = {}
@@ -127,8 +127,8 @@ def _swept(
     for layer in reversed(layers) if backwards else layers:
         own = {point: _share(number, layer) for number, point in enumerate(layer)}
         wish = {
-            point: sum(at[each] for each in near[point]) / len(near[point])
-            if near[point]
+            point: sum(at[each] for each in neighbours[point]) / len(neighbours[point])
+            if neighbours[point]
             else own[point]
             for point in layer
         }
@@ -206,15 +206,15 @@ def _links_of(
     if box.made is None:
         return
     for place, column in enumerate(box.made.columns or ()):
-        for at, which in _located(column.sources, numbers, columns):
+        for at, which in _refs_on_page(column.sources, numbers, columns):
             yield Link(at, which, number, place, VALUE)
-    for at, which in _located(box.made.rows or (), numbers, columns):
+    for at, which in _refs_on_page(box.made.rows or (), numbers, columns):
         yield Link(at, which, number, ALL_COLUMNS, ROWS)
     if box.made.columns is None or box.made.rows is None:
         yield from (Link(each, ALL_COLUMNS, number, ALL_COLUMNS, UNKNOWN) for each in inputs)
 
 
-def _located(
+def _refs_on_page(
     refs: Sequence[Ref], numbers: Mapping[str, int], columns: Sequence[Mapping[str, int]]
 ) -> Iterator[tuple[int, int]]:
     """Yield the refs that are on the page; a member of a column is that column."""
@@ -230,7 +230,7 @@ _BEND_APART = 12
 _PASSES = 10
 _STRAIGHT = 4.0
 
-_Near = Sequence[Sequence[int]]
+_Neighbours = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,17 +306,17 @@ def _tops(graph: Layered, layers: Sequence[Sequence[int]], height: Sequence[int]
         before[target].append(source)
         after[source].append(target)
     both = [[*a, *b] for a, b in zip(before, after, strict=True)]
-    middle = _stacked(layers, height)
+    middle = _closest_middles(layers, height)
     for number in range(_PASSES):
-        near = both if number >= _PASSES - 2 else (after if number % 2 else before)
+        neighbours = both if number >= _PASSES - 2 else (after if number % 2 else before)
         for layer in reversed(layers) if number % 2 else layers:
-            _settle(layer, near, middle, height, graph.nodes)
+            _settle(layer, neighbours, middle, height, graph.nodes)
     tops = [round(at - high / 2) for at, high in zip(middle, height, strict=True)]
     least = min(tops, default=0)
     return [each - least for each in tops]
 
 
-def _stacked(layers: Sequence[Sequence[int]], height: Sequence[int]) -> list[float]:
+def _closest_middles(layers: Sequence[Sequence[int]], height: Sequence[int]) -> list[float]:
     """Return the middles of points when each layer is as close as can be, around 0."""
     middle = [0.0] * len(height)
     for layer in layers:
@@ -337,14 +337,18 @@ def _offsets(layer: Sequence[int], height: Sequence[int]) -> list[float]:
 
 
 def _settle(
-    layer: Sequence[int], near: _Near, middle: list[float], height: Sequence[int], nodes: int
+    layer: Sequence[int],
+    neighbours: _Neighbours,
+    middle: list[float],
+    height: Sequence[int],
+    nodes: int,
 ) -> None:
     """Move the points of a layer towards their neighbours."""
     offsets = _offsets(layer, height)
     wishes: list[float] = []
     weights: list[float] = []
     for point, offset in zip(layer, offsets, strict=True):
-        told = [(middle[each], _pull(point, each, nodes)) for each in near[point]]
+        told = [(middle[each], _pull(point, each, nodes)) for each in neighbours[point]]
         weight = sum(pull for _, pull in told)
         wish = sum(at * pull for at, pull in told) / weight if told else middle[point]
         wishes.append(wish - offset)

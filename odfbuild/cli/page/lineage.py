@@ -87,14 +87,14 @@ def definition_graph(
     shown: Sequence[Declared],
     use: ColumnUse,
     chains: Mapping[DatasetAlias, ChainState],
-    near: Iterable[DatasetAlias],
+    neighbours: Iterable[DatasetAlias],
     readers: Mapping[DatasetAlias, Iterable[DatasetAlias]],
 ) -> Graph:
     """Return the page of what definitions say, and chains of inputs that are not defined.
 
-    `chains` are those of the workspace, `near` what is shown, defined or not.
+    `chains` are those of the workspace, `neighbours` what is shown, defined or not.
     """
-    within = set(near)
+    within = set(neighbours)
     by_id = {state.dataset: alias for alias, state in chains.items()}
     reads = {each.alias: _reads(each, by_id) for each in shown}
     outside = [name for of in reads.values() for name in of if name in within and name not in reads]

@@ -122,7 +122,7 @@ def _selection(inputs: Sequence[InputColumns]) -> tuple[str, list[str]]:
         return _select(inputs[0].alias, [inputs[0].time]), notes
     if len(known) < len(inputs):
         return _select(known[0].alias, known[0].columns or []), notes
-    shared = _shared([each.columns or () for each in inputs])
+    shared = _shared_names([each.columns or () for each in inputs])
     if len(inputs) == 1 or shared:
         return "union all\n".join(_select(each.alias, shared) for each in inputs), notes
     notes += [f"{each.alias}: {', '.join(each.columns or ())}" for each in inputs[1:]]
@@ -130,7 +130,7 @@ def _selection(inputs: Sequence[InputColumns]) -> tuple[str, list[str]]:
     return _select(inputs[0].alias, inputs[0].columns or ()), notes
 
 
-def _shared(columns: Sequence[Iterable[str]]) -> list[str]:
+def _shared_names(columns: Sequence[Iterable[str]]) -> list[str]:
     rest = [set(each) for each in columns[1:]]
     return [name for name in columns[0] if all(name in each for each in rest)]
 

@@ -35,9 +35,9 @@ def render_diagnostic(found: Diagnostic) -> str:
     if found.span is not None and found.span.excerpt:
         lines += excerpt_lines(*_shown(found.span, found.span.excerpt))
     if found.why:
-        lines += _labelled("why", redacted(found.why))
+        lines += _labelled_lines("why", redacted(found.why))
     if found.fix:
-        lines += _labelled("fix", redacted(found.fix))
+        lines += _labelled_lines("fix", redacted(found.fix))
     return "\n".join(lines)
 
 
@@ -70,14 +70,14 @@ def excerpt_lines(span: SourceSpan, line: str, *, indent: int = 0) -> Iterator[s
     """
     number = str(span.line)
     widest = min(_WIDEST, columns(_UNBOUNDED) - indent - len(number) - _FRAME)
-    shown, start, stop = _clipped(line, span.column - 1, span.column - 1 + span.length, widest)
+    shown, start, stop = _clipped_line(line, span.column - 1, span.column - 1 + span.length, widest)
     yield f"  {number} | {shown}"
     blank = "".join(sign if sign == "\t" else " " * _columns(sign) for sign in shown[:start])
     carets = "^" * max(1, sum(_columns(sign) for sign in shown[start:stop]))
     yield f"  {' ' * len(number)} | {blank}{carets}"
 
 
-def _clipped(line: str, start: int, stop: int, widest: int) -> tuple[str, int, int]:
+def _clipped_line(line: str, start: int, stop: int, widest: int) -> tuple[str, int, int]:
     """Cut a very long line down to what surrounds the place."""
     start = min(start, len(line))
     widest = max(widest, _NARROWEST)
@@ -93,7 +93,7 @@ def _clipped(line: str, start: int, stop: int, widest: int) -> tuple[str, int, i
     return head + cut + tail, at, at + (stop - start if whole else 1)
 
 
-def _labelled(label: str, text: str) -> Iterator[str]:
+def _labelled_lines(label: str, text: str) -> Iterator[str]:
     """A text of several lines goes on below its first line."""
     first, *more = text.split("\n")
     yield f"  {label}: {_visible(first)}"

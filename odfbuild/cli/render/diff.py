@@ -84,9 +84,9 @@ def event_difference(
     Inputs are called by their names, and an engine's version counts only if both events have one:
     a definition without gets the one that is installed.
     """
-    before, after = _named(before, names), _named(after, names)
+    before, after = _with_input_names(before, names), _with_input_names(after, names)
     if before is not None and after is not None and None in (_version(before), _version(after)):
-        before, after = _unversioned(before), _unversioned(after)
+        before, after = _without_version(before), _without_version(after)
     old, new = event_lines(before), event_lines(after)
     if not old or not new:
         return (*(f"-{line}" for line in old), *(f"+{line}" for line in new))
@@ -109,7 +109,7 @@ def event_lines(event: MetadataEvent | None) -> list[str]:
     return [printable(line) for line in yaml_text(mapping).splitlines()] if mapping else []
 
 
-def _named(event: MetadataEvent | None, names: Names) -> MetadataEvent | None:
+def _with_input_names(event: MetadataEvent | None, names: Names) -> MetadataEvent | None:
     if not isinstance(event, SetTransform):
         return event
     inputs = tuple(replace(each, dataset_ref=names(each.dataset_ref)) for each in event.inputs)
@@ -121,7 +121,7 @@ def _version(event: MetadataEvent) -> str | None:
     return None if found is None else found.version
 
 
-def _unversioned(event: MetadataEvent) -> MetadataEvent:
+def _without_version(event: MetadataEvent) -> MetadataEvent:
     match event:
         case SetTransform() if not is_opaque(event.transform):
             return replace(event, transform=replace(event.transform, version=None))

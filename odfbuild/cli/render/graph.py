@@ -57,7 +57,9 @@ def tree(drawing: Drawing) -> str:
     while stack:
         alias, before, below = stack.pop()
         again = alias in seen
-        lines.append(f"{before}{_title(known[alias])}{_repeated(readers, alias) if again else ''}")
+        lines.append(
+            f"{before}{_title(known[alias])}{_reference_above(readers, alias) if again else ''}"
+        )
         if again:
             continue
         seen.add(alias)
@@ -78,7 +80,9 @@ def _title(node: Node) -> str:
     return f"{node.alias}{kind}{f'  (reads {outside}, not selected)' if outside else ''}"
 
 
-def _repeated(readers: Mapping[DatasetAlias, Sequence[DatasetAlias]], alias: DatasetAlias) -> str:
+def _reference_above(
+    readers: Mapping[DatasetAlias, Sequence[DatasetAlias]], alias: DatasetAlias
+) -> str:
     return "  (see above)" if readers.get(alias) else ""
 
 

@@ -209,17 +209,17 @@ def _branches(shown: LineageView, root: LineageTree) -> Iterator[str]:
     if not root.children:
         yield "   nothing known"
     expanded = {node.dataset_id for node in _nodes(root) if node.children is not None}
-    pending = _signed(root, "")
+    pending = _children_with_signs(root, "")
     while pending:
         node, classifier, before, space = pending.pop()
         end = ""
         if node.children is None:
             end = "  (shown elsewhere)" if node.dataset_id in expanded else "  ..."
         yield f"{before}{classifier}: {_title(shown, node.dataset_id)}{end}"
-        pending += _signed(node, space)
+        pending += _children_with_signs(node, space)
 
 
-def _signed(node: LineageTree, space: str) -> list[tuple[LineageTree, str, str, str]]:
+def _children_with_signs(node: LineageTree, space: str) -> list[tuple[LineageTree, str, str, str]]:
     """Return the children with their signs, the last one first."""
     found = [(each, key) for key, of in (node.children or {}).items() for each in of]
     last = len(found) - 1

@@ -276,7 +276,7 @@ def plan_text(
     for alias in shown:
         lines += page.dataset(alias)
     if folds:
-        lines.append(_folded(data_only, marks))
+        lines.append(_folded_line(data_only, marks))
     if marks:
         lines.append("")
     lines += [_note(note, paint) for note in _together(plan.notes)]
@@ -316,7 +316,7 @@ def _is_data_only(planned: Planned, mark: ActionSign) -> bool:
     return mark in (ActionSign.DATA, ActionSign.CHECK) and not is_listed(planned)
 
 
-def _folded(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, ActionSign]) -> str:
+def _folded_line(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, ActionSign]) -> str:
     checks = sum(marks[alias] is ActionSign.CHECK for alias in data_only)
     parts = [(len(data_only) - checks, "with new data only"), (checks, "whose source is checked")]
     shown = ", ".join(f"{number:,} {words}" for number, words in parts if number)
@@ -398,7 +398,7 @@ class _Page:
             [step for step in steps if not isinstance(step.work, Append | Move)], planned
         )
         if self.explain:
-            yield from _labelled("because", cause_lines(self.plan, alias, self.steps))
+            yield from _labelled_lines("because", cause_lines(self.plan, alias, self.steps))
 
     def _head(self, alias: DatasetAlias, planned: Planned) -> str:
         mark = self.marks[alias]
@@ -427,7 +427,7 @@ class _Page:
         self, alias: DatasetAlias, planned: Planned, found: Assessment
     ) -> Iterator[str]:
         if found.schema is not None:
-            yield from _labelled("columns", _columns(planned, found))
+            yield from _labelled_lines("columns", _columns(planned, found))
             if found.schema.unknown is not None:
                 yield _line("columns", f"? not known: {printable(found.schema.unknown)}")
         for hit in found.hits:
@@ -465,7 +465,7 @@ class _Page:
             if isinstance(step.work, Pull) and (told := pulled_text(step.work)):
                 yield _line("brings", told)
             if isinstance(step.work, Ingest):
-                yield from _labelled("runs", run_lines(self.plan, step.target))
+                yield from _labelled_lines("runs", run_lines(self.plan, step.target))
         if steps and planned.foreseen is not None:
             yield _line("expect", foreseen_text(planned.foreseen))
 
@@ -490,7 +490,7 @@ def _readers(affected: Sequence[Affected], *, all_of_them: bool) -> str:
     return shown if len(affected) <= most else f"{shown}, {len(affected) - most} more"
 
 
-def _labelled(label: str, lines: Iterator[str]) -> Iterator[str]:
+def _labelled_lines(label: str, lines: Iterator[str]) -> Iterator[str]:
     for each in lines:
         yield _line(label, each)
         label = ""

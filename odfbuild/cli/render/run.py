@@ -246,14 +246,14 @@ def outcome_text(outcome: Outcome) -> str:
         case Interrupted(rounds=()):
             return "interrupted, nothing committed"
         case Interrupted():
-            return f"interrupted after {_added(outcome.rounds)}"
+            return f"interrupted after {_added_text(outcome.rounds)}"
         case Done(rounds=()):
             return "nothing new"
         case Done():
-            return _added(outcome.rounds)
+            return _added_text(outcome.rounds)
 
 
-def _added(rounds: Sequence[Round]) -> str:
+def _added_text(rounds: Sequence[Round]) -> str:
     blocks = sum(each.blocks for each in rounds)
     rows = sum(each.records for each in rounds)
     notes = notes_words([each.notes for each in rounds])
@@ -280,7 +280,7 @@ def report_json(
         "gate_passed": gate_passed,
         "steps": [
             *(_step(step, outcome) for step, outcome in report.outcomes),
-            *(_left(step) for step in report.left),
+            *(_not_begun(step) for step in report.left),
         ],
         "notes": [diagnostic_json(each) for each in notes],
         "summary": {
@@ -305,7 +305,7 @@ def notes_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[Dia
         if notes:
             found.setdefault(step.target, []).extend(notes)
     placed = any(map(_has_place, (notes for each in found.values() for _, notes in each)))
-    declared = _declared(project) if placed else {}
+    declared = _definitions(project) if placed else {}
     for alias, inputs in found.items():
         places = places_of(declared[alias]) if alias in declared else {}
         yield from diagnostics_of_notes(alias, inputs, plan.datasets[alias].place, places)
@@ -318,7 +318,7 @@ def failures_of(project: app.Opened, plan: Plan, report: RunReport) -> Iterator[
     """
     failed = [(s, of.error, e) for s, of in report.failures for e in of.error.diagnostics()]
     of_parts = any(e.span is None and _is_of_part(error, e) for _, error, e in failed)
-    declared = _declared(project) if of_parts else {}
+    declared = _definitions(project) if of_parts else {}
     for step, error, each in failed:
         what, span = each.what, each.span
         if span is None and step.target in declared:
@@ -382,7 +382,7 @@ def places_of(declared: Declared) -> Mapping[str, SourceSpan]:
     return found
 
 
-def _declared(project: app.Opened) -> dict[DatasetAlias, Declared]:
+def _definitions(project: app.Opened) -> dict[DatasetAlias, Declared]:
     """Return the definitions as they are now; of a saved plan they may be others, or broken."""
     try:
         return {each.alias: each for each in app.load(project, partly=True).declared}
@@ -397,7 +397,7 @@ def _rounds(outcome: Outcome) -> tuple[Round, ...]:
 def _step(step: Step, outcome: Outcome) -> dict[str, Any]:
     errors = outcome.error.diagnostics() if isinstance(outcome, Failed) else ()
     return {
-        **_named(step),
+        **_step_names(step),
         "outcome": type(outcome).__name__.lower(),
         "because": outcome.because if isinstance(outcome, Skipped) else None,
         "errors": [diagnostic_json(each) for each in errors],
@@ -405,11 +405,17 @@ def _step(step: Step, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _left(step: Step) -> dict[str, Any]:
-    return {**_named(step), "outcome": "not-begun", "because": None, "errors": [], "rounds": []}
+def _not_begun(step: Step) -> dict[str, Any]:
+    return {
+        **_step_names(step),
+        "outcome": "not-begun",
+        "because": None,
+        "errors": [],
+        "rounds": [],
+    }
 
 
-def _named(step: Step) -> dict[str, Any]:
+def _step_names(step: Step) -> dict[str, Any]:
     work = type(step.work).__name__.lower()
     return {"id": step.id, "target": str(step.target), "work": work}
 

@@ -239,7 +239,7 @@ def _reason(reason: Reason) -> str:  # noqa: PLR0912 - one case for each
         case WatermarkDue():
             return f"the watermark moves to {reason.after}, from {reason.before or 'none'}"
         case InputAdvanced():
-            return _advanced(reason)
+            return _advance_text(reason)
         case InputMayAdvance():
             return f"{reason.dataset} may gain records"
         case InputRewritten():
@@ -256,7 +256,7 @@ def _reason(reason: Reason) -> str:  # noqa: PLR0912 - one case for each
             assert_never(reason)
 
 
-def _advanced(reason: InputAdvanced) -> str:
+def _advance_text(reason: InputAdvanced) -> str:
     new = records(reason.present) - records(reason.consumed)
     if new == 0:
         return f"the watermark of {reason.alias} moved to {reason.watermark}"

@@ -119,7 +119,7 @@ def current_rows(
     if only_appends(paths, op):
         scanned = scan_slices(paths, columns, schema=schema)
         return up_to(scanned, vocab.event_time_column, until)
-    return _replayed(paths, schema, vocab, columns, until)
+    return _replay(paths, schema, vocab, columns, until)
 
 
 def came_and_stand(
@@ -174,7 +174,7 @@ def current_table(
     return left
 
 
-def _replayed(
+def _replay(
     paths: Sequence[Path],
     schema: DataSchema,
     vocab: DatasetVocabulary,
@@ -205,8 +205,8 @@ class RetractedKeys:
     def __init__(
         self, batches: Iterable[pa.RecordBatch], columns: Sequence[str], offset: str
     ) -> None:
-        parts = [_counted(batch, columns, offset) for batch in batches]
-        self._table = _summed(pa.concat_tables(parts)) if parts else None
+        parts = [_with_counts(batch, columns, offset) for batch in batches]
+        self._table = _sums_by_key(pa.concat_tables(parts)) if parts else None
 
     @property
     def rows(self) -> int:
@@ -248,14 +248,14 @@ class RetractedKeys:
             raise taken_back_in_vain(pc.min(self._table.column("at")).as_py())
 
 
-def _counted(batch: pa.RecordBatch, columns: Sequence[str], offset: str) -> pa.Table:
+def _with_counts(batch: pa.RecordBatch, columns: Sequence[str], offset: str) -> pa.Table:
     rows = pa.Table.from_batches([batch])
     keys = row_keys(rows.select(list(columns)))
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(rows))
     return keys.append_column("n", ones).append_column("at", rows.column(offset))
 
 
-def _summed(rows: pa.Table) -> pa.Table:
+def _sums_by_key(rows: pa.Table) -> pa.Table:
     keys = [name for name in rows.column_names if name not in {"n", "at"}]
     found = rows.group_by(keys, use_threads=False).aggregate([("n", "sum"), ("at", "max")])
     return found.rename_columns({"n_sum": "n", "at_max": "at"})

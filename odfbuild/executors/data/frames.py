@@ -189,9 +189,9 @@ class Frame:
             return
         for part in self.parts:
             for batch in part.batches(self.schema.names, rows):
-                yield self._typed(batch)
+                yield self._in_schema(batch)
 
-    def _typed(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    def _in_schema(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         import pyarrow as pa
 
         from odfbuild.executors.data.conformance import conform

@@ -112,7 +112,7 @@ class KeyTable:
         return all(self._may_hold(group, name, kind) for name, kind in self.kinds.items())
 
     def _may_hold(self, group: "RowGroup", name: str, kind: pa.DataType) -> bool:
-        values, has_null = self._stored[name]
+        values, has_null = self._stored_values[name]
         if not group.has(name):
             return has_null
         nulls = group.nulls(name)
@@ -153,9 +153,11 @@ class KeyTable:
         return {name: pc.unique(self.table.column(name)) for name in self.kinds}
 
     @cached_property
-    def _stored(self) -> dict[str, tuple[list[Any], bool]]:
+    def _stored_values(self) -> dict[str, tuple[list[Any], bool]]:
         """Return the sorted values of each column as they are stored, and whether one is null."""
-        return {name: (_stored(each), each.null_count > 0) for name, each in self._values.items()}
+        return {
+            name: (_stored_values(each), each.null_count > 0) for name, each in self._values.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def is_sorted_as_stored(kind: pa.DataType) -> bool:
     )
 
 
-def _stored(values: pa.Array) -> list[Any]:
+def _stored_values(values: pa.Array) -> list[Any]:
     there = values.drop_null()
     return sorted(as_stored(there).to_pylist()) if is_sorted_as_stored(there.type) else []
 
@@ -328,7 +330,7 @@ def _read(
         looked = ReadAmount(rows=group.rows, bytes=group.bytes(first))
         places = None
         if condition is not None:
-            fitted = _fitted(held, tuple(condition.kinds.items()), group.rows)
+            fitted = _in_types(held, tuple(condition.kinds.items()), group.rows)
             places = pc.indices_nonzero(condition.mask(fitted))
             if not len(places):
                 return wanted.empty_table(), looked
@@ -339,10 +341,10 @@ def _read(
     if places is not None and len(places) < group.rows:
         found = found.take(places)
     rows = group.rows if places is None else len(places)
-    return _fitted(found, [(field.name, field.type) for field in wanted], rows), looked
+    return _in_types(found, [(field.name, field.type) for field in wanted], rows), looked
 
 
-def _fitted(table: pa.Table, fields: Sequence[tuple[str, pa.DataType]], rows: int) -> pa.Table:
+def _in_types(table: pa.Table, fields: Sequence[tuple[str, pa.DataType]], rows: int) -> pa.Table:
     """Return columns of these types; those that are not there are null."""
     there = set(table.column_names)
     columns = [
@@ -371,7 +373,7 @@ def affected_rows(
     the rows on one of both sides are too many, or if no column of the key is of a type whose
     equality is the same everywhere.
     """
-    wanted = _wanted(schema, key, new)
+    wanted = _telling_column(schema, key, new)
     if wanted is None:
         return None
     stored = pa.schema([field.with_type(in_millis(field.type)) for field in schema])
@@ -411,15 +413,17 @@ class _Wanted:
     def _among(self, piece: pa.Array) -> pa.Array:
         """Compare with no more values than there may be: of sorted rows that is quick."""
         ends = pc.min_max(piece).as_py()
-        near = self.values[:0] if ends["min"] is None else self._between(ends["min"], ends["max"])
-        return pc.is_in(piece, value_set=near)
+        possible = (
+            self.values[:0] if ends["min"] is None else self._between(ends["min"], ends["max"])
+        )
+        return pc.is_in(piece, value_set=possible)
 
     def _between(self, low: Any, high: Any) -> pa.Array:
         first = bisect_left(self.values, low, key=_plain)
         return self.values.slice(first, bisect_right(self.values, high, key=_plain) - first)
 
 
-def _wanted(schema: pa.Schema, key: Sequence[str], new: Frame) -> _Wanted | None:
+def _telling_column(schema: pa.Schema, key: Sequence[str], new: Frame) -> _Wanted | None:
     """Return the values of the column of the key that tells most rows apart."""
     if new.rows > MOST_ROWS:
         return None

@@ -83,7 +83,7 @@ class SliceWriter:
         try:
             self._wait()
             if error is None:
-                self._put(self._taken())
+                self._put(self._take_batches())
         finally:
             try:
                 self._writer.close()
@@ -118,9 +118,9 @@ class SliceWriter:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(2, "slice")
         self._wait()
-        self._writing = self._threads.submit(self._put, self._taken())
+        self._writing = self._threads.submit(self._put, self._take_batches())
 
-    def _taken(self) -> list[pa.RecordBatch]:
+    def _take_batches(self) -> list[pa.RecordBatch]:
         taken = self._held
         self._held, self._rows, self._bytes = [], 0, 0
         return taken
@@ -172,7 +172,7 @@ def read_slices(
 
     `columns` chooses columns and their order.  What a slice lacks, also inside structs, is null.
     """
-    wanted = _wanted(schema, columns)
+    wanted = _wanted_schema(schema, columns)
     return pa.Table.from_batches(_scan(paths, wanted), wanted)
 
 
@@ -180,10 +180,10 @@ def scan_slices(
     paths: Sequence[Path], columns: Sequence[str] | None = None, *, schema: DataSchema
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of slices as `read_slices` gives them, in batches, with bounded memory."""
-    return _scan(paths, _wanted(schema, columns))
+    return _scan(paths, _wanted_schema(schema, columns))
 
 
-def _wanted(schema: DataSchema, columns: Sequence[str] | None) -> pa.Schema:
+def _wanted_schema(schema: DataSchema, columns: Sequence[str] | None) -> pa.Schema:
     whole = to_arrow(schema)
     return whole if columns is None else pa.schema([whole.field(name) for name in columns])
 
@@ -194,10 +194,10 @@ def _scan(paths: Sequence[Path], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
             present = set(file.schema_arrow.names)
             names = [name for name in wanted.names if name in present]
             for batch in file_batches(file, names):
-                yield _fitted(batch, wanted)
+                yield _in_schema(batch, wanted)
 
 
-def _fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def _in_schema(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     found = dict(zip(batch.schema.names, batch.columns, strict=True))
     arrays = [
         conform(found[field.name], field.type)

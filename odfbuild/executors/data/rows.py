@@ -147,7 +147,7 @@ def difference(before: pa.Table, after: pa.Table, *, op: str, key: Sequence[str]
     """
     rows, weights = net(with_one_zero(before), with_one_zero(after))
     rows, weights = _sorted(rows, weights)
-    placed = _plain(weights) if not key else _paired(weights, rows.select(list(key)))
+    placed = _plain(weights) if not key else _placed_rows(weights, rows.select(list(key)))
     ops = pa.array([each[2] for each in placed], pa.int32())
     ranks = pa.array([each[3] for each in placed], pa.int64())
     return rows.take(ranks).add_column(0, pa.field(op, pa.int32()), ops)
@@ -178,7 +178,7 @@ def _plain(weights: pa.Array) -> list[_Placed]:
     ]
 
 
-def _paired(weights: pa.Array, keys: pa.Table) -> list[_Placed]:
+def _placed_rows(weights: pa.Array, keys: pa.Table) -> list[_Placed]:
     groups: dict[tuple[Any, ...], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     named = zip(hashable_keys(keys), weights.to_pylist(), strict=True)
     for rank, (name, weight) in enumerate(named):

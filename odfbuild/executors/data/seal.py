@@ -151,12 +151,12 @@ class Sealed:
     @property
     def slice(self) -> DataSlice | None:
         """Return the slice of a frame that was not to be cut; None if it had no rows."""
-        return None if self._only is None else self._only.data
+        return None if self._only_slice is None else self._only_slice.data
 
     @property
     def path(self) -> Path | None:
         """Return the file of that slice."""
-        return None if self._only is None else self._only.path
+        return None if self._only_slice is None else self._only_slice.path
 
     @property
     def watermark(self) -> Timestamp | None:
@@ -164,7 +164,7 @@ class Sealed:
         return max((each.watermark for each in self.slices), default=None)
 
     @property
-    def _only(self) -> SealedSlice | None:
+    def _only_slice(self) -> SealedSlice | None:
         if len(self.slices) > 1:
             raise ValueError("there are several slices")
         return self.slices[0] if self.slices else None

@@ -48,7 +48,7 @@ def slice_schema(
     from odfbuild.odf.schema.arrow import from_arrow
 
     _check_names(frame.names, vocab)
-    found = {field.name: _stored(field.type) for field in from_arrow(frame).fields}
+    found = {field.name: _stored_type(field.type) for field in from_arrow(frame).fields}
     _check_operation(found.pop(vocab.operation_type_column, None), vocab)
     system = system_fields(vocab, _event_time(found, vocab, in_force))
     data = tuple(DataField(name, data_type) for name, data_type in found.items())
@@ -57,13 +57,15 @@ def slice_schema(
         _check_type(field, parts=field.name not in known)
     if in_force is None:
         return DataSchema(system + data)
-    new = _aligned(system + data, in_force.fields)
+    new = _with_optionality(system + data, in_force.fields)
     if retires:
-        new = (*new, *_retired(new, in_force.fields))
+        new = (*new, *_retired_fields(new, in_force.fields))
     return evolve(in_force, DataSchema(new))
 
 
-def _retired(new: tuple[DataField, ...], old: tuple[DataField, ...]) -> tuple[DataField, ...]:
+def _retired_fields(
+    new: tuple[DataField, ...], old: tuple[DataField, ...]
+) -> tuple[DataField, ...]:
     made = {field.name for field in new}
     return tuple(each for each in old if each.name not in made and is_optional(each.type))
 
@@ -165,24 +167,28 @@ def _is_untyped(of: DataType) -> bool:
             return False
 
 
-def _stored(of: DataType) -> DataType:
+def _stored_type(of: DataType) -> DataType:
     """Return the type as Parquet keeps it: instants in ms UTC, times in ms or finer."""
     match of:
         case events.DataTypeOption(inner=value):
-            return events.DataTypeOption(_stored(value))
+            return events.DataTypeOption(_stored_type(value))
         case events.DataTypeTimestamp():
             return EVENT_TIME
         case events.DataTypeTime(unit=TimeUnit.SECOND):
             return events.DataTypeTime(TimeUnit.MILLISECOND)
         case events.DataTypeList(item_type=item):
-            return replace(of, item_type=_stored(item))
+            return replace(of, item_type=_stored_type(item))
         case events.DataTypeStruct(fields=fields):
-            return events.DataTypeStruct(tuple(replace(f, type=_stored(f.type)) for f in fields))
+            return events.DataTypeStruct(
+                tuple(replace(f, type=_stored_type(f.type)) for f in fields)
+            )
         case _:
             return of
 
 
-def _aligned(new: tuple[DataField, ...], old: tuple[DataField, ...]) -> tuple[DataField, ...]:
+def _with_optionality(
+    new: tuple[DataField, ...], old: tuple[DataField, ...]
+) -> tuple[DataField, ...]:
     """Take over the optionality in force; older rows lack added columns: those are optional."""
     known = {field.name: field.type for field in old}
     return tuple(replace(f, type=_aligned_type(f.type, known.get(f.name))) for f in new)
@@ -198,7 +204,7 @@ def _aligned_type(new: DataType, old: DataType | None) -> DataType:
 def _aligned_value(new: DataType, old: DataType) -> DataType:
     match new, old:
         case events.DataTypeStruct(), events.DataTypeStruct():
-            return events.DataTypeStruct(_aligned(new.fields, old.fields))
+            return events.DataTypeStruct(_with_optionality(new.fields, old.fields))
         case events.DataTypeList(), events.DataTypeList():
             return replace(new, item_type=_aligned_type(new.item_type, old.item_type))
     return new

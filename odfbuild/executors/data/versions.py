@@ -50,7 +50,7 @@ def in_force(
     columns = [field.name for field in schema.fields if field.name not in system]
     wanted = [offset, op, *columns]
     taking = [path for path in paths if not only_appends([path], op)]
-    removed = list(_removed(scan_slices(taking, wanted, schema=schema), vocab, key, at))
+    removed = list(_removed_rows(scan_slices(taking, wanted, schema=schema), vocab, key, at))
     gone = RetractedKeys((rows for rows, _ in removed), columns, offset)
     ending = RetractedKeys((rows for _, rows in removed), columns, offset)
     del removed
@@ -68,7 +68,7 @@ def in_force(
     ending.check()
 
 
-def _removed(
+def _removed_rows(
     batches: Iterable[pa.RecordBatch], vocab: DatasetVocabulary, key: Sequence[str], at: Timestamp
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Yield the rows up to a time that are taken back: those gone then, and those that end later.

@@ -132,10 +132,10 @@ class DatasetView:
         names = whole.names if columns is None else list(columns)
         if files is not None and where is None:
             kept = pa.schema([whole.field(name) for name in names])
-            return pa.RecordBatchReader.from_batches(kept, _scanned(files, names))
+            return pa.RecordBatchReader.from_batches(kept, _scan(files, names))
         if files is not None and not any(map(_has_floats, whole.types)):
             return files.scanner(names, filter=where).to_reader()
-        rows = self.batches() if files is None else _scanned(files, whole.names)
+        rows = self.batches() if files is None else _scan(files, whole.names)
         return ds.Scanner.from_batches(rows, schema=whole, columns=names, filter=where).to_reader()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -178,7 +178,7 @@ class DatasetView:
         return pa.Table.from_batches(found, self.columns())
 
 
-def _scanned(files: "ds.Dataset", columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _scan(files: "ds.Dataset", columns: list[str]) -> Iterator[pa.RecordBatch]:
     with faults_named():
         yield from files.scanner(columns).to_reader()
 

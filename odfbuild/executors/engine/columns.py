@@ -172,7 +172,7 @@ class Asker:
             with suppress(ValueError, TypeError, KeyError):
                 return _read(known)
         try:
-            answer = _stored(ask, vocab)
+            answer = _stored_columns(ask, vocab)
         except EngineFaultError as error:
             return _refusal(error)  # not kept: another engine may answer
         self._answers.put(question, _written(answer))
@@ -197,7 +197,7 @@ def full_schema(data: DataSchema, vocab: DatasetVocabulary) -> DataSchema:
     return DataSchema((*system, *(f for f in data.fields if f is not time)))
 
 
-def _stored(ask: Callable[[], Any], vocab: DatasetVocabulary) -> Answer:
+def _stored_columns(ask: Callable[[], Any], vocab: DatasetVocabulary) -> Answer:
     """Ask, and return the columns as they would be stored."""
     from odfbuild.executors.data.slice_schema import slice_schema
 

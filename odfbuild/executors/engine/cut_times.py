@@ -59,7 +59,7 @@ def check_added_keys(merge: MergeStrategy, cut: Iterable[Cut], name: str) -> Non
     keys = _keys(merge)
     for each in cut:
         if each.column in keys:
-            raise _refused(each, f"the key column {each.column!r}", name, _IN_SPARK)
+            raise _refusal(each, f"the key column {each.column!r}", name, _IN_SPARK)
 
 
 def check_read_keys(
@@ -88,11 +88,11 @@ def check_read_keys(
             sources = None if made is None else made.get(key, set())
             if sources is None:
                 of = f"the column {each.column!r}, of which `preprocess` may make the key {key!r},"
-                raise _refused(each, of, name, forms)
+                raise _refusal(each, of, name, forms)
             if each.column in sources:
                 is_key = key == each.column
                 of = f"the column {each.column!r}, of which the key {key!r} is made,"
-                raise _refused(each, f"the key column {key!r}" if is_key else of, name, forms)
+                raise _refusal(each, f"the key column {key!r}" if is_key else of, name, forms)
 
 
 def _keys(merge: MergeStrategy) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def column_sources(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[
     return {each.name: {source.column for source in each.sources} for each in outputs}
 
 
-def _refused(cut: Cut, column: str, name: str, forms: Mapping[str, str]) -> FineKeyError:
+def _refusal(cut: Cut, column: str, name: str, forms: Mapping[str, str]) -> FineKeyError:
     return FineKeyError(
         what=f"{name}: {column} has a time finer than milliseconds: {cut.value}{_place(cut)}",
         why=f"{_WHY}one key, and rows of different events would be taken for one",

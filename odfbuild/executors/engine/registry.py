@@ -107,7 +107,7 @@ class QuickEngines(QueryAnalyser):
 
     def __init__(self, project: Opened, names: Collection[str]) -> None:
         self._engines: Mapping[str, QueryAnalyser] = {
-            name: _opened(project, name) for name in names
+            name: _open_engine(project, name) for name in names
         }
 
     def analyse(self, question: "Analysis") -> "pa.Schema":
@@ -123,7 +123,7 @@ class EnginesByName:
 
     def __init__(self, project: Opened) -> None:
         self._project = project
-        self._default: DefaultEngine = _opened(project, DEFAULT_ENGINE)
+        self._default: DefaultEngine = _open_engine(project, DEFAULT_ENGINE)
         self._others: dict[str, QueryEngine] = {}
         self._arrow: Merger | None = None
         self._merges_by_default = project.engine.ingest == DEFAULT_ENGINE
@@ -153,7 +153,7 @@ class EnginesByName:
         query, merger = request.preprocess, self._merger
         if query is None or (merger is self._default and not self._is_other(query.engine)):
             return merger.ingest(request)
-        rows = self._preprocessed(request, request.source, query)
+        rows = self._preprocess(request, request.source, query)
         return _offering(merger.ingest(replace(self._merging(request), source=rows)), rows)
 
     def ingest_together(
@@ -162,11 +162,11 @@ class EnginesByName:
         query, merger = request.preprocess, self._merger
         if query is None or (merger is self._default and not self._is_other(query.engine)):
             return merger.ingest_together(request, sources)
-        done = [self._preprocessed(request, each, query) for each in sources]
+        done = [self._preprocess(request, each, query) for each in sources]
         found = merger.ingest_together(self._merging(request), done)
         return tuple(_offering(each, rows) for each, rows in zip(found, done, strict=True))
 
-    def _preprocessed(self, request: IngestRequest, source: Frame, query: TransformSql) -> Frame:
+    def _preprocess(self, request: IngestRequest, source: Frame, query: TransformSql) -> Frame:
         work = RawQueryWork(source=source, query=query, staging=request.staging)
         return self._of(query.engine).raw_query(work)
 
@@ -228,7 +228,7 @@ class EnginesByName:
         if self._merges_by_default:
             return self._default
         if self._arrow is None:
-            self._arrow = _loaded(_ARROW, self._project)
+            self._arrow = _load_engine(_ARROW, self._project)
         return self._arrow
 
     def _merging(self, request: IngestRequest) -> IngestRequest:
@@ -252,7 +252,7 @@ class EnginesByName:
 
     def _other(self, name: str) -> Any:
         if name in ENGINES:
-            return _opened(self._project, name)
+            return _open_engine(self._project, name)
         from odfbuild.executors.engine.contract.outside import open_outside
 
         return open_outside(self._project, name)
@@ -262,11 +262,11 @@ class EnginesByName:
         return name != DEFAULT_ENGINE and known
 
 
-def _opened(project: Opened, name: str) -> Any:
-    return _loaded(ENGINES[name].module, project)
+def _open_engine(project: Opened, name: str) -> Any:
+    return _load_engine(ENGINES[name].module, project)
 
 
-def _loaded(module: str, project: Opened) -> Any:
+def _load_engine(module: str, project: Opened) -> Any:
     return import_module(f"odfbuild.executors.engine.{module}").open_engine(project)
 
 

@@ -160,18 +160,18 @@ def add_together(
 def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> InputCommit:
     """Commit what the engine made of an input."""
     state = receiver.state
-    repeated = () if merged is None else _repeated(receiver, intake, merged)
+    repeated = () if merged is None else _repeated_key_notes(receiver, intake, merged)
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     cut = () if sealed is None else sealed.cut
     check_added_keys(receiver.source.merge, cut, intake.name)
     if sealed is not None and records_operations(receiver.source.merge):
         check_retractions(receiver.dataset, receiver.state, sealed)
     events = _events(receiver, sealed, intake)
-    recorded = () if merged is None else _recorded(receiver, intake, merged)
+    recorded = () if merged is None else _recorded_key_notes(receiver, intake, merged)
     recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
     keyless = () if merged is None else keyless_rows(receiver.source.merge, merged, intake.name)
     timeless = () if merged is None else _timeless(receiver, intake, merged, events)
-    renamed = _renamed(receiver, intake) if events else ()
+    renamed = _renamed_column_notes(receiver, intake) if events else ()
     found = gate_findings(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with reported_notes(
         intake.notes,
@@ -213,7 +213,9 @@ def _check_as_read(receiver: Receiver, intake: Intake) -> None:
     check_read_keys(source.merge, source.preprocess, intake.frame.schema, cut, intake.name)
 
 
-def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:
+def _repeated_key_notes(
+    receiver: Receiver, intake: Intake, merged: Frame
+) -> tuple[Diagnostic, ...]:
     """Return what to tell of keys that an input holds several times.  Raises RepeatedKeyError."""
     source = receiver.source
     as_read = intake.frame if source.preprocess is None else None
@@ -221,7 +223,9 @@ def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagno
     return check_repeated_keys(source.merge, merged, as_read, intake.name, wanted)
 
 
-def _recorded(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:
+def _recorded_key_notes(
+    receiver: Receiver, intake: Intake, merged: Frame
+) -> tuple[Diagnostic, ...]:
     """Return what to report of rows that were left out, as their keys are recorded."""
     merge, offered = receiver.source.merge, merged.offered or intake.frame
     if not skips_keys(merge) or offered is None:
@@ -256,7 +260,7 @@ def _timeless(
     return (found.report(intake.name, as_read, time, marks[-1] if marks else None),)
 
 
-def _renamed(receiver: Receiver, intake: Intake) -> tuple[Diagnostic, ...]:
+def _renamed_column_notes(receiver: Receiver, intake: Intake) -> tuple[Diagnostic, ...]:
     """Return what to report of columns that are called as system columns are."""
     if intake.frame is None or _declares(receiver.source):
         return ()
@@ -292,14 +296,14 @@ def _declares(source: Source) -> bool:
 
 def _slice(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
     try:
-        return _sealed(receiver, intake, merged, staging)
+        return _seal_rows(receiver, intake, merged, staging)
     except SchemaEvolutionError as error:
         if _declares(receiver.source):
             raise
         raise error.of_data(intake.name) from None
 
 
-def _sealed(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
+def _seal_rows(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
     state = receiver.state
     return seal(
         merged,
@@ -344,10 +348,10 @@ def _events(receiver: Receiver, sealed: Sealed | None, intake: Intake) -> tuple[
     if not slices and (intake.goes_on or is_left):
         return events
     lag = receiver.options.watermark_lag
-    return (*events, *_added(state, slices, partial, left, lag))
+    return (*events, *_data_blocks(state, slices, partial, left, lag))
 
 
-def _added(
+def _data_blocks(
     state: ChainState,
     slices: Sequence[SealedSlice],
     partial: SourceState,

@@ -91,7 +91,7 @@ class Condensed:
     def is_intact(self) -> bool:
         """Say whether all files have the bytes that were written; reads them."""
         try:
-            return _checked(self.paths) == self.files
+            return _file_marks(self.paths) == self.files
         except OSError:
             return False
 
@@ -130,25 +130,25 @@ def keep(
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)
-    near = folder / f"{_PENDING}{secrets.token_hex(8)}"
-    near.mkdir()
-    lock = open_locked(near)
+    draft = folder / f"{_PENDING}{secrets.token_hex(8)}"
+    draft.mkdir()
+    lock = open_locked(draft)
     try:
-        paths = make(near / _ROWS)
-        for each in set((near / _ROWS).iterdir()) - set(paths):
+        paths = make(draft / _ROWS)
+        for each in set((draft / _ROWS).iterdir()) - set(paths):
             each.unlink()  # checksums of Spark's own, which would be believed unseen
         made = Condensed(
-            folder=near,
+            folder=draft,
             shape=shape,
             block=state.head,
             sequence=state.sequence,
             rows=sum(pq.read_metadata(path).num_rows for path in paths),
-            files=_checked(paths),
+            files=_file_marks(paths),
         )
-        (near / _NOTE).write_bytes(_note(made))
-        _sweep(folder, near.rename(folder / f"{state.sequence:012d}-{secrets.token_hex(4)}"))
+        (draft / _NOTE).write_bytes(_note(made))
+        _sweep(folder, draft.rename(folder / f"{state.sequence:012d}-{secrets.token_hex(4)}"))
     finally:
-        shutil.rmtree(near, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         if lock is not None:
             os.close(lock)
 
@@ -202,7 +202,7 @@ def _read(folder: Path) -> Condensed | None:
     return None
 
 
-def _checked(paths: tuple[Path, ...]) -> tuple[tuple[str, int, int], ...]:
+def _file_marks(paths: tuple[Path, ...]) -> tuple[tuple[str, int, int], ...]:
     """Return name, size in bytes and CRC-32 of files, reading some of them at a time."""
     with ThreadPoolExecutor(min(len(paths), os.cpu_count() or 1) or 1) as pool:
         return tuple(pool.map(_check, paths))

@@ -87,18 +87,18 @@ def pipe(command: Sequence[str], path: Path, name: str, around: Surroundings) ->
     limit = seconds(around.env, _TIMEOUT, _DEFAULT, "the time that a Pipe step may take")
     said = bytearray()
     try:
-        with open_regular(path) as source, _started(command, source, name, around) as process:
+        with open_regular(path) as source, _start(command, source, name, around) as process:
             until = time.monotonic() + limit
             yield from printed(process, said, until)
             code = waited(process, until)
     except TimeoutError:
         raise _too_late(command, name, limit, bytes(said)) from None
     if code != 0:
-        raise _failed(command, name, code, bytes(said))
+        raise _failure(command, name, code, bytes(said))
 
 
 @contextmanager
-def _started(
+def _start(
     command: Sequence[str], source: IO[bytes], name: str, around: Surroundings
 ) -> Iterator[subprocess.Popen[bytes]]:
     with ExitStack() as stack:
@@ -139,7 +139,7 @@ def _too_late(command: Sequence[str], name: str, limit: float, said: bytes) -> P
     )
 
 
-def _failed(command: Sequence[str], name: str, code: int, said: bytes) -> PipeError:
+def _failure(command: Sequence[str], name: str, code: int, said: bytes) -> PipeError:
     how = f"with exit code {code}" if code > 0 else f"by the signal {signal_name(-code)}"
     return PipeError(
         what=f"`{_shown(command)}` ended {how} on {name}",
@@ -190,9 +190,9 @@ def gunzip(path: Path, name: str) -> Iterator[bytes]:
         with gzip.open(path) as source:
             yield from _chunks(source)
     except EOFError:
-        raise _damaged(name, "gzip", _CUT_OFF) from None
+        raise _damage_error(name, "gzip", _CUT_OFF) from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise _damaged(name, "gzip", str(error)) from None
+        raise _damage_error(name, "gzip", str(error)) from None
 
 
 def bunzip(path: Path, name: str) -> Iterator[bytes]:
@@ -215,7 +215,7 @@ def unzstd(path: Path, name: str) -> Iterator[bytes]:
             yield from _chunks(source)
     except OSError as error:
         cut_off = "Truncated" in str(error)
-        raise _damaged(name, "zstd", _CUT_OFF if cut_off else str(error)) from None
+        raise _damage_error(name, "zstd", _CUT_OFF if cut_off else str(error)) from None
 
 
 def unzip(
@@ -234,13 +234,15 @@ def unzip(
             with archive.open(entry) as source:
                 yield from _chunks(source)
     except NotImplementedError as error:
-        raise _damaged(name, "zip", f"it is packed in a way that is not known: {error}") from None
+        raise _damage_error(
+            name, "zip", f"it is packed in a way that is not known: {error}"
+        ) from None
     except EOFError:
-        raise _damaged(name, "zip", _CUT_OFF) from None
+        raise _damage_error(name, "zip", _CUT_OFF) from None
     except MemoryError:
-        raise _damaged(name, "zip", _TOO_MUCH) from None
+        raise _damage_error(name, "zip", _TOO_MUCH) from None
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OSError) as error:
-        raise _damaged(name, "zip", str(error)) from None
+        raise _damage_error(name, "zip", str(error)) from None
 
 
 def _chunks(source: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
@@ -262,12 +264,12 @@ def _streams(path: Path, name: str, kind: str, new: Callable[[], _Decompressor])
                 current = new()
                 while not current.eof:
                     if current.needs_input and not rest:
-                        raise _damaged(name, kind, _CUT_OFF)
+                        raise _damage_error(name, kind, _CUT_OFF)
                     yield current.decompress(rest, _BLOCK)
                     rest = source.read(_BLOCK) if current.needs_input else b""
                 rest = _after(current.unused_data, source)
     except (lzma.LZMAError, OSError, ValueError, EOFError) as error:
-        raise _damaged(name, kind, str(error)) from None
+        raise _damage_error(name, kind, str(error)) from None
 
 
 def _after(rest: bytes, source: IO[bytes]) -> bytes:
@@ -280,12 +282,12 @@ def _after(rest: bytes, source: IO[bytes]) -> bytes:
 
 def _not_empty(path: Path, name: str, kind: str) -> None:
     if path.stat().st_size == 0:
-        raise _damaged(name, kind, "the file is empty")
+        raise _damage_error(name, kind, "the file is empty")
 
 
 def _entry(archive: zipfile.ZipFile, wanted: str | None, name: str) -> zipfile.ZipInfo:
     files = [e for e in archive.infolist() if e.filename and not e.filename.endswith("/")]
-    found = files[:1] if wanted is None else _wanted(files, wanted)
+    found = files[:1] if wanted is None else _matching_entries(files, wanted)
     if len(found) != 1:
         raise _choice(found, files, wanted, name)
     entry = found[0]
@@ -321,7 +323,7 @@ def _left_out(entry: zipfile.ZipInfo, others: Sequence[zipfile.ZipInfo], name: s
     )
 
 
-def _wanted(files: list[zipfile.ZipInfo], wanted: str) -> list[zipfile.ZipInfo]:
+def _matching_entries(files: list[zipfile.ZipInfo], wanted: str) -> list[zipfile.ZipInfo]:
     exact = [entry for entry in files if entry.filename == wanted]
     return exact[:1] or [e for e in files if fnmatch.fnmatchcase(e.filename, wanted)]
 
@@ -330,7 +332,7 @@ def _choice(
     found: list[zipfile.ZipInfo], files: list[zipfile.ZipInfo], wanted: str | None, name: str
 ) -> DamagedArchiveError:
     if not files:
-        return _damaged(name, "zip", "it holds no file")
+        return _damage_error(name, "zip", "it holds no file")
     listed = [entry.filename for entry in found or files]
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return DamagedArchiveError(
@@ -350,7 +352,7 @@ def _unfit(name: str, what: str, why: str) -> DamagedArchiveError:
     )
 
 
-def _damaged(name: str, kind: str, why: str) -> DamagedArchiveError:
+def _damage_error(name: str, kind: str, why: str) -> DamagedArchiveError:
     return DamagedArchiveError(
         what=f"{name} is not a complete {kind} file",
         why=why,
@@ -408,7 +410,7 @@ def _write(blocks: Iterator[bytes], packed: Path, staging: Path, name: str) -> P
     written = 0
     with tempfile.NamedTemporaryFile(dir=staging, prefix="unpacked-", delete=False) as out:
         try:
-            with closing(_iterated(blocks)) as each:
+            with closing(_closable(blocks)) as each:
                 for block in each:
                     written += len(block)
                     _check_size(written, size, name)
@@ -419,7 +421,7 @@ def _write(blocks: Iterator[bytes], packed: Path, staging: Path, name: str) -> P
     return Path(out.name)
 
 
-def _iterated(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
+def _closable(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
     """Make one that can be closed of any iterator."""
     yield from blocks
 

@@ -70,7 +70,7 @@ def _first(offered: Frame, merged: Frame, key: Sequence[str], most: int) -> pa.T
         if wanted <= 0 or scanned > _SCANNED:
             break
         rows = pa.Table.from_batches([batch])
-        at = _numbered(rows, merged.schema, key)
+        at = _numbered_keys(rows, merged.schema, key)
         for taken in merged.select(key).batches(_BATCH):
             if not len(at) or scanned > _SCANNED:
                 break
@@ -91,7 +91,7 @@ def _is_inexact(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
-def _numbered(rows: pa.Table, merged: pa.Schema, key: Sequence[str]) -> pa.Table:
+def _numbered_keys(rows: pa.Table, merged: pa.Schema, key: Sequence[str]) -> pa.Table:
     """Return the keys of rows in the types of those merged, with the number of each row."""
     columns = [conform(rows.column(name).combine_chunks(), merged.field(name).type) for name in key]
     keys = row_keys(pa.table(columns, names=list(key)))

@@ -50,7 +50,7 @@ def check_repeated_keys(
     """
     if not skips_keys(merge):
         return ()
-    found = _repeated(merged, key_of(merge))
+    found = _find_repeated(merged, key_of(merge))
     if found is None:
         return ()
     key = ", ".join(f"{column} = {shown(value)}" for column, value in found.first.items())
@@ -100,7 +100,7 @@ def keyless_rows(merge: MergeStrategy, merged: Frame, name: str) -> tuple[Diagno
     )
 
 
-def _repeated(merged: Frame, key: Sequence[str]) -> Repeated | None:
+def _find_repeated(merged: Frame, key: Sequence[str]) -> Repeated | None:
     if merged.table is None:
         return merged.repeated
     names = list(key)

@@ -61,7 +61,7 @@ def printed(process: subprocess.Popen[bytes], said: bytearray, until: float) -> 
             assert stream is not None  # noqa: S101 - both are pipes
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map():
-            ready = selector.select(min(_left(until), _PATIENCE))
+            ready = selector.select(min(_seconds_left(until), _PATIENCE))
             if not ready:  # what it started may hold its output open when it is gone
                 go_on()
             for key, _ in ready:
@@ -86,10 +86,10 @@ def waited(process: subprocess.Popen[bytes], until: float) -> int:
             go_on()
         if code is not None:
             return code
-        time.sleep(min(_MOMENT, _left(until)))
+        time.sleep(min(_MOMENT, _seconds_left(until)))
 
 
-def _left(until: float) -> float:
+def _seconds_left(until: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError

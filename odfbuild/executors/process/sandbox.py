@@ -68,7 +68,7 @@ def prepared(
         if permissions.confine == "off" or not (confinement().files or confinement().network):
             yield list(command), given
             return
-        program = _resolved(command[0], folder, given)
+        program = _resolve_program(command[0], folder, given)
         home = Path(os.path.expanduser("~"))  # noqa: PTH111
         hidden = [home, *private]
         if os.path.realpath(home) == os.path.realpath(folder):  # settings and keys are in such
@@ -82,7 +82,7 @@ def prepared(
         yield [*helper, program, *command], given
 
 
-def _resolved(program: str, folder: Path, env: Mapping[str, str]) -> str:
+def _resolve_program(program: str, folder: Path, env: Mapping[str, str]) -> str:
     """Return the path of a program as the system would find it from a folder."""
     if "/" in program:
         path = folder / program

@@ -183,10 +183,10 @@ def write_definition(
     A dataset that another run made meanwhile by the same definition is gone on with.  Raises
     StalePlanError, HeadMovedError, and what `check_definition` and the commit raise.
     """
-    events = tuple(_resolved(site, event) for event in work.events)
+    events = tuple(_with_ids(site, event) for event in work.events)
     if work.creates is not None:
         check_definition(site, None, work.events, stood)
-        head = _created(site, target, work.creates, events)
+        head = _create(site, target, work.creates, events)
         done(Round("definition", 0 if head is None else len(events) + 1, 0, head=head))
         return
     dataset = existing(site, target) if based is None else site.workspace.dataset(based.id)
@@ -201,7 +201,7 @@ def write_definition(
     done(Round("definition", len(events), 0, head=head))
 
 
-def _created(
+def _create(
     site: Site, target: DatasetAlias, kind: DatasetKind, events: tuple[MetadataEvent, ...]
 ) -> Multihash | None:
     """Make a dataset; None if another run made it meanwhile, by the same definition."""
@@ -260,7 +260,7 @@ def _as_planned(dataset: Dataset, planned: BaseHead | None) -> ChainState:
     return state
 
 
-def _resolved(site: Site, event: MetadataEvent) -> MetadataEvent:
+def _with_ids(site: Site, event: MetadataEvent) -> MetadataEvent:
     """Put ids in the place of the aliases of datasets that this run created."""
     if not isinstance(event, SetTransform):
         return event

@@ -98,7 +98,7 @@ def resume(project: Opened, text: str) -> Resumed:
             why=f"it was made by `odfbuild {run.command}`, or its plan is damaged",
             fix="run that command again",
         )
-    return _left(project, run, plan_from_json(document), recorded_progress(project, run))
+    return _remaining_steps(project, run, plan_from_json(document), recorded_progress(project, run))
 
 
 def ended_run(project: Opened, text: str) -> RunSummary:
@@ -118,7 +118,9 @@ def recorded_progress(project: Opened, run: RunSummary) -> RecordedProgress:
     return progress
 
 
-def _left(project: Opened, run: RunSummary, plan: Plan, progress: RecordedProgress) -> Resumed:
+def _remaining_steps(
+    project: Opened, run: RunSummary, plan: Plan, progress: RecordedProgress
+) -> Resumed:
     names, heads = project.workspace.names(), project.workspace.heads()
     now = {alias: BaseHead(id, heads[id]) for alias, id in names.items() if id in heads}
     done = {id for id, outcome in progress.ended.items() if outcome == "done"}

@@ -271,10 +271,10 @@ def _why_never(state: _Run, step: Step) -> str | None:
         known = tuple(state.outcomes.items())  # steps in other threads add to it
         failed = (id for id, each in known if isinstance(each, Failed))
         return next(failed, None)
-    return next((each for each in step.after if _failed(state, each)), None)
+    return next((each for each in step.after if _has_failed(state, each)), None)
 
 
-def _failed(state: _Run, step: str) -> bool:
+def _has_failed(state: _Run, step: str) -> bool:
     return isinstance(state.outcomes.get(step), Failed | Skipped)
 
 

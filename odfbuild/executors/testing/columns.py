@@ -43,10 +43,10 @@ def check_problems(check: RowCheck, columns: Columns) -> Iterator[Diagnostic]:
         for word, given in _values(check):
             yield from _wrong_value(word, given, schema)
         if isinstance(check.rule, Range):
-            yield from _unordered(check.rule.column, schema)
+            yield from _unordered_findings(check.rule.column, schema)
             yield from _empty(check.rule, schema)
-        for word in _compared(check):
-            yield from _nested(word, schema)
+        for word in _searched_columns(check):
+            yield from _nested_findings(word, schema)
     if isinstance(check.rule, Relationship):
         other = columns(check.rule.to)
         if other is not None:
@@ -114,7 +114,7 @@ def _wrong_value(word: Word, given: WrittenValue, schema: DataSchema) -> Iterato
         )
 
 
-def _unordered(word: Word, schema: DataSchema) -> Iterator[Diagnostic]:
+def _unordered_findings(word: Word, schema: DataSchema) -> Iterator[Diagnostic]:
     kind = _type_of(word, schema)
     if kind is not None and isinstance(inner(kind), _UNORDERED):
         yield Diagnostic(
@@ -142,14 +142,14 @@ def _empty(rule: Range, schema: DataSchema) -> Iterator[Diagnostic]:
             )
 
 
-def _compared(check: RowCheck) -> Iterator[Word]:
+def _searched_columns(check: RowCheck) -> Iterator[Word]:
     """Yield the columns whose values are searched among others."""
     if isinstance(check.rule, AcceptedValues | Relationship):
         yield check.rule.column
     yield from (word for word, _ in check.where)
 
 
-def _nested(word: Word, schema: DataSchema) -> Iterator[Diagnostic]:
+def _nested_findings(word: Word, schema: DataSchema) -> Iterator[Diagnostic]:
     kind = _type_of(word, schema)
     if kind is not None and isinstance(inner(kind), _NESTED):
         yield Diagnostic(

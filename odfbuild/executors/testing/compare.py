@@ -45,18 +45,18 @@ def compare(
     Doubles are equal if their first 12 digits are.
     """
     wanted, found = _by_key(expected, columns), _by_key(came, columns)
-    missing = _beyond(wanted, found)
-    unexpected = _beyond(found, wanted)
+    missing = _surplus(wanted, found)
+    unexpected = _surplus(found, wanted)
     if not missing and not unexpected:
         return None
     pairs = []
     for row in missing:
-        near = _nearest(row, unexpected, columns)
-        if near is None:
+        closest = _nearest(row, unexpected, columns)
+        if closest is None:
             pairs.append(MissingRow(row))
         else:
-            unexpected.remove(near)
-            pairs.append(MissingRow(row, near, _differing(row, near, columns)))
+            unexpected.remove(closest)
+            pairs.append(MissingRow(row, closest, _differing(row, closest, columns)))
     return Difference(tuple(columns), tuple(pairs), tuple(unexpected))
 
 
@@ -67,7 +67,7 @@ def _by_key(rows: Iterable[Row], columns: Sequence[str]) -> Mapping[tuple[Any, .
     return found
 
 
-def _beyond(
+def _surplus(
     one: Mapping[tuple[Any, ...], list[Row]], other: Mapping[tuple[Any, ...], list[Row]]
 ) -> list[Row]:
     """Return the rows of which the other mapping has fewer."""

@@ -92,7 +92,7 @@ def evaluate(
             else:
                 running.append((number, _running_check(check, looked, others, now)))
         except OdfBuildError as error:
-            found[number] = Result(check=check, error=_placed(check, error))
+            found[number] = Result(check=check, error=_placed_error(check, error))
     for number, result in _results_of(running, looked):
         found[number] = result
     return tuple(found[number] for number in range(len(checks)))
@@ -111,13 +111,16 @@ def _results_of(
                 each_check.take(rows)
     except OdfBuildError as error:
         for number, each_check in running:
-            yield number, Result(check=each_check.check, error=_placed(each_check.check, error))
+            yield (
+                number,
+                Result(check=each_check.check, error=_placed_error(each_check.check, error)),
+            )
         return
     for number, each_check in running:
         yield number, each_check.result()
 
 
-def _placed(check: RowCheck, error: OdfBuildError) -> Diagnostic:
+def _placed_error(check: RowCheck, error: OdfBuildError) -> Diagnostic:
     """Return the error that prevents a check, with its position in the file."""
     first = error.diagnostics()[0]
     if isinstance(error, ProjectErrors):

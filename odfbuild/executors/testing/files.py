@@ -93,7 +93,7 @@ def read_rows(
     `file` is the file of the test: paths are relative to it.
     """
     if isinstance(value, list):
-        return _listed(reading, value, path)
+        return _inline_rows(reading, value, path)
     entry = reading.section(value, path, ("rows", "file"))
     if not isinstance(value, dict):
         return None
@@ -109,9 +109,9 @@ def rows_of(entry: Section, file: str, *, needed: bool) -> FixtureRows | None:
         why = "the rows are not given elsewhere"
         entry.reading.refuse(entry.path, "no rows", why, "give `rows` or `file`", key=True)
     elif given == ["rows"]:
-        return _listed(entry.reading, entry.entries["rows"], entry.at("rows"))
+        return _inline_rows(entry.reading, entry.entries["rows"], entry.at("rows"))
     elif given == ["file"]:
-        name = _named(entry, file)
+        name = _rows_file(entry, file)
         places = entry.reading.places
         return (
             None
@@ -121,7 +121,7 @@ def rows_of(entry: Section, file: str, *, needed: bool) -> FixtureRows | None:
     return None
 
 
-def _listed(reading: SettingsReader, value: Value, path: KeyPath) -> FixtureRows:
+def _inline_rows(reading: SettingsReader, value: Value, path: KeyPath) -> FixtureRows:
     items: list[Mapping[str, Value]] = []
     for at, each in enumerate(reading.items(value, path)):
         if isinstance(each, dict):
@@ -136,7 +136,7 @@ def _listed(reading: SettingsReader, value: Value, path: KeyPath) -> FixtureRows
     return FixtureRows(items=tuple(items), path=tuple(path), places=reading.places)
 
 
-def _named(entry: Section, file: str) -> str | None:
+def _rows_file(entry: Section, file: str) -> str | None:
     """Return the file of rows, relative to the project."""
     text = entry.text("file")
     name = None if text is None else path_of(file, text)
@@ -275,7 +275,7 @@ def _unique(section: Section, key: str) -> Rule | None:
     return Unique(columns) if columns else None
 
 
-def _accepted(section: Section, key: str) -> Rule | None:
+def _accepted_values(section: Section, key: str) -> Rule | None:
     keys = ("column", "values")
     entry = section.reading.section(section.entries[key], section.at(key), keys, keys)
     column = _column(entry, "column")
@@ -371,7 +371,7 @@ def _column(entry: Section, key: str) -> Word | None:
 CHECKS: Final[Mapping[str, Callable[[Section, str], Rule | None]]] = {
     "not_null": _not_null,
     "unique": _unique,
-    "accepted_values": _accepted,
+    "accepted_values": _accepted_values,
     "range": _range,
     "relationship": _relationship,
     "row_count": _row_count,

@@ -58,7 +58,7 @@ def _read(path: Path) -> Iterator[FileRow]:
 
 
 def _csv(path: Path) -> Iterator[FileRow]:
-    with _opened(path, newline="") as file:
+    with _open_rows(path, newline="") as file:
         reader = csv.DictReader(file, strict=True)
         for row in reader:
             if None in row or None in row.values():
@@ -69,7 +69,7 @@ def _csv(path: Path) -> Iterator[FileRow]:
 
 
 def _ndjson(path: Path) -> Iterator[FileRow]:
-    with _opened(path) as file:
+    with _open_rows(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 row = parse_json(line)
@@ -78,7 +78,7 @@ def _ndjson(path: Path) -> Iterator[FileRow]:
                 yield FileRow(number, row)
 
 
-def _opened(path: Path, newline: str | None = None) -> TextIOWrapper:
+def _open_rows(path: Path, newline: str | None = None) -> TextIOWrapper:
     return TextIOWrapper(open_regular(path), "utf-8-sig", newline=newline)
 
 
@@ -196,11 +196,11 @@ def run_fixture(
         if merged and len(batches) > 1 and not errors:
             failures += _all_in_one(stage, fixture, batches, folder / "in-one", engine, root)
     except OdfBuildError as error:
-        errors += [_placed(each, fixture) for each in error.diagnostics()]
+        errors += [_at_fixture(each, fixture) for each in error.diagnostics()]
     return FixtureResult(fixture=fixture, failures=tuple(failures), errors=tuple(errors))
 
 
-def _placed(found: Diagnostic, fixture: Fixture) -> Diagnostic:
+def _at_fixture(found: Diagnostic, fixture: Fixture) -> Diagnostic:
     return found if found.span is not None else replace(found, span=fixture.dataset_span)
 
 
@@ -213,7 +213,7 @@ def _all_in_one(
     root: Path,
 ) -> Iterator[FixtureFailure]:
     whole = Stage.make(folder, stage.subject, engine, root)
-    whole.step(_merged(batches))
+    whole.step(_merged_gains(batches))
     columns = [name for name in stage.columns() if name in whole.columns()] or stage.columns()
     difference = compare(stage.current_rows(), whole.current_rows(), columns)
     if difference is not None:
@@ -221,7 +221,7 @@ def _all_in_one(
         yield FixtureFailure(batch=0, word=_MERGED, difference=difference, span=span)
 
 
-def _merged(
+def _merged_gains(
     batches: Sequence[Mapping[DatasetAlias, Portion]],
 ) -> Mapping[DatasetAlias, Portion]:
     whole: dict[DatasetAlias, Portion] = {}
@@ -250,7 +250,7 @@ def _failures(
         if rows is None:
             continue
         came = stage.current_rows() if word == _EXPECT else records
-        wanted = _expected(root, stage, rows, errors, with_op=word == _ADDS)
+        wanted = _expected_rows(root, stage, rows, errors, with_op=word == _ADDS)
         given = dict.fromkeys(name for row in wanted for name in row)
         columns = list(given) if wanted else stage.columns()
         if word == _ADDS:
@@ -262,7 +262,7 @@ def _failures(
             yield FixtureFailure(batch=number, word=word, difference=difference, span=rows.span)
 
 
-def _expected(
+def _expected_rows(
     root: Path, stage: Stage, rows: FixtureRows, errors: list[Diagnostic], *, with_op: bool
 ) -> list[Row]:
     """Return expected rows in the types of the dataset; any of its columns may be left out.

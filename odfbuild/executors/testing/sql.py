@@ -19,7 +19,7 @@ _REFUSED: Final = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reas
 
 def query_problems(check: RowCheck, rule: SqlRule, known: Sequence[str]) -> Iterator[Diagnostic]:
     """Yield the problems of the query of a check; `known` are the names of all datasets."""
-    facts = examine((QueryStep(None, rule.text),), (*_used(rule.text, known), *known), ())
+    facts = examine((QueryStep(None, rule.text),), (*_used_datasets(rule.text, known), *known), ())
     for each, diagnostic in zip(facts.about(*_REFUSED), diagnostics(facts, _REFUSED), strict=True):
         place = each.place
         span = check.span
@@ -32,7 +32,7 @@ def query_problems(check: RowCheck, rule: SqlRule, known: Sequence[str]) -> Iter
             yield replace(diagnostic, what=what, span=span)
 
 
-def _used(text: str, known: Sequence[str]) -> Iterator[str]:
+def _used_datasets(text: str, known: Sequence[str]) -> Iterator[str]:
     """Yield the names of datasets in a query, in its spelling."""
     names = {DatasetAlias.parse(each) for each in known}
     try:

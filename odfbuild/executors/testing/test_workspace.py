@@ -113,7 +113,7 @@ class Stage:
                 CommitRequest((_vocab(each.vocab), schema), _START),
                 id=_id(number + 1),
             )
-        events = (_vocab(subject.vocab), _resolved(subject.transform, subject, inputs))
+        events = (_vocab(subject.vocab), _with_ids(subject.transform, subject, inputs))
         output = workspace.create(
             subject.alias, DatasetKind.DERIVATIVE, CommitRequest(events, _START), id=_id(0)
         )
@@ -158,7 +158,7 @@ class Stage:
         schema = schema_in_force(state)
         assert schema is not None  # noqa: S101 - so it was
         with self.site.workspace.staging() as staging:
-            sealed = _sealed(portion.rows, schema, state, self.time[0], staging)
+            sealed = _seal_rows(portion.rows, schema, state, self.time[0], staging)
             watermark = _watermark(portion, sealed, state)
             if not sealed.slices and watermark == state.watermark:
                 return
@@ -177,7 +177,7 @@ def _watermark(portion: Portion, sealed: Sealed, state: ChainState) -> Timestamp
     return max(known, default=None)
 
 
-def _sealed(
+def _seal_rows(
     rows: Sequence[Row], schema: DataSchema, state: ChainState, now: Timestamp, staging: Path
 ) -> Sealed:
     hidden = (state.vocab.offset_column, state.vocab.system_time_column)
@@ -203,7 +203,7 @@ def _vocab(of: DatasetVocabulary) -> SetVocab:
     )
 
 
-def _resolved(
+def _with_ids(
     event: SetTransform, subject: TestedDataset, inputs: Mapping[DatasetAlias, Dataset]
 ) -> SetTransform:
     """Return the transform with the ids of the inputs, for the engine that is installed."""

@@ -81,7 +81,7 @@ def _is_contained(kind: DataType, held: DataType | None) -> bool:
     if not isinstance(inner(kind), DataTypeStruct):
         return True
     known = None if held is None else inner(held)
-    return isinstance(known, DataTypeStruct) and _narrowed(kind, known) == kind
+    return isinstance(known, DataTypeStruct) and _narrowed_type(kind, known) == kind
 
 
 def _data_columns(state: ChainState) -> Mapping[str, DataType]:
@@ -119,18 +119,18 @@ def _narrower(now: ChainState, then: ChainState) -> DataSchema | None:
 def _known_fields(now: Sequence[DataField], then: Sequence[DataField]) -> tuple[DataField, ...]:
     known = {field.name: field.type for field in then}
     return tuple(
-        replace(field, type=_narrowed(field.type, known[field.name]))
+        replace(field, type=_narrowed_type(field.type, known[field.name]))
         for field in now
         if field.name in known
     )
 
 
-def _narrowed(now: DataType, then: DataType) -> DataType:
+def _narrowed_type(now: DataType, then: DataType) -> DataType:
     """Return a type with those fields only, at any depth, that it had."""
     known = inner(then)
     match now:
         case DataTypeOption(inner=value):
-            return DataTypeOption(_narrowed(value, then))
+            return DataTypeOption(_narrowed_type(value, then))
         case DataTypeStruct(fields=fields) if isinstance(known, DataTypeStruct):
             return DataTypeStruct(_known_fields(fields, known.fields))
         case _:

@@ -67,7 +67,9 @@ def _query(step: RecordedStep, past: RecordedHistories) -> Query | None:
     return Query.of(transform.transform, inputs, step.before.vocab)
 
 
-def _untried(query: Query | None, step: RecordedStep, past: RecordedHistories) -> str | None:
+def _reason_not_to_try(
+    query: Query | None, step: RecordedStep, past: RecordedHistories
+) -> str | None:
     """Say why a dataset cannot be compared with its query in full, as of a step; None if it can."""
     refused = refusal(step, anyway=True)
     if refused is not None or query is None:
@@ -98,16 +100,16 @@ def recompute(
     """
     try:
         query = _query(step, past)
-        untried = _untried(query, step, past)
+        untried = _reason_not_to_try(query, step, past)
         if query is None or untried is not None or engine is None:
             return Recomputed(block=step.block, sequence=step.sequence, untried=untried)
         with workspace.staging() as staging:
-            return _compared(query, step, past, engine, staging)
+            return _compare(query, step, past, engine, staging)
     except OdfBuildError as error:
         return _finding(step, f"its query cannot be computed in full: {error.what}")
 
 
-def _compared(
+def _compare(
     query: Query, step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
 ) -> Recomputed:
     inputs = inputs_then(step, past)

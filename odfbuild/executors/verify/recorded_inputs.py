@@ -121,7 +121,9 @@ class RecordedInputs:
         if before is not None and is_ours(before.transform):
             yield from self._not_least(there, old, mark)
         elif mark is not None and (old is None or mark > old):
-            yield from self._beyond([each for each in there if each.moved] or there, mark)
+            yield from self._watermark_findings(
+                [each for each in there if each.moved] or there, mark
+            )
 
     def _part(self, read: ExecuteTransformInput) -> "_ReadPart | None":
         """Return how far an input was read, None if its chain is not at hand."""
@@ -134,7 +136,7 @@ class RecordedInputs:
         moved = chain[last].data > (0 if first is None else first.data)
         return _ReadPart(read.dataset_id, chain[last].watermark, moved)
 
-    def _beyond(self, inputs: "Sequence[_ReadPart]", mark: Timestamp) -> Iterator[str]:
+    def _watermark_findings(self, inputs: "Sequence[_ReadPart]", mark: Timestamp) -> Iterator[str]:
         for each in inputs:
             if each.watermark is None or mark > each.watermark:
                 of = f"that of its input {self._name(each.dataset)} is {each.watermark or 'none'}"
@@ -144,7 +146,7 @@ class RecordedInputs:
         self, inputs: "Sequence[_ReadPart]", old: Timestamp | None, mark: Timestamp | None
     ) -> Iterator[str]:
         if mark is not None and (old is None or mark > old):
-            yield from self._beyond(inputs, mark)
+            yield from self._watermark_findings(inputs, mark)
         marks = [each.watermark for each in inputs]
         known = [each for each in marks if each is not None]
         least = min(known) if known and len(known) == len(marks) else None

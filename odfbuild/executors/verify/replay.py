@@ -147,11 +147,11 @@ def refusal(step: RecordedStep, *, anyway: bool = False) -> ReplayRefusal | None
     if engine_version(engine) is None:
         only = f"its engine is {engine}, and steps of {' and '.join(ENGINES)} alone are run again"
         return ReplayRefusal(only, found=False)
-    outdated = None if anyway else _outdated(step, transform)
+    outdated = None if anyway else _upgrade_reason(step, transform)
     return None if outdated is None else ReplayRefusal(outdated, found=True)
 
 
-def _outdated(step: RecordedStep, made: SetTransform) -> str | None:
+def _upgrade_reason(step: RecordedStep, made: SetTransform) -> str | None:
     """Say that an upgrade comes first: another version made the step, and is still in force."""
     installed = engine_version(made.transform.engine) or ""
     if step.last is None or not is_other_version(step.last.transform, installed):
@@ -178,20 +178,20 @@ def replay(
     """
     refused = refusal(step, anyway=anyway)
     if refused is not None and not refused.found:
-        return _replayed(step, untried=refused.why)
+        return _outcome(step, untried=refused.why)
     if refused is not None:
-        return _replayed(step, findings=(refused.why,))
+        return _outcome(step, findings=(refused.why,))
     if engine is None:
         raise ValueError("a step that can be run needs an engine")
     try:
         with workspace.staging() as staging:
-            findings, row = _compared(step, past, engine, staging)
+            findings, row = _compare(step, past, engine, staging)
     except OdfBuildError as error:
-        return _replayed(step, findings=(f"it cannot be rerun: {error.what}",))
-    return _replayed(step, findings=findings, row=row)
+        return _outcome(step, findings=(f"it cannot be rerun: {error.what}",))
+    return _outcome(step, findings=findings, row=row)
 
 
-def _replayed(
+def _outcome(
     step: RecordedStep,
     *,
     findings: tuple[str, ...] = (),
@@ -208,7 +208,7 @@ def _replayed(
     )
 
 
-def _compared(
+def _compare(
     step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
 ) -> tuple[tuple[str, ...], DifferingRow | None]:
     inputs = inputs_then(step, past)
@@ -216,7 +216,7 @@ def _compared(
     sealed = None
     work = _work(step, inputs, past, staging, _places)
     if work is not None:
-        damaged = _damaged(step, inputs, work, past)
+        damaged = _damage_reason(step, inputs, work, past)
         if damaged is not None:
             return (*findings, damaged), None
         sealed = execute(engine, step.before, work, step.system_time)
@@ -259,7 +259,7 @@ def replay_work(step: RecordedStep, past: RecordedHistories, staging: Path) -> T
     """
     inputs = inputs_then(step, past)
     work = _work(step, inputs, past, staging, _places)
-    damaged = None if work is None else _damaged(step, inputs, work, past)
+    damaged = None if work is None else _damage_reason(step, inputs, work, past)
     if damaged is not None:
         raise StateError(
             what=damaged,
@@ -311,7 +311,7 @@ def _work(
 
 
 def _places(dataset: Dataset, slices: Sequence[DataSlice], _: str) -> tuple[Path, ...]:
-    """Return where files are: `_damaged` says which of them are not as recorded."""
+    """Return where files are: `_damage_reason` says which of them are not as recorded."""
     return tuple(dataset.data_path(each.physical_hash) for each in slices)
 
 
@@ -359,7 +359,7 @@ def _input(
     )
 
 
-def _damaged(
+def _damage_reason(
     step: RecordedStep, inputs: Sequence[InputThen], work: TransformWork, past: RecordedHistories
 ) -> str | None:
     """Say which of the files that the step reads is not as recorded; then nothing can be told."""

@@ -110,9 +110,11 @@ def verify_datasets(
         again = {each: run.submit(steps[each]) for each in ordered}
         full = {each: run.pool.submit(run.in_full, step) for each, step in last.items() if step}
         for each in ordered:
-            replayed = tuple(map(_replayed, again[each], steps[each]))
+            replayed = tuple(map(_replay_outcome, again[each], steps[each]))
             computed, step = full.get(each), last.get(each)
-            recomputed = None if computed is None or step is None else _recomputed(computed, step)
+            recomputed = (
+                None if computed is None or step is None else _recompute_outcome(computed, step)
+            )
             looked = result_of(looks[each])
             checked = Checked(each, looked.found, replayed, recomputed, looked.signed)
             if checked.passed:
@@ -202,7 +204,7 @@ def _look(
     from odfbuild.executors.verify.heads import head_findings
 
     dataset = project.workspace.dataset(id)
-    wanted = None if asked.since is None else partial(_wanted, asked.since, id)
+    wanted = None if asked.since is None else partial(_is_wanted, asked.since, id)
 
     def ahead(targets: Collection[Multihash]) -> None:
         bring_dataset(dataset, targets, wanted, inputs.bring, turns.go_on)
@@ -220,11 +222,11 @@ def _look(
         report = check_signatures(project, head, current_time())
         signed, about_head = report.signed, (*about_head, *report.findings)
     found = replace(found, findings=(*found.findings, *cycle, *about_head))
-    follows = None if found.findings else _followed(project, dataset, head.head)
+    follows = None if found.findings else _replaced_head(project, dataset, head.head)
     return _Look(found, signed, follows)
 
 
-def _followed(project: Opened, dataset: Dataset, head: Multihash) -> Multihash | None:
+def _replaced_head(project: Opened, dataset: Dataset, head: Multihash) -> Multihash | None:
     """Return the head that was seen last, if it is another one than that which is it now."""
     try:
         known = project.workspace.seen.read(dataset.id)
@@ -235,7 +237,7 @@ def _followed(project: Opened, dataset: Dataset, head: Multihash) -> Multihash |
     return known.head
 
 
-def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
+def _replay_outcome(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
     """Return the outcome of a step; an unexpected error is a finding of its dataset."""
     from odfbuild.executors.verify.replay import Replayed
 
@@ -246,8 +248,8 @@ def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
         return Replayed(block=step.block, sequence=step.sequence, rows=step.rows, findings=(what,))
 
 
-def _recomputed(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed":
-    """Return the outcome of a query in full, as `_replayed` does of a step."""
+def _recompute_outcome(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed":
+    """Return the outcome of a query in full, as `_replay_outcome` does of a step."""
     from odfbuild.executors.verify.recompute import Recomputed
 
     try:
@@ -280,7 +282,7 @@ def _remember(project: Opened, asked: Verification, looked: _Look) -> None:
         seen.advance(head.dataset, looked.follows, head.head, head.sequence)
 
 
-def _wanted(since: Since, dataset: DatasetId, block: MetadataBlock) -> bool:
+def _is_wanted(since: Since, dataset: DatasetId, block: MetadataBlock) -> bool:
     return since.precedes(dataset, block.sequence_number, block.system_time)
 
 

@@ -193,7 +193,7 @@ def _declared_inputs(state: ChainState) -> tuple[object, ...] | None:
 def _check_input_intervals(
     state: ChainState, event: ExecuteTransform, profile: ChainProfile
 ) -> None:
-    for new, known in _paired(state, event, profile):
+    for new, known in _with_progress(state, event, profile):
         if new.new_block_hash is not None and new.new_block_hash == new.prev_block_hash:
             raise _bad_interval(event, new, "its block interval is empty, yet has an end")
         if new.new_offset is not None and new.new_offset == new.prev_offset:
@@ -206,7 +206,7 @@ def _check_input_intervals(
             raise _bad_interval(event, new, "it has new records without a new block")
 
 
-def _paired(
+def _with_progress(
     state: ChainState, event: ExecuteTransform, profile: ChainProfile
 ) -> tuple[tuple[ExecuteTransformInput, ExecuteTransformInput | None], ...]:
     """Pair each input with how far it was read before.

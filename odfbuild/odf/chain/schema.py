@@ -56,7 +56,7 @@ def check_forms(event: SetDataSchema) -> None:
         )
     if event.raw_arrow_schema is None or event.schema is None:
         return
-    legacy = _decoded(event.raw_arrow_schema)
+    legacy = _decode(event.raw_arrow_schema)
     if (what := _first_difference(legacy.fields, schema.fields)) is not None:
         raise invalid(
             event,
@@ -104,11 +104,11 @@ def schema_of(event: SetDataSchema) -> DataSchema:
     """
     if event.schema is not None:
         return event.schema
-    return _decoded(event.raw_arrow_schema or b"")
+    return _decode(event.raw_arrow_schema or b"")
 
 
 @lru_cache(maxsize=1024)
-def _decoded(raw: bytes) -> DataSchema:
+def _decode(raw: bytes) -> DataSchema:
     """Return the schema of Arrow bytes; many blocks hold the same ones."""
     from odfbuild.odf.schema.arrow_bytes import from_arrow_bytes
 

@@ -128,15 +128,15 @@ def fold(state: ChainState | None, block: MetadataBlock, block_hash: Multihash) 
     version does not know changes nothing that it knows.
     """
     if state is None:
-        return _seeded(block, block_hash)
+        return _state_of_seed(block, block_hash)
     changes = {} if is_opaque(block.event) else _changes(state, block.event)
     changes["head"] = block_hash
     changes["sequence"] = block.sequence_number
     changes["system_time"] = block.system_time
-    return _changed(state, changes)
+    return _with_facts(state, changes)
 
 
-def _changed(state: ChainState, changes: Mapping[str, object]) -> ChainState:
+def _with_facts(state: ChainState, changes: Mapping[str, object]) -> ChainState:
     """Return a state with some facts changed: `dataclasses.replace` is slower by half."""
     new = object.__new__(ChainState)
     for put, value in zip(_PUTS, _facts(state), strict=True):
@@ -162,7 +162,7 @@ def vocabulary(event: SetVocab) -> DatasetVocabulary:
     )
 
 
-def _seeded(block: MetadataBlock, block_hash: Multihash) -> ChainState:
+def _state_of_seed(block: MetadataBlock, block_hash: Multihash) -> ChainState:
     seed = block.event
     if not isinstance(seed, Seed):
         raise FirstBlockMustBeSeedError(

@@ -60,7 +60,7 @@ def from_manifest(manifest: object) -> tuple[str, int, Any]:
         raise ManifestErrors([*found, _unknown_kind(kind)])
     cls, versions = MANIFESTS[kind]
     if type(version) is not int or version not in versions:
-        raise ManifestErrors([*found, _unsupported(kind, version, versions)])
+        raise ManifestErrors([*found, _unsupported_version(kind, version, versions)])
     if found:
         raise ManifestErrors(found)
     return kind, version, from_mapping(cls, manifest.get("content"), path=("content",))
@@ -122,7 +122,7 @@ def _unknown_kind(kind: object) -> Problem:
     )
 
 
-def _unsupported(kind: str, version: object, known: tuple[int, ...]) -> Problem:
+def _unsupported_version(kind: str, version: object, known: tuple[int, ...]) -> Problem:
     shown = " and ".join(map(str, known))
     return Problem(
         path=("version",),

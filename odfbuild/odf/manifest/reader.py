@@ -105,7 +105,7 @@ def _bool(value: Any, at: ManifestPath) -> Any:
     return value if isinstance(value, bool) else wrong_type(at, "true or false", value)
 
 
-def _parsed(parse: Callable[[str], object]) -> Decode:
+def _parser(parse: Callable[[str], object]) -> Decode:
     """Read text by a parser whose ProtocolError says what is wrong."""
 
     def decode(value: Any, at: ManifestPath) -> Any:
@@ -167,11 +167,11 @@ def _is_json(value: object) -> bool:
 SCALARS: dict[str, Decode] = {
     "bool": _bool,
     "text": text,
-    "timestamp": _parsed(Timestamp.parse),
-    "multihash": _parsed(Multihash.parse),
-    "did": _parsed(DatasetId.parse),
-    "alias": _parsed(DatasetAlias.parse),
-    "ref": _parsed(parse_dataset_ref),
+    "timestamp": _parser(Timestamp.parse),
+    "multihash": _parser(Multihash.parse),
+    "did": _parser(DatasetId.parse),
+    "alias": _parser(DatasetAlias.parse),
+    "ref": _parser(parse_dataset_ref),
     "bytes": _base64,
     "json": _attributes,
 }
@@ -187,13 +187,13 @@ def wrong_type(at: ManifestPath, expected: str, value: object) -> None:
         fix = f"write it as a list: [{_shown(value)}]"
     at.note(
         "wrong-type",
-        f"expected {expected}, found {_described(value)}",
+        f"expected {expected}, found {_description(value)}",
         "each field of the specification has one type",
         fix,
     )
 
 
-def _described(value: object) -> str:
+def _description(value: object) -> str:
     match value:
         case None:
             return "nothing"

@@ -92,13 +92,13 @@ def _scalar(value: Any) -> str:
 
 def _text(text: str) -> str:
     if "\n" in text or _UNUSUAL.search(text):
-        return f'"{"".join(map(_escaped, text))}"'
+        return f'"{"".join(map(_escape, text))}"'
     if text == "" or _NOT_BARE.match(text):
         return "'" + text.replace("'", "''") + "'"
     return text
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
     if char == "\n":

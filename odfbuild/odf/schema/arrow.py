@@ -152,10 +152,10 @@ def declared_schema(step: ReadStep) -> pa.Schema | None:
         found = to_arrow(parse_ddl(step.ddl_schema))
     else:
         return None
-    return _kept(found) if len(found) else None
+    return _in_microseconds(found) if len(found) else None
 
 
-def _kept(schema: pa.Schema) -> pa.Schema:
+def _in_microseconds(schema: pa.Schema) -> pa.Schema:
     """Return the schema with times of day in microseconds: Spark's files have no other ones."""
     return pa.schema([field.with_type(kept_type(field.type)) for field in schema])
 

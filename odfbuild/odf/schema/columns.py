@@ -114,7 +114,7 @@ class _Growth:
         self, old: tuple[DataField, ...], new: tuple[DataField, ...], path: str
     ) -> tuple[DataField, ...]:
         by_name = {field.name: field for field in new}
-        kept = [self._kept(field, by_name.pop(field.name, None), path) for field in old]
+        kept = [self._merged_field(field, by_name.pop(field.name, None), path) for field in old]
         for field in by_name.values():
             if not is_optional(field.type):
                 self.problems.append(
@@ -122,7 +122,7 @@ class _Growth:
                 )
         return (*kept, *by_name.values())
 
-    def _kept(self, old: DataField, new: DataField | None, path: str) -> DataField:
+    def _merged_field(self, old: DataField, new: DataField | None, path: str) -> DataField:
         place = path + old.name
         if new is None:
             self.problems.append(f"column {place!r} ({type_name(old.type)}) is gone")

@@ -121,11 +121,11 @@ def parse_ddl(columns: str | Iterable[str]) -> DataSchema:
 
     Raises DdlError at the first column that cannot be read, and at a name used twice.
     """
-    return _parsed((columns,) if isinstance(columns, str) else tuple(columns))
+    return _parse((columns,) if isinstance(columns, str) else tuple(columns))
 
 
 @lru_cache(maxsize=256)  # many datasets are made of one template
-def _parsed(texts: tuple[str, ...]) -> DataSchema:
+def _parse(texts: tuple[str, ...]) -> DataSchema:
     fields: list[DataField] = []
     for index, text in enumerate(texts):
         parser = _Parser(text, index)
@@ -261,12 +261,12 @@ class _Parser:
             self._fail(token, _TOO_DEEP, fix="flatten the column")
 
     def _list(self, depth: int) -> events.DataTypeList:
-        return self._closed(events.DataTypeList(self._item(depth)))
+        return self._close(events.DataTypeList(self._item(depth)))
 
     def _map(self, depth: int) -> events.DataTypeMap:
         key = self._key(depth)
         self._expect(",")
-        return self._closed(events.DataTypeMap(key, self._item(depth)))
+        return self._close(events.DataTypeMap(key, self._item(depth)))
 
     def _key(self, depth: int) -> DataType:
         at = self._peek()
@@ -282,14 +282,14 @@ class _Parser:
             name = self._name()
             self._declare(at, name, members)
             members.append(DataField(name, self._item(depth)))
-        return self._closed(events.DataTypeStruct(tuple(members)))
+        return self._close(events.DataTypeStruct(tuple(members)))
 
     def _declare(self, at: _Token, name: str, before: list[DataField]) -> None:
         self._skip(":")
         if any(member.name == name for member in before):
             self._fail(at, f"member {name!r} is declared twice", fix="rename one")
 
-    def _closed(self, data_type: _Type) -> _Type:
+    def _close(self, data_type: _Type) -> _Type:
         self._expect(">")
         return data_type
 
@@ -402,7 +402,7 @@ def to_ddl(schema: DataSchema, uuids: Collection[ValuePath] = ()) -> tuple[str, 
     `uuids` are where bytes are declared as UUID.
     """
     return tuple(
-        f"{_quoted(each.name)} {_item(each.type, each.name, below(uuids, each.name))}"
+        f"{_quote(each.name)} {_item(each.type, each.name, below(uuids, each.name))}"
         for each in schema.fields
     )
 
@@ -425,7 +425,7 @@ _WORDS: dict[DataType, str] = {
 }
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     if re.fullmatch(r"\w[\w$]*", name):
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -454,7 +454,7 @@ def _written(data_type: DataType, column: str, uuids: frozenset[ValuePath]) -> s
             return f"MAP<{keys}, {_item(value, column, below(uuids, VALUE))}>"
         case events.DataTypeStruct(fields=fields):
             members = (
-                f"{_quoted(f.name)} {_item(f.type, column, below(uuids, member(f.name)))}"
+                f"{_quote(f.name)} {_item(f.type, column, below(uuids, member(f.name)))}"
                 for f in fields
             )
             return f"STRUCT<{', '.join(members)}>"
@@ -626,14 +626,14 @@ class _LineParser(_Parser):
             case "DURATION":
                 return events.DataTypeDuration(self._unit_and_zone()[0])
             case "ARRAY" | "SORTED" | "MAP" | "STRUCT":
-                return self._nested(word, depth + 1)
+                return self._nested_type(word, depth + 1)
         unsigned = f"{word} UNSIGNED"
         word = unsigned if unsigned in _BY_WORD and self._skip("UNSIGNED") else word
         if word not in _BY_WORD:
             self._wrong()
         return _BY_WORD[word]
 
-    def _nested(self, word: str, depth: int) -> DataType:
+    def _nested_type(self, word: str, depth: int) -> DataType:
         if word == "SORTED":
             self._expect("MAP")
         self._expect("<")

@@ -55,14 +55,14 @@ def read_member(union: str, data: bytes) -> Any:
     try:
         return _wrapped_reader(union)(_BufferReader(data), _U32(data, 0)[0])
     except (error, UnicodeDecodeError) as problem:
-        raise _malformed(f"{union}: {problem}") from problem
+        raise _malformed_error(f"{union}: {problem}") from problem
 
 
 def _read_root(plan: "_ReaderPlan", data: bytes) -> Record:
     try:
         return _BufferReader(data).table(plan, _U32(data, 0)[0])
     except (error, UnicodeDecodeError) as problem:
-        raise _malformed(f"{plan.cls.__name__}: {problem}") from problem
+        raise _malformed_error(f"{plan.cls.__name__}: {problem}") from problem
 
 
 class _BufferReader:
@@ -84,10 +84,10 @@ class _BufferReader:
         start = place + 4
         end: int = start + _U32(data, place)[0]
         if end > len(data):
-            raise _malformed("a text or byte vector is cut off")
+            raise _malformed_error("a text or byte vector is cut off")
         self.budget -= end - place
         if self.budget < 0:
-            raise _exhausted()
+            raise _size_error()
         return data[start:end]
 
     def items(self, place: int) -> list[int]:
@@ -96,10 +96,10 @@ class _BufferReader:
         (count,) = _U32(data, place)
         first = place + 4
         if first + 4 * count > len(data):
-            raise _malformed("a vector is cut off")
+            raise _malformed_error("a vector is cut off")
         self.budget -= 4 + 4 * count
         if self.budget < 0:
-            raise _exhausted()
+            raise _size_error()
         offsets = unpack(f"<{count}I", data[first : first + 4 * count])
         return [first + 4 * n + offset for n, offset in enumerate(offsets)]
 
@@ -108,9 +108,9 @@ class _BufferReader:
         self.depth += 1
         self.budget -= 8
         if self.depth > MAX_DEPTH:
-            raise _malformed(f"tables are nested more than {MAX_DEPTH} levels deep")
+            raise _malformed_error(f"tables are nested more than {MAX_DEPTH} levels deep")
         if self.budget < 0:
-            raise _exhausted()
+            raise _size_error()
         data = self.data
         vtable = _vtable(data, place)
         shape = plan.shapes.get(vtable) or plan.learn(vtable)
@@ -128,7 +128,7 @@ def _vtable(data: bytes, place: int) -> bytes:
     """Return the vtable of the table at a place, as long as it says to be unless cut off."""
     start: int = place - _I32(data, place)[0]
     if start < 0:
-        raise _malformed("a table has its vtable outside of the buffer")
+        raise _malformed_error("a table has its vtable outside of the buffer")
     return data[start : start + _U16(data, start)[0]]
 
 
@@ -136,7 +136,7 @@ def _entries(vtable: bytes) -> tuple[int, ...]:
     """Return where the fields lie in a table, by slot; 0 for those that are not there."""
     size = len(vtable)
     if size < 4 or size % 2 or size != _U16(vtable)[0]:
-        raise _malformed("a vtable is cut off")
+        raise _malformed_error("a vtable is cut off")
     return unpack(f"<{size // 2 - 2}H", vtable[4:])
 
 
@@ -193,7 +193,7 @@ class _ReaderPlan:
                 base = second if step.union else first
                 found.append((first, step.code, put, step.read, base))
             elif step.absent is _REQUIRED:
-                raise _malformed(f"{self.cls.__name__} lacks {step.name}")
+                raise _malformed_error(f"{self.cls.__name__} lacks {step.name}")
             else:
                 absent.append((put, step.absent))
         found.sort(key=lambda each: each[0])
@@ -212,7 +212,7 @@ def _unpacker(fields: list[tuple[int, str]]) -> Callable[[bytes, int], tuple[Any
     whole, end = "<", 0
     for place, code in fields:
         if place < end:
-            raise _malformed("fields of a table overlap")
+            raise _malformed_error("fields of a table overlap")
         whole += f"{place - end}x{code}"
         end = place + Struct(f"<{code}").size
     return Struct(whole).unpack_from
@@ -299,7 +299,7 @@ def _union_reader(union: str) -> _Read:
 
     def read(reader: _BufferReader, tag: int, at: int) -> Record:
         if tag == 0:
-            raise _malformed(f"{union} has a value without a tag")
+            raise _malformed_error(f"{union} has a value without a tag")
         if tag > len(plans):
             return Opaque(union, tag)
         return reader.table(plans[tag - 1], at + _U32(reader.data, at)[0])
@@ -322,7 +322,7 @@ def _wrapped_reader(union: str) -> Callable[[_BufferReader, int], object]:
     def one(reader: _BufferReader, place: int) -> object:
         tag, value, *_ = (*_entries(_vtable(reader.data, place)), 0, 0)
         if tag == 0 or value == 0:
-            raise _malformed(f"an item in a list of {union} is empty")
+            raise _malformed_error(f"an item in a list of {union} is empty")
         return read_one(reader, _U8(reader.data, place + tag)[0], place + value)
 
     return one
@@ -356,11 +356,11 @@ _READERS: dict[str, _Read] = {
 }
 
 
-def _exhausted() -> MalformedBytesError:
-    return _malformed("more is pointed to than the buffer can hold")
+def _size_error() -> MalformedBytesError:
+    return _malformed_error("more is pointed to than the buffer can hold")
 
 
-def _malformed(what: str) -> MalformedBytesError:
+def _malformed_error(what: str) -> MalformedBytesError:
     return MalformedBytesError(
         what=what,
         why="the bytes are damaged or were not written in this format",

@@ -45,17 +45,17 @@ class UnwritableValueError(ProtocolError):
 def write_table(value: Record, time_align: int) -> bytes:
     """Return a finished buffer; `time_align` is the alignment of Timestamp structs, 1 or 4."""
     writer = _TableWriter(time_align)
-    return _finished(writer, writer.table, value)
+    return _finish(writer, writer.table, value)
 
 
 def write_member(union: str, value: Record, time_align: int) -> bytes:
     """Return a finished buffer that holds a member of a union: the table that lists have of it."""
     writer = _TableWriter(time_align)
-    write = _wrapped(union)
-    return _finished(writer, lambda item: write(writer, item), value)
+    write = _union_writer(union)
+    return _finish(writer, lambda item: write(writer, item), value)
 
 
-def _finished(writer: "_TableWriter", write: Callable[[Record], int], value: Record) -> bytes:
+def _finish(writer: "_TableWriter", write: Callable[[Record], int], value: Record) -> bytes:
     try:
         return writer.finish(write(value))
     except (error, UnicodeEncodeError) as problem:
@@ -256,11 +256,11 @@ def _tag(tags: Mapping[type[Record], int], item: Record) -> int:
 
 
 def _members(union: str) -> _Outside:
-    one = _wrapped(union)
+    one = _union_writer(union)
     return lambda writer, items: writer.vector([one(writer, item) for item in items])
 
 
-def _wrapped(union: str) -> Callable[[_TableWriter, Record], int]:
+def _union_writer(union: str) -> Callable[[_TableWriter, Record], int]:
     """Write each value and, after it, the one-field table that holds its tag and offset."""
     tags = {cls: tag for tag, cls in enumerate(UNIONS[union].members, start=1)}
     wrapper = _FieldWrite("value", 0, True, None, _union, _U32, False)

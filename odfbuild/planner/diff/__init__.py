@@ -116,7 +116,7 @@ def diff(
     changed = [change for change in wanted if not _in_force(change.event, state)]
     if any(isinstance(change.event, SetVocab) for change in changed) and state.schema is not None:
         raise _vocab_changed(declared.name)
-    return (*_ended(wanted, state, declared.metadata), *changed)
+    return (*_end_events(wanted, state, declared.metadata), *changed)
 
 
 def _complete(event: MetadataEvent, resolve: Resolve, engines: Mapping[str, str]) -> MetadataEvent:
@@ -124,13 +124,13 @@ def _complete(event: MetadataEvent, resolve: Resolve, engines: Mapping[str, str]
         inputs = tuple(
             TransformInput(resolve(each.dataset_ref), each.alias) for each in event.inputs
         )
-        return replace(event, inputs=inputs, transform=_versioned(event.transform, engines))
+        return replace(event, inputs=inputs, transform=_with_version(event.transform, engines))
     if isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
-        return replace(event, preprocess=_versioned(event.preprocess, engines))
+        return replace(event, preprocess=_with_version(event.preprocess, engines))
     return event
 
 
-def _versioned(transform: TransformSql, engines: Mapping[str, str]) -> TransformSql:
+def _with_version(transform: TransformSql, engines: Mapping[str, str]) -> TransformSql:
     if transform.version is not None:
         return transform
     return replace(transform, version=engines.get(transform.engine))
@@ -163,10 +163,10 @@ def _same_source(
     declared: SetPollingSource | AddPushSource, known: SetPollingSource | AddPushSource
 ) -> bool:
     """Compare sources; the engine version of a preprocess query is no change of the source."""
-    return _unversioned(declared) == _unversioned(known)
+    return _without_version(declared) == _without_version(known)
 
 
-def _unversioned(
+def _without_version(
     event: SetPollingSource | AddPushSource,
 ) -> SetPollingSource | AddPushSource:
     if event.preprocess is None or is_opaque(event.preprocess):
@@ -181,7 +181,7 @@ def _same_transform(declared: SetTransform, known: SetTransform) -> bool:
     return declared.inputs == known.inputs and same_text
 
 
-def _ended(
+def _end_events(
     wanted: list[EventChange], state: ChainState, declared_events: Sequence[MetadataEvent]
 ) -> list[EventChange]:
     """Return the events that end what is in force and no longer declared, or declared as ended."""

@@ -64,8 +64,8 @@ def imagined(
         events += [change.event for change in diff(each.snapshot, None, resolve, engines)]
         schema = schemas.get(each.alias)
         if schema is not None and not any(isinstance(event, SetDataSchema) for event in events):
-            events.append(SetDataSchema(schema=_stored(schema, events)))
-        states[each.alias] = _folded(events)
+            events.append(SetDataSchema(schema=_stored_schema(schema, events)))
+        states[each.alias] = _state_of(events)
     return states
 
 
@@ -74,7 +74,7 @@ def imagined_id(alias: DatasetAlias) -> DatasetId:
     return DatasetId(sha3_256(str(alias).lower().encode()).digest)
 
 
-def _stored(schema: DataSchema, events: Sequence[MetadataEvent]) -> DataSchema:
+def _stored_schema(schema: DataSchema, events: Sequence[MetadataEvent]) -> DataSchema:
     """Put the system columns before the data columns."""
     named = next((event for event in events if isinstance(event, SetVocab)), SetVocab())
     vocab = vocabulary(named)
@@ -85,7 +85,7 @@ def _stored(schema: DataSchema, events: Sequence[MetadataEvent]) -> DataSchema:
     )
 
 
-def _folded(events: Sequence[MetadataEvent]) -> ChainState:
+def _state_of(events: Sequence[MetadataEvent]) -> ChainState:
     state: ChainState | None = None
     for number, event in enumerate(events):
         block = MetadataBlock(
@@ -231,14 +231,14 @@ def _written_transform(
     event: SetTransform, names: Mapping[DatasetId, DatasetAlias]
 ) -> SetTransform:
     inputs = tuple(
-        TransformInput(_named(each.dataset_ref, names), each.alias) for each in event.inputs
+        TransformInput(_alias_of(each.dataset_ref, names), each.alias) for each in event.inputs
     )
     if is_opaque(event.transform):
         return replace(event, inputs=inputs)
     return replace(event, inputs=inputs, transform=_written_query(event.transform))
 
 
-def _named(
+def _alias_of(
     ref: DatasetAlias | DatasetId, names: Mapping[DatasetId, DatasetAlias]
 ) -> DatasetAlias | DatasetId:
     return names.get(ref, ref) if isinstance(ref, DatasetId) else ref

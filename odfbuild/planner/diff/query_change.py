@@ -193,7 +193,7 @@ def migration_refusal(
     wanted = (following.version or installed).removesuffix(RESTATE)
     if wanted != installed:
         return f"the query is for version {wanted}, and {installed} is installed"
-    return None if is_same_query(previous, following) else _changed(previous, following)
+    return None if is_same_query(previous, following) else _reason_to_rebuild(previous, following)
 
 
 def is_same_query(one: TransformSql, other: TransformSql) -> bool:
@@ -207,7 +207,7 @@ def is_same_query(one: TransformSql, other: TransformSql) -> bool:
     )
 
 
-def _changed(previous: TransformSql, following: TransformSql) -> str | None:
+def _reason_to_rebuild(previous: TransformSql, following: TransformSql) -> str | None:
     from odfbuild.sql.analysis.facts import examine
     from odfbuild.sql.text.steps import steps_of
 

@@ -47,7 +47,7 @@ def with_restating(
     wanted = declared.traits.on_query_change is OnQueryChange.RESTATE and state.progress
     if not (wanted or restates(state)):
         return tuple(changes)
-    return tuple(replace(each, event=_marked(each.event)) for each in changes)
+    return tuple(replace(each, event=_with_mark(each.event)) for each in changes)
 
 
 def restated(state: ChainState) -> SetTransform:
@@ -59,7 +59,7 @@ def restated(state: ChainState) -> SetTransform:
     return replace(state.transform, transform=replace(state.transform.transform, version=plain))
 
 
-def _marked(event: MetadataEvent) -> MetadataEvent:
+def _with_mark(event: MetadataEvent) -> MetadataEvent:
     if not isinstance(event, SetTransform) or asks_to_restate(event):
         return event
     version = f"{event.transform.version or ''}{RESTATE}"

@@ -195,7 +195,7 @@ class _Assessment:
         state = self.current.get(each.alias)
         subject = Subject(declared=each, state=state, changes=changes, against=self.against)
         if state is None:
-            return self._created(subject)
+            return self._assess_new(subject)
         own = list(definition_hits(subject, state)) if changes or self.against else []
         if state.kind is not each.snapshot.kind:
             self.reaches.note(subject, None, own)
@@ -203,9 +203,9 @@ class _Assessment:
         inputs = self._moved_inputs(each, state)
         if not changes and not inputs:
             return Assessment(change=class_of(own), hits=tuple(own)) if own else None
-        return self._changed(subject, state, own, inputs)
+        return self._assess_change(subject, state, own, inputs)
 
-    def _created(self, subject: Subject) -> Assessment:
+    def _assess_new(self, subject: Subject) -> Assessment:
         makes = subject.makes()
         self.resolver.put(subject.alias, makes)
         if not self.full:
@@ -218,7 +218,7 @@ class _Assessment:
             query=query,
         )
 
-    def _changed(
+    def _assess_change(
         self,
         subject: Subject,
         state: ChainState,
@@ -299,7 +299,7 @@ class _Assessment:
 
         Columns that no row was written with yet may change as they like.
         """
-        columns = self._compared(subject)
+        columns = self._compare_columns(subject)
         hits = list(input_hits(subject, state, self.resolver.by_id)) if subject.changes else []
         changes: Sequence[ColumnChange] = columns.change.columns
         upstream = self._upstream(subject, new, inputs)
@@ -326,7 +326,7 @@ class _Assessment:
             hits += class_hits(subject, class_of_query(old, self._seen_before(old)), query)
         return columns, hits, query
 
-    def _compared(self, subject: Subject) -> AssessedColumns:
+    def _compare_columns(self, subject: Subject) -> AssessedColumns:
         alias = subject.alias
         before, after = self.resolver.before(alias), self.resolver.after(alias)
         was, now = self.resolver.columns_before(alias), self.resolver.columns_after(alias)

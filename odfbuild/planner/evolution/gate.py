@@ -50,8 +50,8 @@ class PlanGate:
         """Return the hits with what the gate makes of each, and what it says of itself."""
         judged: list[Hit] = []
         for each in hits:
-            judged.append(self._judged(replace(each, severity=self.severity(each))))
-            judged += self._protected(judged[-1])
+            judged.append(self._judge(replace(each, severity=self.severity(each))))
+            judged += self._protected_hits(judged[-1])
         return tuple(judged)
 
     def severity(self, given: Hit) -> Severity:
@@ -75,7 +75,7 @@ class PlanGate:
         found = [*self._unknown(), *self._of_acceptances(known, considered)]
         return tuple(each for each in found if each is not None)
 
-    def _judged(self, given: Hit) -> Hit:
+    def _judge(self, given: Hit) -> Hit:
         accepted, expired = self._acceptance(given)
         waved = None if self.protect else self._allowance(given)
         if given.severity is Severity.OFF:
@@ -112,7 +112,7 @@ class PlanGate:
                 return each.text
         return None
 
-    def _protected(self, judged: Hit) -> Iterator[Hit]:
+    def _protected_hits(self, judged: Hit) -> Iterator[Hit]:
         """Say that what the command line waved through does not pass."""
         if not self.protect or judged.judged not in (Judgement.REFUSED, Judgement.EXPIRED):
             return

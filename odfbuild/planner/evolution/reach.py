@@ -61,16 +61,16 @@ class Reaches:
         order = {each.alias: number for number, each in enumerate(declared)}
         by_alias = {each.alias: each for each in declared}
         for alias, reach in self._reaches.items():
-            near = readers.get(alias, [])
+            direct = readers.get(alias, [])
             if alias in self._additive:
-                near = [each for each in near if _may_take_all(by_alias[each.dataset])]
-            if near and alias in done:
-                near_first: dict[DatasetAlias, list[Reader]] = {**readers, alias: near}
-                reached = affected(alias, reach, near_first, order, self._derived)
+                direct = [each for each in direct if _may_take_all(by_alias[each.dataset])]
+            if direct and alias in done:
+                direct_first: dict[DatasetAlias, list[Reader]] = {**readers, alias: direct}
+                reached = affected(alias, reach, direct_first, order, self._derived_columns)
                 done[alias] = replace(done[alias], affected=reached)
         return done
 
-    def _derived(self, alias: DatasetAlias) -> Sequence[DerivedColumns]:
+    def _derived_columns(self, alias: DatasetAlias) -> Sequence[DerivedColumns]:
         """Return what the query of a dataset that is there makes, before and after."""
         before = self._resolver.columns_before(alias)
         if before is None:

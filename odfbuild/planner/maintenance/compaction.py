@@ -114,7 +114,7 @@ def compacted(
             fix="empty it with --keep-metadata-only, and the next apply rebuilds it from its "
             "inputs",
         )
-    parts = [part for run in _runs(events) for part in _merged(run, limits)]
+    parts = [part for run in _runs(events) for part in _merged_parts(run, limits)]
     return _rewrite(parts) if any(isinstance(part, Merge) for part in parts) else None
 
 
@@ -149,7 +149,7 @@ def _may_merge(event: MetadataEvent) -> bool:
     return isinstance(event, AddData) and event.extra is None
 
 
-def _merged(run: Sequence[MetadataEvent], limits: Limits) -> Iterator[Part]:
+def _merged_parts(run: Sequence[MetadataEvent], limits: Limits) -> Iterator[Part]:
     """Yield the parts of a run; what holds fewer than two slices stays as it is."""
     added = [each for each in run if isinstance(each, AddData)]
     if not added:

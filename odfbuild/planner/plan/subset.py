@@ -23,7 +23,7 @@ def touched(plan: Plan) -> Plan:
     wanted = {step.target for step in plan.steps}
     wanted |= {names[ref] for step in plan.steps for ref in reads_of(step) if ref in names}
     wanted |= {alias for alias, each in plan.datasets.items() if each.assessment is not None}
-    return _only(plan, wanted)
+    return _only_datasets(plan, wanted)
 
 
 def remaining(plan: Plan, done: Collection[str], now: Mapping[DatasetAlias, BaseHead]) -> Plan:
@@ -66,7 +66,7 @@ def fitting(plan: Plan, stale: Collection[DatasetAlias]) -> Plan:
     if not unfit:
         return plan
     steps = tuple(step for step in plan.steps if step.id not in dropped)
-    return _only(replace(plan, steps=steps), plan.datasets.keys() - unfit)
+    return _only_datasets(replace(plan, steps=steps), plan.datasets.keys() - unfit)
 
 
 def reads_of(step: Step) -> Iterator[DatasetAlias | DatasetId]:
@@ -96,7 +96,7 @@ def _names(plan: Plan) -> Mapping[DatasetAlias | DatasetId, DatasetAlias]:
     return found
 
 
-def _only(plan: Plan, wanted: Collection[DatasetAlias]) -> Plan:
+def _only_datasets(plan: Plan, wanted: Collection[DatasetAlias]) -> Plan:
     datasets = {alias: each for alias, each in plan.datasets.items() if alias in wanted}
     if len(datasets) == len(plan.datasets):
         return plan
@@ -136,7 +136,7 @@ def restrict(plan: Plan, chosen: Collection[DatasetAlias]) -> Plan:
         return plan
     wanted |= frozenset(_remote_inputs(plan, wanted))
     _refuse_missing(plan, wanted)
-    steps = tuple(_kept(plan.steps, wanted))
+    steps = tuple(_remaining_steps(plan.steps, wanted))
     touched = {step.target for step in steps}
     datasets = {alias: each for alias, each in plan.datasets.items() if alias in wanted}
     return replace(
@@ -158,7 +158,7 @@ def _remote_inputs(plan: Plan, wanted: Collection[DatasetAlias]) -> Iterator[Dat
                 yield alias
 
 
-def _kept(steps: Sequence[Step], wanted: Collection[DatasetAlias]) -> Iterator[Step]:
+def _remaining_steps(steps: Sequence[Step], wanted: Collection[DatasetAlias]) -> Iterator[Step]:
     """Yield the steps that are left; they come in an order in which inputs come first."""
     kept: set[str] = set()
     moving: set[DatasetAlias] = set()

@@ -211,7 +211,7 @@ def _written_plan(plan: Plan) -> dict[str, Any]:
         "gate": {"name": gate["name"], "passed": plan.verdict.passed, **gate},
         "summary": summary_of(plan),
     }
-    return _ordered({**written, **more}, _KEYS)
+    return _with_keys_first({**written, **more}, _KEYS)
 
 
 def _written_datasets(plan: Plan) -> list[dict[str, Any]]:
@@ -225,7 +225,7 @@ def _written_datasets(plan: Plan) -> list[dict[str, Any]]:
         for alias, planned in plan.datasets.items()
     ]
     return [
-        _ordered(
+        _with_keys_first(
             {
                 **written,
                 "action": action_of(entry.planned, steps.get(entry.name, ())),
@@ -237,7 +237,7 @@ def _written_datasets(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _ordered(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+def _with_keys_first(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     """Return an object with some keys first: those that are not named there follow."""
     first = {key: document[key] for key in keys}
     return {**first, **{key: value for key, value in document.items() if key not in first}}

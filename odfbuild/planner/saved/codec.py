@@ -204,7 +204,7 @@ class Codec:
     def of(self, declared: Any) -> Form:
         """Return the form of a declared type, made when it is first asked for."""
         if declared not in self._forms:
-            self._forms[declared] = self._derived(declared)
+            self._forms[declared] = self._derived_form(declared)
         return self._forms[declared]
 
     def record(self, of: type, /, *left_out: str, **members: str | Member) -> Form:
@@ -226,7 +226,7 @@ class Codec:
         path = () if member.key is None else tuple(member.key.split("."))
         return _Member(path, member.form or self.of(declared), member.omitted)
 
-    def _derived(self, declared: Any) -> Form:
+    def _derived_form(self, declared: Any) -> Form:
         arguments = get_args(declared)
         if get_origin(declared) in (Union, UnionType) and type(None) in arguments:
             (left,) = (each for each in arguments if each is not type(None))

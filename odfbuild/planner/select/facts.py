@@ -76,7 +76,7 @@ def selection_graph(
     that are not declared are added, with the inputs of their chains.
     """
     by_id = {id: alias for alias, id in known.items()}
-    datasets = {each.alias: _declared(each, facts) for each in declared}
+    datasets = {each.alias: _selectable(each, facts) for each in declared}
     inputs = {each.alias: _inputs(each.snapshot.metadata, by_id) for each in declared}
     for alias, state in (existing or {}).items():
         if alias not in datasets:
@@ -85,7 +85,7 @@ def selection_graph(
     return SelectionGraph(datasets, inputs)
 
 
-def _declared(each: Declared, facts: Facts) -> Selectable:
+def _selectable(each: Declared, facts: Facts) -> Selectable:
     return Selectable(
         alias=each.alias,
         kind=each.snapshot.kind,
@@ -126,10 +126,10 @@ def _sources(events: Iterable[MetadataEvent]) -> Iterator[SourceKind]:
         if isinstance(event, AddPushSource):
             yield SourceKind.PUSH
         elif isinstance(event, SetPollingSource):
-            yield _fetched(event.fetch)
+            yield _source_kind(event.fetch)
 
 
-def _fetched(step: FetchStep) -> SourceKind:
+def _source_kind(step: FetchStep) -> SourceKind:
     match step:
         case FetchStepUrl():
             return kind_of_url(step.url)

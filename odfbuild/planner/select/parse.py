@@ -177,7 +177,7 @@ class _SelectorReader:
         method = _METHOD.fullmatch(piece.text)
         if method is not None:
             return self.by(piece, method)
-        text = _unquoted(piece.text)
+        text = _without_quotes(piece.text)
         if _GLOB.search(text):
             return Glob(text, piece.span())
         parts = text.split("/")
@@ -197,7 +197,7 @@ class _SelectorReader:
                 did_you_mean(word, known),
             )
             return None
-        value = _unquoted(found["value"])
+        value = _without_quotes(found["value"])
         at = piece.part(*found.span("value"))
         if not value:
             self.refuse(
@@ -276,7 +276,7 @@ def _hops(digits: str | None) -> int | None:
     return int(digits) if digits else None
 
 
-def _unquoted(text: str) -> str:
+def _without_quotes(text: str) -> str:
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
     return text[1:-1] if quoted else text
 

@@ -70,7 +70,7 @@ def take_references(
             continue
         for number, given in enumerate(inputs):
             path = (*_PATH, at, "inputs", number, "datasetRef")
-            taken = _taken(given, path, references, findings)
+            taken = _remote_input(given, path, references, findings)
             if taken is None:
                 continue
             assert isinstance(given, dict)  # noqa: S101 - else nothing was taken
@@ -80,7 +80,7 @@ def take_references(
     return tuple(found)
 
 
-def _taken(
+def _remote_input(
     given: Value, path: tuple[str | int, ...], references: References, findings: Findings
 ) -> RemoteInput | None:
     text = given.get("datasetRef") if isinstance(given, dict) else None

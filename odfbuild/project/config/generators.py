@@ -116,14 +116,14 @@ def _for_each(entry: Section) -> dict[str, Value]:
     """Return items by key; those of a list are called by their column `key`."""
     value = entry.entries["for_each"]
     if isinstance(value, list):
-        return _keyed(entry, value)
+        return _items_by_key(entry, value)
     items = entry.reading.any_mapping(value, entry.at("for_each"))
     if not items and isinstance(value, dict | None):
         _nothing(entry, "for_each")
     return items
 
 
-def _keyed(entry: Section, rows: list[Value]) -> dict[str, Value]:
+def _items_by_key(entry: Section, rows: list[Value]) -> dict[str, Value]:
     key, items = entry.entries.get("key"), dict[str, Value]()
     if not rows:
         _nothing(entry, "for_each")

@@ -58,14 +58,14 @@ def endpoint_of(settings: OpenLineageSettings, env: Mapping[str, str]) -> Endpoi
         return None
     if url := env.get("OPENLINEAGE_URL", "").strip():
         path = env.get("OPENLINEAGE_ENDPOINT") or _PATH
-        return Endpoint(_joined(url, path), env.get("OPENLINEAGE_API_KEY", "").strip() or None)
+        return Endpoint(_joined_url(url, path), env.get("OPENLINEAGE_API_KEY", "").strip() or None)
     if settings.url is None:
         return None
     token = "" if settings.token_env is None else env.get(settings.token_env, "").strip()
-    return Endpoint(_joined(settings.url, settings.endpoint), token or None)
+    return Endpoint(_joined_url(settings.url, settings.endpoint), token or None)
 
 
-def _joined(url: str, path: str) -> str:
+def _joined_url(url: str, path: str) -> str:
     return f"{url.rstrip('/')}/{path.lstrip('/')}"
 
 

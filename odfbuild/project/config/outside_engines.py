@@ -122,7 +122,7 @@ def read_engines(reading: SettingsReader, value: Value) -> Mapping[str, OutsideE
                     objects=_objects(section),
                     engine=section.text("engine") or name,
                     steps=_steps(section),
-                    mounted=_mounted(section),
+                    mounted=_mount_point(section),
                     limit=_limit(section),
                     span=reading.places.value(section.at(kind or "address")),
                 )
@@ -334,7 +334,7 @@ def _address(section: Section) -> str | None:
     return None
 
 
-def _mounted(section: Section) -> str | None:
+def _mount_point(section: Section) -> str | None:
     text = section.text("mounted")
     if text is not None and "image" in section.entries:
         section.wrong(

@@ -72,7 +72,7 @@ def read_moved(reading: SettingsReader, value: Value) -> tuple[RenamedDataset, .
         elif new in {each.new for each in moves}:
             why = "two datasets cannot have one name"
             entry.wrong("to", f"something else is moved to {new}, too", why, "keep one of the two")
-        elif old in _reached(new, moves):
+        elif old in _names_after_moves(new, moves):
             why = "the names would form a cycle"
             entry.wrong("to", f"{new} is moved to {old}", why, "remove the older of the moves")
         else:
@@ -82,7 +82,7 @@ def read_moved(reading: SettingsReader, value: Value) -> tuple[RenamedDataset, .
     return tuple(moves)
 
 
-def _reached(start: DatasetAlias, moves: Iterable[RenamedDataset]) -> set[DatasetAlias]:
+def _names_after_moves(start: DatasetAlias, moves: Iterable[RenamedDataset]) -> set[DatasetAlias]:
     """Return a name and all that it becomes in the end."""
     onward = {each.old: each.new for each in moves}
     reached = {start}

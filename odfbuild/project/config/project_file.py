@@ -321,7 +321,7 @@ def _config(
     own = add_targets(reading, top.get("targets"), {}, options)
     own = own or {DEFAULT_TARGET: Target(DEFAULT_TARGET, engine=options)}
     shared = add_repositories(reading, top.get("repositories"), {})
-    settings, of_profiles = _profiled(Profiled(own, shared), profiles, options)
+    settings, of_profiles = _with_profiles(Profiled(own, shared), profiles, options)
     targets = settings.targets
     variables = read_variables(reading, top.get("vars"))
     selectors = read_selectors(reading, top.get("selectors"))
@@ -370,7 +370,7 @@ def _at(value: Value, path: Sequence[str]) -> Value:
     return value
 
 
-def _profiled(
+def _with_profiles(
     own: Profiled, profiles: Sequence[ProfilesFile], options: EngineOptions
 ) -> tuple[Profiled, list[Diagnostic]]:
     settings, found = own, list[Diagnostic]()
@@ -446,7 +446,7 @@ def _default_target(
 ) -> str:
     """Return the target that is meant without a name: profiles add some, but choose none."""
     if "default_target" not in top:
-        return DEFAULT_TARGET if DEFAULT_TARGET in own else _only(reading, own)
+        return DEFAULT_TARGET if DEFAULT_TARGET in own else _only_target(reading, own)
     name = reading.text(top["default_target"], ("default_target",), DEFAULT_TARGET)
     if name not in targets and isinstance(top["default_target"], str):
         reading.refuse(
@@ -458,7 +458,7 @@ def _default_target(
     return name
 
 
-def _only(reading: SettingsReader, targets: Mapping[str, Target]) -> str:
+def _only_target(reading: SettingsReader, targets: Mapping[str, Target]) -> str:
     if len(targets) > 1:
         reading.refuse(
             ("targets",),

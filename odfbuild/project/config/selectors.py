@@ -111,7 +111,7 @@ def _circle(name: str, texts: Mapping[str, str], root: "Expression") -> "Iterato
 
     for atom in atoms(root):
         reached: set[str] = set()
-        _follow(_named(atom, texts), texts, reached)
+        _follow(_selector_of(atom, texts), texts, reached)
         if name in reached:
             what = f"the selector '{name}' refers to itself"
             why = "it could never be resolved"
@@ -130,10 +130,10 @@ def _follow(name: str | None, texts: Mapping[str, str], reached: set[str]) -> No
     except ProjectErrors:
         return
     for atom in atoms(root):
-        _follow(_named(atom, texts), texts, reached)
+        _follow(_selector_of(atom, texts), texts, reached)
 
 
-def _named(atom: "Atom", texts: Mapping[str, str]) -> str | None:
+def _selector_of(atom: "Atom", texts: Mapping[str, str]) -> str | None:
     """Return the selector that an atom surely means; a bare name may be that of a dataset."""
     from odfbuild.planner.select.tree import By, Method
 

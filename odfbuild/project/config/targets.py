@@ -299,7 +299,7 @@ def add_profile(
         found.append(_more_than_one(documents[1], len(documents)))
     for document in documents[:1]:
         reading = SettingsReader(document)
-        known = _profiled(reading, document, known, default)
+        known = _profile_of(reading, document, known, default)
         found += sorted(reading.found, key=_by_place)
     return known, [_without_secret(each) for each in found]
 
@@ -335,7 +335,7 @@ def _more_than_one(document: Document, count: int) -> Diagnostic:
     )
 
 
-def _profiled(
+def _profile_of(
     reading: SettingsReader, document: Document, known: Profiled, default: EngineOptions
 ) -> Profiled:
     secrets = list(_secrets(document.value, ()))

@@ -152,7 +152,7 @@ class _Resolving:
         for document in documents:
             reading = SettingsReader(document)
             for name, value in reading.any_mapping(document.value, ()).items():
-                known = self._known(name, reading.places.key((name,)), "")
+                known = self._variable_of(name, reading.places.key((name,)), "")
                 if known is not None:
                     self._put(known, value, reading.places.value((name,)), "")
             self._found += reading.found
@@ -167,10 +167,10 @@ class _Resolving:
             )
             return
         source = f"--var {name}: "
-        variable = self._known(name, None, source)
+        variable = self._variable_of(name, None, source)
         if variable is not None:
             try:
-                value = _parsed(variable.type, written)
+                value = _parse_value(variable.type, written)
             except ProjectErrors as errors:
                 self._found += [
                     replace(each, code="variable", what=f"{source}{each.what}", span=None)
@@ -195,7 +195,7 @@ class _Resolving:
             raise ProjectErrors(self._found)
         return {name: self._values.get(name, each.default) for name, each in self._declared.items()}
 
-    def _known(self, name: str, span: SourceSpan | None, source: str) -> Variable | None:
+    def _variable_of(self, name: str, span: SourceSpan | None, source: str) -> Variable | None:
         variable = self._declared.get(name)
         if variable is None:
             self._problem(
@@ -262,24 +262,24 @@ def _misfit(
     if not kind.fits(value):
         article = "an" if kind is VariableType.INT else "a"
         why = f"'{name}' is {article} {kind.value}"
-        return f"{_quoted(value)} is not a value for '{name}'", why, _FORMS[kind]
+        return f"{_quote_value(value)} is not a value for '{name}'", why, _FORMS[kind]
     if enum and value not in enum:
         listed = [printed(each) for each in enum]
         why = f"it is one of: {', '.join(listed)}"
         return (
-            f"{_quoted(value)} is not a value for '{name}'",
+            f"{_quote_value(value)} is not a value for '{name}'",
             why,
             did_you_mean(printed(value), listed),
         )
     return None
 
 
-def _quoted(value: Value) -> str:
+def _quote_value(value: Value) -> str:
     text = excerpt(printed(value), 60)
     return f"'{text}'" if isinstance(value, str) else text
 
 
-def _parsed(kind: VariableType, written: str) -> Value:
+def _parse_value(kind: VariableType, written: str) -> Value:
     """Return what the V of K=V means; ProjectErrors if it should be YAML and is none."""
     if kind in (VariableType.STRING, VariableType.DATE):
         return written
@@ -300,7 +300,7 @@ def _flow(value: Value) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return _escaped(value)
+            return _escape(value)
         case float() if not isfinite(value):
             return {"inf": ".inf", "-inf": "-.inf"}.get(str(value), ".nan")
         case int() | float():
@@ -308,11 +308,11 @@ def _flow(value: Value) -> str:
         case list():
             return f"[{', '.join(map(_flow, value))}]"
         case dict():
-            entries = (f"{_escaped(key)}: {_flow(each)}" for key, each in value.items())
+            entries = (f"{_escape(key)}: {_flow(each)}" for key, each in value.items())
             return f"{{{', '.join(entries)}}}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return a text in double quotes, with escapes for what YAML does not take as it is."""
     import json
 

@@ -177,7 +177,7 @@ class WorkTree:
             most=1,
         )
         if answer.code and not answer.cut:
-            raise _failed("status", answer)
+            raise _failure("status", answer)
         return bool(answer.out)
 
     def check_objects(self) -> None:
@@ -312,11 +312,11 @@ def _read(folder: Path, *arguments: str, given: bytes = b"", most: int = _MOST) 
             fix="remove large folders from the repository",
         )
     if answer.code:
-        raise _failed(arguments[0], answer)
+        raise _failure(arguments[0], answer)
     return answer.out
 
 
-def _failed(command: str, answer: GitResult) -> GitError:
+def _failure(command: str, answer: GitResult) -> GitError:
     if "not a git repository" in answer.message:
         return NoRepositoryError(
             what=f"git {command} failed: {answer.message}",

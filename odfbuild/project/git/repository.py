@@ -115,7 +115,7 @@ class Repository:
 
         Raises TreeError for what is not safe to take over.
         """
-        listed = list(self._listed(commit))
+        listed = list(self._files_of(commit))
         check_names([path for path, _, _ in listed])
         for (path, mode, _), content in zip(listed, self._contents(listed), strict=True):
             entry = TreeEntry(path, content, is_link=mode == _LINK)
@@ -131,7 +131,7 @@ class Repository:
             raise _unknown(self.address, revision) from None
         return found.decode().strip()
 
-    def _listed(self, commit: str) -> Iterator[tuple[str, str, str]]:
+    def _files_of(self, commit: str) -> Iterator[tuple[str, str, str]]:
         """Yield path, mode and object of each file; submodules are left out."""
         listing = self._git("ls-tree", "-r", "-l", "-z", "--full-tree", commit, most=_LISTING)
         left, count = MAX_BYTES, 0

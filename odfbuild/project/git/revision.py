@@ -90,7 +90,7 @@ def _is_missing(tree: WorkTree, id: str) -> bool:
 
 def _lay_out(tree: WorkTree, commit: str, folder: Path) -> None:
     """Write the files of a commit below a folder, in one conversation with git."""
-    for name, data in _contents(tree, commit, list(_sized(tree, commit))):
+    for name, data in _contents(tree, commit, list(_files_to_take(tree, commit))):
         path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _lay_out(tree: WorkTree, commit: str, folder: Path) -> None:
             ) from None
 
 
-def _sized(tree: WorkTree, commit: str) -> Iterator[tuple[str, str, int]]:
+def _files_to_take(tree: WorkTree, commit: str) -> Iterator[tuple[str, str, int]]:
     """Yield name, object and size of each file to take; those that are too large are left out."""
     files = list(_files(tree, commit))
     wanted = "".join(f"{id}\n" for _, id in files).encode()

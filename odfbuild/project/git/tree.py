@@ -83,10 +83,10 @@ def tree_hash(folder: Path) -> str:
 
     Raises TreeError for what cannot be in a package, and for more than a package may hold.
     """
-    return hash_of(_bounded(_entries(folder)))
+    return hash_of(_within_bounds(_entries(folder)))
 
 
-def _bounded(entries: Iterator[TreeEntry]) -> Iterator[TreeEntry]:
+def _within_bounds(entries: Iterator[TreeEntry]) -> Iterator[TreeEntry]:
     left = MAX_BYTES
     for count, entry in enumerate(entries):
         left -= len(entry.content)

@@ -162,12 +162,12 @@ def read_lock(root: Path) -> Lock | None:
     refuse_link_out(root, LOCK_FILE)
     try:
         if unsaved_text(path) is None and path.stat().st_size > MAX_BYTES:
-            raise ProjectErrors([_refused(f"it has more than {MAX_BYTES:,} bytes")])
+            raise ProjectErrors([_refusal(f"it has more than {MAX_BYTES:,} bytes")])
         data = read_shown(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ProjectErrors([_refused(f"it cannot be read: {error.strerror}")]) from None
+        raise ProjectErrors([_refusal(f"it cannot be read: {error.strerror}")]) from None
     return parse_lock(decode(data, LOCK_FILE))
 
 
@@ -176,7 +176,7 @@ def parse_lock(text: str) -> Lock:
     head, entries = read_entries(text)
     documents = read_documents(head, LOCK_FILE)
     if len(documents) != 1:
-        raise ProjectErrors([_refused("it is not one mapping")])
+        raise ProjectErrors([_refusal("it is not one mapping")])
     reading = _LockReader(documents[0])
     lock = reading.lock()
     if reading.found:
@@ -211,16 +211,16 @@ def lock_text(lock: Lock) -> str:
 def write_lock(root: Path, lock: Lock) -> None:
     """Put a lock file in its place at once: whole, or the one before."""
     path = root / LOCK_FILE
-    near = path.with_name(f".{LOCK_FILE}-{secrets.token_hex(8)}")
+    draft = path.with_name(f".{LOCK_FILE}-{secrets.token_hex(8)}")
     try:
-        with near.open("xb") as file:
+        with draft.open("xb") as file:
             file.write(lock_text(lock).encode())
             file.flush()
             os.fsync(file.fileno())
-        near.replace(path)
+        draft.replace(path)
     finally:
         with suppress(OSError):
-            near.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
 
 
 def _present(value: LockedPackage | LockedSchema, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -345,10 +345,10 @@ class _LockReader:
         self, path: KeyPath, what: str, *, key: bool = False, fix: str | None = None
     ) -> None:
         span = self.places.key(path) if key else self.places.value(path)
-        self.found.append(_refused(what, span, fix))
+        self.found.append(_refusal(what, span, fix))
 
 
-def _refused(what: str, span: SourceSpan | None = None, fix: str | None = None) -> Diagnostic:
+def _refusal(what: str, span: SourceSpan | None = None, fix: str | None = None) -> Diagnostic:
     return Diagnostic(
         code="lock-file",
         what=f"{LOCK_FILE}: {what}",

@@ -208,9 +208,9 @@ def _parts(event: MetadataEvent) -> Iterator[Any]:
             yield [kind, to_mapping(event)]
         case SetTransform():
             inputs = [[each.alias, str(each.dataset_ref)] for each in event.inputs]
-            yield [kind, inputs, _unversioned(event.transform)]
+            yield [kind, inputs, _without_version(event.transform)]
         case SetPollingSource() | AddPushSource():
-            query = None if event.preprocess is None else _unversioned(event.preprocess)
+            query = None if event.preprocess is None else _without_version(event.preprocess)
             yield [kind, _columns_read(event.read), query, to_mapping(event.merge)]
 
 
@@ -222,7 +222,7 @@ def _columns_read(step: Any) -> Any:
     return [type(step).__name__, step.ddl_schema, schema]
 
 
-def _unversioned(transform: Any) -> Any:
+def _without_version(transform: Any) -> Any:
     if isinstance(transform, TransformSql) and not any(opaque_parts(transform)):
         transform = replace(transform, version=None)
     return to_mapping(transform)

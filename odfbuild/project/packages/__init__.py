@@ -99,10 +99,10 @@ def install(
     found: list[Diagnostic] = []
     for source in config.packages:
         try:
-            pinned = _pin(root, source, None) if source.path else _pinned(source, lock)
+            pinned = _pin(root, source, None) if source.path else _pin_of(source, lock)
             done.append(_install(root, source, pinned, like, refuse))
         except ProjectError as error:
-            found += _placed(source, error)
+            found += _placed_errors(source, error)
     if found:
         raise ProjectErrors(found)
     return tuple(done)
@@ -126,7 +126,7 @@ def pin(
             known = None if repinned(source.called) else _still(source, lock)
             pins[source.called] = _pin(root, source, known)
         except ProjectError as error:
-            found += _placed(source, error)
+            found += _placed_errors(source, error)
     if found:
         raise ProjectErrors(found)
     return pins
@@ -185,7 +185,7 @@ def _still(source: PackageSource, lock: Lock | None) -> LockedPackage | None:
     return pinned
 
 
-def _pinned(source: PackageSource, lock: Lock | None) -> LockedPackage:
+def _pin_of(source: PackageSource, lock: Lock | None) -> LockedPackage:
     pinned = _still(source, lock)
     if pinned is None:
         raise NotPinnedError(
@@ -202,7 +202,7 @@ def _problem(root: Path, source: PackageSource, lock: Lock | None) -> Diagnostic
     try:
         _check(root, source, lock)
     except ProjectError as error:
-        return _placed(source, error)[0]
+        return _placed_errors(source, error)[0]
     return None
 
 
@@ -210,7 +210,7 @@ def _check(root: Path, source: PackageSource, lock: Lock | None) -> None:
     if source.path is not None:
         _tree(root, source)
         return
-    pinned = _pinned(source, lock)
+    pinned = _pin_of(source, lock)
     folder = _folder(root, source)
     if not folder.is_dir():
         raise MissingPackageError(
@@ -346,7 +346,7 @@ def _put(new: Path, place: Path, old: Path) -> None:
     new.rename(place)
 
 
-def _placed(source: PackageSource, error: ProjectError) -> list[Diagnostic]:
+def _placed_errors(source: PackageSource, error: ProjectError) -> list[Diagnostic]:
     return [
         Diagnostic(
             code=each.code,

@@ -85,13 +85,13 @@ def bounded_filters(
 ) -> dict[str, Callable[..., Any]]:
     """Return filters that refuse to make what is too long, and are charged for what they take."""
     return {
-        name: _bounded(name, _OWN.get(name, each), meter)
+        name: _bound(name, _OWN.get(name, each), meter)
         for name, each in filters.items()
         if name not in _LEFT_OUT
     }
 
 
-def _bounded(name: str, run: Callable[..., Any], meter: Meter) -> Callable[..., Any]:
+def _bound(name: str, run: Callable[..., Any], meter: Meter) -> Callable[..., Any]:
     check = _CHECKS.get(name)
     form = None if check is None else _form(run)
     first = 1 if hasattr(run, "jinja_pass_arg") else 0

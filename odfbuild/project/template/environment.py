@@ -105,20 +105,20 @@ class Code(CodeGenerator):
     """
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:
-        node.iter = _called("counted", node.iter)
+        node.iter = _method_call("counted", node.iter)
         super().visit_For(node, frame)
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
         if isinstance(node.arg, nodes.Slice):
-            node.node = _called("weighed", node.node)
+            node.node = _method_call("weighed", node.node)
         super().visit_Getitem(node, frame)
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
-        node.expr = _called("weighed", node.expr)
+        node.expr = _method_call("weighed", node.expr)
         super().visit_Compare(node, frame)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
-        self.visit(_called("joined", nodes.List(node.nodes, lineno=node.lineno)), frame)
+        self.visit(_method_call("joined", nodes.List(node.nodes, lineno=node.lineno)), frame)
 
     def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
         if not isinstance(node, nodes.TemplateData | nodes.Const):
@@ -137,7 +137,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         super().__init__(
             loader=loader,
             undefined=_Absent,
-            finalize=_finalized,
+            finalize=_finalize,
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,
@@ -190,7 +190,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return _Counted(values, self.step)
 
     def joined(self, values: list[object]) -> str:
-        texts = list(map(_finalized, values))
+        texts = list(map(_finalize, values))
         size = sum(map(len, texts))
         check_size(size)
         self.spend(size)
@@ -254,10 +254,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def _tokenize(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
-        tokens = self._placed(source, name, filename, state)
+        tokens = self._with_offsets(source, name, filename, state)
         return TokenStream(self.lexer.wrap(tokens, name, filename), name, filename)
 
-    def _placed(
+    def _with_offsets(
         self, source: str, name: str | None, filename: str | None, state: str | None
     ) -> Iterator[tuple[int, str, str]]:
         """Yield the tokens with their offsets; between two of them there is white space only."""
@@ -296,7 +296,7 @@ class _Counted:
         return len(self._values)  # type: ignore[arg-type]  # Jinja takes a TypeError for an answer
 
 
-def _called(method: str, argument: nodes.Node) -> nodes.Call:
+def _method_call(method: str, argument: nodes.Node) -> nodes.Call:
     place = argument.lineno
     function = nodes.EnvironmentAttribute(method, lineno=place)
     return nodes.Call(function, [argument], [], None, None, lineno=place)
@@ -311,7 +311,7 @@ def _lexer(environment: Environment) -> Lexer:
     return lexer
 
 
-def _finalized(value: object) -> str:
+def _finalize(value: object) -> str:
     """Return how a value prints; an undefined one says so itself."""
     if type(value) is not str:
         weigh(value)

@@ -51,7 +51,7 @@ def syntax_words(
     at = min(error.lineno - 1, len(text.source.text.rstrip()))
     why = f"not a Jinja template: {message[:1].lower()}{message[1:].rstrip('.')}"
     if found := re.search(r"innermost block that needs to be closed is '(\w+)'", message):
-        opened = _opened(text, found[1])
+        opened = _last_open_tag(text, found[1])
         if message.startswith("Unexpected end of template") and opened is not None:
             what = f"the tag '{found[1]}' has no end"
             return what, why, f"add: {{% end{found[1]} %}}", opened
@@ -85,7 +85,7 @@ def _place_of_name(text: TemplateText, at: int, name: str) -> int:
     return at if found is None else start + found.start()
 
 
-def _opened(text: TemplateText, word: str) -> int | None:
+def _last_open_tag(text: TemplateText, word: str) -> int | None:
     """Return where the last tag of a kind starts that is not ended again."""
     open_tags: list[tuple[str, int]] = []
     for start, end in text.tags:
@@ -146,11 +146,11 @@ def _frames(place: TracebackType | None) -> Iterable[_Frame]:
         template = place.tb_frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template) and template.filename is not None:
             offset = max(0, template.get_corresponding_lineno(place.tb_lineno) - 1)
-            yield _Frame(template.filename, offset, _known(place.tb_frame.f_locals))
+            yield _Frame(template.filename, offset, _readable_names(place.tb_frame.f_locals))
         place = place.tb_next
 
 
-def _known(local: Mapping[str, Any]) -> tuple[str, ...]:
+def _readable_names(local: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names that a template can read at a point of its code."""
     context = local.get("context")
     known = [] if context is None else list(context.get_all())
@@ -166,7 +166,7 @@ def _place(error: Exception, text: TemplateText, frames: list[_Frame]) -> Source
     offset = frames[-1].offset if frames else 0
     start, end = text.tag(offset) or (offset, offset + 1)
     written = text.source.text[start:end]
-    named = _named(error)
+    named = _name_in(error)
     found = None if named is None else re.search(rf"(?<!\w){re.escape(named)}(?!\w)", written)
     if found is None:
         found = _INNER.fullmatch(written)
@@ -182,7 +182,7 @@ def _span(text: TemplateText, start: int, end: int) -> SourceSpan:
     return text.source.span(start, end)
 
 
-def _named(error: Exception) -> str | None:
+def _name_in(error: Exception) -> str | None:
     if isinstance(error, UndefinedNameError):
         return str(error.name)
     return error.called if isinstance(error, PythonError) else None
@@ -236,7 +236,7 @@ def _error(what: str, why: str, fix: str) -> Diagnostic:
     return Diagnostic(code="template-error", what=what, why=why, fix=fix)
 
 
-def _undefined(what: str, why: str, fix: str) -> Diagnostic:
+def _undefined_name(what: str, why: str, fix: str) -> Diagnostic:
     return Diagnostic(code="template-undefined", what=what, why=why, fix=fix)
 
 
@@ -262,21 +262,23 @@ def _unprintable(kind: str) -> Diagnostic:
 def _absent(error: UndefinedNameError, known: tuple[str, ...]) -> Diagnostic:
     name, owner = str(error.name), error.owner
     if error.is_plain and "does not export" in str(error):
-        return _undefined(
+        return _undefined_name(
             f"the imported file has no macro '{name}'", _STRICT, "correct the name in the import"
         )
     if error.is_plain:
-        return _undefined(f"'{name}' is not defined", *_way_to(name, known))
+        return _undefined_name(f"'{name}' is not defined", *_way_to(name, known))
     if isinstance(owner, TemplateModule):
         macros = [each for each in vars(owner) if not each.startswith("_")]
-        return _undefined(f"the imported file has no '{name}'", _STRICT, _offer(name, macros))
+        return _undefined_name(f"the imported file has no '{name}'", _STRICT, _offer(name, macros))
     if isinstance(owner, TemplateNames):
         return _absent_in(owner, name)
     if isinstance(owner, Mapping):
-        return _undefined(f"no '{name}' in this mapping", _STRICT, _offer(name, map(str, owner)))
+        return _undefined_name(
+            f"no '{name}' in this mapping", _STRICT, _offer(name, map(str, owner))
+        )
     if isinstance(owner, list | tuple):
-        return _undefined(f"no item {name} in this list", _STRICT, f"it has {len(owner)}")
-    return _undefined(
+        return _undefined_name(f"no item {name} in this list", _STRICT, f"it has {len(owner)}")
+    return _undefined_name(
         f"{_KINDS.get(type(owner), 'this value')} has no '{name}'", _STRICT, "correct the name"
     )
 
@@ -308,18 +310,18 @@ _KINDS = {
 def _absent_in(owner: TemplateNames, name: str) -> Diagnostic:
     label = label_of(owner)
     if name in absent_of(owner):
-        return _undefined(
+        return _undefined_name(
             f"the environment variable '{name}' is not set",
             "odfbuild.yaml declares it below `env`, and the template has no other value for it",
             f"set it, or write: {label}.{name} | default('...')",
         )
     if label == "env":
-        return _undefined(
+        return _undefined_name(
             f"the environment variable '{name}' is not declared",
             "a project can only depend on what it declares",
             f"add to odfbuild.yaml: env: [{name}]",
         )
-    return _undefined(f"no '{name}' in '{label}'", _STRICT, _offer(name, owner))
+    return _undefined_name(f"no '{name}' in '{label}'", _STRICT, _offer(name, owner))
 
 
 def _not_found(error: TemplateNotFound, environment: TemplateEnvironment) -> Diagnostic:

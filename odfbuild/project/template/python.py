@@ -35,7 +35,7 @@ def functions(name: str, source: SourceText) -> TemplateNames:
     except Exception as error:  # whatever the project's own code raises
         raise PythonError(f"py.{name}", source.file, error) from error
     found = {
-        each: _guarded(f"py.{name}.{each}", source.file, value)
+        each: _guard(f"py.{name}.{each}", source.file, value)
         for each, value in vars(module).items()
         if _is_offered(each, value, name)
     }
@@ -47,10 +47,10 @@ def _is_offered(name: str, value: object, module: str) -> bool:
     return callable(value) and not isinstance(value, type) and own and not name.startswith("_")
 
 
-def _guarded(called: str, file: str, function: Callable[..., Any]) -> Callable[..., object]:
+def _guard(called: str, file: str, function: Callable[..., Any]) -> Callable[..., object]:
     def run(*args: Any, **kwargs: Any) -> object:
         try:
-            return plain(_dated(function(*args, **kwargs)))
+            return plain(_without_dates(function(*args, **kwargs)))
         except TemplateRuntimeError:
             raise
         except UnprintableError as error:
@@ -62,7 +62,7 @@ def _guarded(called: str, file: str, function: Callable[..., Any]) -> Callable[.
     return update_wrapper(run, function)
 
 
-def _dated(value: Any) -> Any:
+def _without_dates(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 

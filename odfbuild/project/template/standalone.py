@@ -51,11 +51,11 @@ def written_out(declared: Declared, namer: LineOrigin) -> tuple[Line, ...]:
     lines: list[Line] = []
     for row in range(first, min(stop, len(origins))):
         _, text = source.line_at(row)
-        lines += _edited(text, edits.get(row, []), origins[row], namer)
-    return _trimmed(lines)
+        lines += _edit_line(text, edits.get(row, []), origins[row], namer)
+    return _trim(lines)
 
 
-def _trimmed(lines: list[Line]) -> tuple[Line, ...]:
+def _trim(lines: list[Line]) -> tuple[Line, ...]:
     """Leave out what divides documents, and empty lines at both ends."""
     kept = [each for each in lines if each.text.rstrip() not in _MARKS]
     while kept and not kept[-1].text.strip():
@@ -85,7 +85,7 @@ def _edits(root: Spot, name: str, source: SourceText) -> dict[int, list[_Edit]]:
     """Return what has to be put into the lines of a document, by row."""
     edits: dict[int, list[_Edit]] = {}
     # an alias repeats the very spot of its anchor
-    taken = {id(spot): (spot, inline) for spot, inline in _included(root, source.text)}
+    taken = {id(spot): (spot, inline) for spot, inline in _included_spots(root, source.text)}
     for spot, inline in taken.values():
         assert spot.included is not None  # noqa: S101 - that is what they are
         row = source.row_of(spot.start)
@@ -100,12 +100,12 @@ def _edits(root: Spot, name: str, source: SourceText) -> dict[int, list[_Edit]]:
         row = source.row_of(at)
         column = at - source.line_at(row)[0]
         flow = source.text[content[2].start : content[2].start + 1] == "{"
-        text = f"name: {_quoted(name)}" + (", " if flow else "")
+        text = f"name: {_quote(name)}" + (", " if flow else "")
         edits.setdefault(row, []).append(_Edit(column, column, text, own_line=not flow))
     return edits
 
 
-def _included(spot: Spot, text: str, *, inline: bool = False) -> Iterator[tuple[Spot, bool]]:
+def _included_spots(spot: Spot, text: str, *, inline: bool = False) -> Iterator[tuple[Spot, bool]]:
     """Yield the values below a spot that are taken from other files, and whether in brackets."""
     if spot.included is not None:
         yield spot, inline
@@ -113,14 +113,16 @@ def _included(spot: Spot, text: str, *, inline: bool = False) -> Iterator[tuple[
     if below or spot.items:
         inline = inline or text[spot.start] in "[{"
     for each in (*below, *(spot.items or ())):
-        yield from _included(each, text, inline=inline)
+        yield from _included_spots(each, text, inline=inline)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if resolve_plain(name) == name else printed([name])[1:-1]
 
 
-def _edited(line: str, edits: list[_Edit], origin: LineOrigin, namer: LineOrigin) -> Iterator[Line]:
+def _edit_line(
+    line: str, edits: list[_Edit], origin: LineOrigin, namer: LineOrigin
+) -> Iterator[Line]:
     for each in sorted(edits, key=lambda edit: -edit.start):
         before, behind = line[: each.start], line[each.stop :]
         if each.own_line:

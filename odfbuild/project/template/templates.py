@@ -133,11 +133,11 @@ class Templates:
         return None if found is None else home.take(found)
 
     def _importable(self) -> list[str]:
-        own = _listed(self.home.root / self.home.macros)
+        own = _template_names(self.home.root / self.home.macros)
         return own + [
             f"{package}/{each}"
             for package, home in self.packages.items()
-            for each in _listed(home.root / home.macros)
+            for each in _template_names(home.root / home.macros)
         ]
 
 
@@ -163,7 +163,7 @@ def _problem(
     return ProjectErrors([found])
 
 
-def _listed(folder: Path) -> list[str]:
+def _template_names(folder: Path) -> list[str]:
     if folder.is_symlink():
         return []
     found = [

@@ -38,7 +38,7 @@ def modern_id(text: str) -> DatasetId:
     try:
         return DatasetId.parse(text)
     except ProtocolError:
-        data = _decoded(text.removeprefix(_METHOD))
+        data = _decode(text.removeprefix(_METHOD))
         if data is None or not data.startswith(_CID_OF_KEY):
             raise
     behind = data[len(_CID_OF_KEY) :]
@@ -51,7 +51,7 @@ def modern_id(text: str) -> DatasetId:
     )
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode(text: str) -> bytes | None:
     from multiformats import multibase
 
     try:
@@ -80,7 +80,7 @@ class Walk:
             return
         if not isinstance(value, dict) or spot.keys is None or self._been(spot):
             return
-        names = self._renamed(cls, value, spot, path)
+        names = self._rename_fields(cls, value, spot, path)
         for key, item in value.items():
             if key in LEFT_OUT.get(cls, ()):
                 self._leave_out(cls, spot, key, path)
@@ -95,7 +95,7 @@ class Walk:
         self.seen.add(place)
         return been
 
-    def _renamed(
+    def _rename_fields(
         self, cls: type[Record], value: Mapping[str, object], spot: Spot, path: Steps
     ) -> dict[str, str]:
         names = renamed(cls, value)

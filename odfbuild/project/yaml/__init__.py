@@ -225,7 +225,7 @@ class _ValueBuilder:
             if (holder := self._key_holder()) is not None:
                 self._refuse_key(holder, INCLUDED_KEY, start, end)
                 return
-            included = self._included(self.include, event.value, start, end)
+            included = self._included_file(self.include, event.value, start, end)
             value = None if included is None else included.text
         # a plain scalar has style '' in the C parser and None in the Python one
         elif not event.style:
@@ -238,7 +238,9 @@ class _ValueBuilder:
             self.anchors[event.anchor] = _Anchored(value, spot, 1, 1)
         self._put(value, spot, 1, 1)
 
-    def _included(self, include: Include, path: str, start: int, end: int) -> SourceText | None:
+    def _included_file(
+        self, include: Include, path: str, start: int, end: int
+    ) -> SourceText | None:
         """Return the file that a value is included from; None if it is refused."""
         try:
             return include(path)

@@ -35,7 +35,7 @@ def scalar_text(value: Any, *, like: str = "", flow: bool = False) -> str:
     if not isinstance(value, str):
         return yaml_text(value).removesuffix("\n")
     if "\n" in value or not value.isprintable() or like == '"':
-        return _quoted(value)
+        return _quote(value)
     bare = yaml_text(value).removesuffix("\n")
     if like == "'" or (flow and not _OF_FLOW.isdisjoint(value)):
         return "'" + value.replace("'", "''") + "'"
@@ -75,7 +75,7 @@ def _under(key: str, value: Any) -> Iterator[str]:
         yield f"{key} {next(lines)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text in double quotes, with escapes for what cannot be seen."""
     plain = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in plain)
@@ -288,7 +288,7 @@ def edited(text: str, file: str, changes: Sequence[Change]) -> str:
     Raises UneditableError when the layout allows no edit, ProjectErrors when it is no YAML.
     """
     documents = read_as_written(text, file)
-    wanted = _wanted([each.value for each in documents], changes)
+    wanted = _wanted_values([each.value for each in documents], changes)
     page = EditPage(documents[0].places.source)
     try:
         for each in changes:
@@ -318,7 +318,7 @@ def _write(page: EditPage, document: Document, change: Change) -> None:
     if isinstance(change, Remove):
         page.remove(document, change.path)
         return
-    known = _known(document.value, change.path)
+    known = _known_steps(document.value, change.path)
     rest = change.path[known:]
     value = change.value
     if isinstance(change, Add) and (rest or _at(document.value, change.path) is None):
@@ -336,7 +336,7 @@ def _write(page: EditPage, document: Document, change: Change) -> None:
         page.add_key(document, change.path[:known], str(rest[0]), value)
 
 
-def _known(value: Any, path: Steps) -> int:
+def _known_steps(value: Any, path: Steps) -> int:
     """Return how many steps of a path are there."""
     for count, step in enumerate(path):
         inside = isinstance(value, dict) and step in value
@@ -353,9 +353,9 @@ def _at(value: Any, path: Steps) -> Any:
     return value
 
 
-def _wanted(values: list[Value], changes: Sequence[Change]) -> list[Value]:
+def _wanted_values(values: list[Value], changes: Sequence[Change]) -> list[Value]:
     """Return the values that the documents are to have; removals come last, from the back."""
-    wanted: Any = _copied(values)
+    wanted: Any = _deep_copy(values)
     for each in changes:
         if not isinstance(each, Remove):
             _put(wanted, (each.document, *each.path), each)
@@ -379,18 +379,18 @@ def _put(values: Any, path: Steps, change: SetValue | Add) -> None:
             raise KeyError(path[: at + 1])
     last: Any = path[-1]
     if isinstance(change, SetValue):
-        inside[last] = _copied(change.value)
+        inside[last] = _deep_copy(change.value)
     elif isinstance(inside, dict) and inside.get(last) is None:
-        inside[last] = [_copied(change.value)]
+        inside[last] = [_deep_copy(change.value)]
     else:
-        inside[last].append(_copied(change.value))
+        inside[last].append(_deep_copy(change.value))
 
 
-def _copied(value: Any) -> Any:
+def _deep_copy(value: Any) -> Any:
     """Return a value in which nothing is shared, as aliases are."""
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+        return {key: _deep_copy(item) for key, item in value.items()}
+    return [_deep_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def _comments_left(text: str, page: EditPage) -> Counter[str]:

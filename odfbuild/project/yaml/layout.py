@@ -80,12 +80,12 @@ def _render(text: str, start: int, end: int, steps: list[_TextStep]) -> str:
         at = step.end
         if step.rank == 1:
             gone = step.end
-        parts.append(step.text if step.moved is None else _moved(text, step.moved, steps))
+        parts.append(step.text if step.moved is None else _move_text(text, step.moved, steps))
     parts.append(text[at:end])
     return "".join(parts)
 
 
-def _moved(text: str, move: TextMove, steps: list[_TextStep]) -> str:
+def _move_text(text: str, move: TextMove, steps: list[_TextStep]) -> str:
     inside = [
         step for step in steps
         if move.start <= step.start
@@ -165,9 +165,9 @@ class DocumentEdits:
     @property
     def edits(self) -> tuple[TextEdit, ...]:
         """The edits made so far: indentation before all else that is inserted at a place."""
-        return (*self._indents, *map(self._placed, self._edits))
+        return (*self._indents, *map(self._shifted_edit, self._edits))
 
-    def _placed(self, edit: TextEdit) -> TextEdit:
+    def _shifted_edit(self, edit: TextEdit) -> TextEdit:
         if _MARK not in edit.text:
             return edit
         shift = " " * sum(by for start, end, by in self._shifted if start <= edit.start < end)

@@ -84,7 +84,7 @@ class HeadAcceptance:
         Of two heads that exclude each other the envelopes are kept.  Raises a TrustError,
         BadSignatureError or DamagedMemoryError, and what reading the source raises.
         """
-        now, known = self._now(), self._known(found.dataset)
+        now, known = self._now(), self._accepted_head(found.dataset)
         delegations = self._holding(found, source.attestation(DELEGATIONS))
         void = self.withdrawn(found.dataset, delegations)
         before = None if known is None or known.head != found.head else known.envelope
@@ -115,7 +115,7 @@ class HeadAcceptance:
 
         What that adds is remembered.  Raises DamagedMemoryError.
         """
-        known, head = self._listed(dataset), self._known(dataset)
+        known, head = self._withdrawals(dataset), self._accepted_head(dataset)
         every = known.union(withdrawn_of(shown, dataset))
         if shown is not None and every != known:
             self.memory.put_withdrawn(dataset, shown)
@@ -126,7 +126,7 @@ class HeadAcceptance:
         if arrival.is_news:
             self.memory.put(arrival.dataset, arrival.judged.remembered)
 
-    def _known(self, dataset: DatasetId) -> AcceptedHead | None:
+    def _accepted_head(self, dataset: DatasetId) -> AcceptedHead | None:
         try:
             return self.memory.read(dataset)
         except DamagedMemoryError:
@@ -134,7 +134,7 @@ class HeadAcceptance:
                 return None
             raise
 
-    def _listed(self, dataset: DatasetId) -> Withdrawals:
+    def _withdrawals(self, dataset: DatasetId) -> Withdrawals:
         try:
             return self.memory.read_withdrawn(dataset)
         except DamagedMemoryError:

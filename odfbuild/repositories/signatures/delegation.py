@@ -132,7 +132,7 @@ def verified_delegation(envelope: Envelope, dataset: DatasetId) -> Delegation:
     """
     what = f"a delegation of {dataset}"
     try:
-        found = _parsed(envelope)
+        found = _parse(envelope)
     except ValueError as error:
         raise bad_signature(what, f"it cannot be read: {error}") from None
     _verify_own(envelope, found.dataset, what)
@@ -195,7 +195,7 @@ def check_own_key_id(envelope: Envelope, dataset: DatasetId, what: str) -> None:
             raise bad_signature(what, f"{each.key_id} is another name of {dataset}")
 
 
-def _parsed(envelope: Envelope) -> Delegation:
+def _parse(envelope: Envelope) -> Delegation:
     members = Members.parse(envelope.payload, _MOST_BYTES)
     found = Delegation(
         dataset=members.dataset("dataset"),

@@ -68,7 +68,7 @@ class PublicKey:
             return False
         k = int.from_bytes(sha512(signature[:32] + self.raw + message).digest(), "little") % _L
         r = ECC.EccPoint(*_BASE, curve="Ed25519") * s + -(key * k)
-        found: bytes = _encoded(int(r.x), int(r.y))
+        found: bytes = _encode_point(int(r.x), int(r.y))
         return found == signature[:32]
 
 
@@ -78,6 +78,6 @@ def _is_strict(point: bytes) -> bool:
     return y < _P and y not in _SMALL_ORDER
 
 
-def _encoded(x: int, y: int) -> bytes:
+def _encode_point(x: int, y: int) -> bytes:
     """Return a point as RFC 8032, 5.1.2 has it."""
     return (y | (x & 1) << 255).to_bytes(32, "little")

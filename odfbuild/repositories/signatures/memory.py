@@ -58,9 +58,9 @@ class AcceptedHeads:
         """Return the head that was accepted last; None if none was.  Raises DamagedMemoryError."""
         data = self._read("remotes", id)
         try:
-            return None if data is None else _parsed(data, id)
+            return None if data is None else _parse(data, id)
         except (ValueError, KeyError, TypeError, OverflowError, ProtocolError) as error:
-            raise self._damaged("remotes", id) from error
+            raise self._damage_error("remotes", id) from error
 
     def put(self, id: DatasetId, head: AcceptedHead) -> None:
         """Remember a head, whatever was remembered before."""
@@ -73,7 +73,7 @@ class AcceptedHeads:
         try:
             return Withdrawals() if data is None else verified_list(data, id).withdrawn
         except BadSignatureError as error:
-            raise self._damaged("withdrawn", id) from error
+            raise self._damage_error("withdrawn", id) from error
 
     def put_withdrawn(self, id: DatasetId, shown: bytes) -> None:
         """Remember a list of delegations that withdraws some, whatever was remembered before."""
@@ -115,7 +115,7 @@ class AcceptedHeads:
                 return None
             raise DamagedMemoryError(path, f"cannot be read: {error.strerror or error}") from error
 
-    def _damaged(self, kind: str, id: DatasetId) -> DamagedMemoryError:
+    def _damage_error(self, kind: str, id: DatasetId) -> DamagedMemoryError:
         assert self._folder is not None  # noqa: S101 - something was read there
         return DamagedMemoryError(self._folder / kind / id.multibase, "is damaged")
 
@@ -124,16 +124,16 @@ class AcceptedHeads:
             self.problem = "there is no home folder, and XDG_STATE_HOME is not set"
             return None
         folder, disk = self._folder / kind, Disk()
-        near = pending(folder)
+        draft = pending(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            disk.write(near, data, 0o600)
-            disk.rename(near, folder / name)
+            disk.write(draft, data, 0o600)
+            disk.rename(draft, folder / name)
             disk.sync(folder)
         except OSError as error:
             self.problem = f"{folder}: {error.strerror or error}"
             with suppress(OSError):
-                near.unlink(missing_ok=True)
+                draft.unlink(missing_ok=True)
             return None
         return folder / name
 
@@ -152,7 +152,7 @@ def _form(head: AcceptedHead) -> dict[str, Any]:
     }
 
 
-def _parsed(data: bytes, id: DatasetId) -> AcceptedHead:
+def _parse(data: bytes, id: DatasetId) -> AcceptedHead:
     """Read what a file holds.  Raises ValueError, KeyError, TypeError or ProtocolError."""
     text = checked_text(data, id.multibase)
     if text is None:

@@ -210,7 +210,9 @@ def judge(
     author = None if read is None else read.author(void)
     voucher = author or (None if read is None else read.witness(policy.witnesses))
     if policy.level is TrustLevel.SIGNED and voucher is None:
-        raise _unvouched(found, read, void, f"only signed heads are accepted from {found.place}")
+        raise _unsigned_error(
+            found, read, void, f"only signed heads are accepted from {found.place}"
+        )
     lead = read if author is not None else None
     given_up = None
     if known is not None and not _goes_on(found, known):
@@ -219,8 +221,8 @@ def judge(
         elif not forced:
             raise _unproven(found, known, attestation)
     if not forced and voucher is None and _was_signed(found, known, policy):
-        raise _unvouched(found, read, void, "the head before it was signed for the dataset")
-    remembered = _remembered(found, attestation, lead, known, now, void)
+        raise _unsigned_error(found, read, void, "the head before it was signed for the dataset")
+    remembered = _head_to_remember(found, attestation, lead, known, now, void)
     if voucher is not None:
         own = read.statement.expires if read is not None else None
         expires = remembered.expires if lead is not None else own
@@ -249,7 +251,7 @@ def _read(
         return None
 
 
-def _unvouched(
+def _unsigned_error(
     found: FoundHead, read: Attestation | None, withdrawn: Withdrawals, why: str
 ) -> TrustError:
     """Return the refusal of a head that nobody signed who counts."""
@@ -340,7 +342,7 @@ def _unproven(
     return HistoryRewrittenError(found, known, attestation)
 
 
-def _remembered(
+def _head_to_remember(
     found: FoundHead,
     attestation: bytes | None,
     lead: Attestation | None,

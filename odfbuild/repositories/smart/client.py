@@ -253,7 +253,7 @@ class SmartDataset:
             sent = True
             self._confirm(talk, update)
         except HeadMovedError as error:
-            raise self._moved(error, update) from None
+            raise self._moved_error(error, update) from None
         except (UnreachableRepositoryError, TransferTimeoutError) as error:
             if not (sent and self._has(update.head)):
                 if not sent:
@@ -285,7 +285,7 @@ class SmartDataset:
             bytes_in_raw_blocks=U64(sum(len(data) for _, data in blocks)),
             bytes_in_raw_objects=U64(sum(each.size for each in update.files)),
         )
-        self._agreed(
+        self._answer_or_refusal(
             talk.answer(
                 PushAccepted,
                 PushRequest(
@@ -302,7 +302,7 @@ class SmartDataset:
             attestation=_as_text(update.attestation),
             delegations=_as_text(update.delegations),
         )
-        self._agreed(talk.answer(PushBlocksAccepted, message), update)
+        self._answer_or_refusal(talk.answer(PushBlocksAccepted, message), update)
 
     def _asked_uploads(
         self, talk: "_Conversation", update: ChainUpdate, moved: CountBytes
@@ -320,7 +320,7 @@ class SmartDataset:
             question = PushObjectsRequest(
                 object_files=batch, is_truncated=start + _BATCH < len(files)
             )
-            answer = self._agreed(talk.answer(PushObjects, question), update)
+            answer = self._answer_or_refusal(talk.answer(PushObjects, question), update)
             for each in answer.object_transfer_strategies:
                 known = by_hash.pop(_key(each), None)
                 if known is not None and (where := _upload_of(each, self.place)) is not None:
@@ -385,14 +385,14 @@ class SmartDataset:
             return self.head() == head
         return False
 
-    def _agreed(self, answer: _T | Failure, update: ChainUpdate) -> _T:
+    def _answer_or_refusal(self, answer: _T | Failure, update: ChainUpdate) -> _T:
         if isinstance(answer, Failure):
             raise refusal(
                 answer, self.place, expected=update.expected, dataset=update.dataset
             ) from None
         return answer
 
-    def _moved(self, error: HeadMovedError, update: ChainUpdate) -> HeadMovedError:
+    def _moved_error(self, error: HeadMovedError, update: ChainUpdate) -> HeadMovedError:
         """Return the error with the head of the server now or, if that is hidden, as sent."""
         actual = error.actual
         with suppress(TransferError):
@@ -413,7 +413,7 @@ class _Conversation:
     ) -> None:
         self._place = place
         self._patience = patience
-        self._socket = _connected(files, place, verb, patience)
+        self._socket = _connect(files, place, verb, patience)
         self._early: bytes | None = None
 
     def answer(self, cls: type[_T], message: object) -> _T | Failure:
@@ -502,13 +502,13 @@ class _Conversation:
         try:
             yield
         except ConnectionClosed as error:
-            raise self._ended(error.rcvd.reason if error.rcvd else "", error) from None
+            raise self._end_error(error.rcvd.reason if error.rcvd else "", error) from None
         except TimeoutError:
             raise
         except OSError as error:
             raise unreachable(self._place, str(error)) from None
 
-    def _ended(self, reason: str, error: Exception) -> TransferError | HeadMovedError:
+    def _end_error(self, reason: str, error: Exception) -> TransferError | HeadMovedError:
         code = getattr(getattr(error, "rcvd", None), "code", None)
         if code in (1011, 1008, 4000) and (found := decode_reason(reason)) is not None:
             return refusal(found, self._place)
@@ -520,7 +520,7 @@ class _Conversation:
         return unreachable(self._place, "the connection ended in the middle of a transfer")
 
 
-def _connected(
+def _connect(
     files: ServerFiles, place: str, verb: str, patience: TransferPatience
 ) -> "ClientConnection":
     from websockets.exceptions import InvalidStatus, WebSocketException

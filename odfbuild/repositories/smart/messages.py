@@ -461,14 +461,14 @@ def _fields(value: Any) -> str:
 
 def decode(cls: type[_T], frame: str | bytes) -> _T:
     """Read a message that is no answer.  Raises MalformedMessageError."""
-    found = _read(cls, *_parsed(cls, frame))
+    found = _read(cls, *_parse(cls, frame))
     assert isinstance(found, cls)  # noqa: S101 - for types
     return found
 
 
 def decode_answer(cls: type[_T], frame: str | bytes) -> _T | Failure:
     """Read an answer, behind `Ok` or without it, or a failure.  Raises MalformedMessageError."""
-    form, payload = _parsed(cls, frame)
+    form, payload = _parse(cls, frame)
     if isinstance(form, dict) and "Err" in form:
         return _failure(form["Err"])
     if isinstance(form, dict) and "Ok" in form:
@@ -519,7 +519,7 @@ def _failure(form: Any) -> Failure:
     return found
 
 
-def _parsed(cls: type[Any], frame: str | bytes) -> tuple[Any, bytes | None]:
+def _parse(cls: type[Any], frame: str | bytes) -> tuple[Any, bytes | None]:
     """Return what a frame holds, with a payload apart: as a list of numbers it takes much room."""
     try:
         data = frame.encode() if isinstance(frame, str) else frame

@@ -194,7 +194,7 @@ class ServerFiles:
         failures = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError, RuntimeError)
         with ExitStack() as opened:
             try:
-                stream = self._opened().stream(method, url, headers=headers, content=content)
+                stream = self._open_client().stream(method, url, headers=headers, content=content)
                 response = paced_response(opened.enter_context(stream), deadline)
             except failures as error:
                 # RuntimeError is that of a client that was closed meanwhile
@@ -206,7 +206,7 @@ class ServerFiles:
             except (httpx.HTTPError, httpx.StreamError, SlowError) as error:
                 raise unreachable(self.url, str(error) or type(error).__name__) from None
 
-    def _opened(self) -> "httpx.Client":
+    def _open_client(self) -> "httpx.Client":
         import httpx
 
         if self._client is None:

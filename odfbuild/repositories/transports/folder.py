@@ -44,7 +44,7 @@ class FolderFiles:
         return f"{self._folder}/"
 
     def get(self, path: str, most: int) -> bytes | None:
-        opened = self._opened(path)
+        opened = self._open(path)
         if opened is None:
             return None
         with os.fdopen(opened, "rb") as file:
@@ -55,7 +55,7 @@ class FolderFiles:
 
     @contextmanager
     def open(self, path: str, start: int) -> Iterator[Iterator[bytes]]:
-        opened = self._opened(path)
+        opened = self._open(path)
         if opened is None:
             raise missing_file(self.place, path)
         with os.fdopen(opened, "rb") as file:
@@ -63,7 +63,7 @@ class FolderFiles:
             yield iter(lambda: file.read(_CHUNK), b"")
 
     def size(self, path: str) -> int | None:
-        opened = self._opened(path)
+        opened = self._open(path)
         if opened is None:
             return None
         try:
@@ -74,16 +74,16 @@ class FolderFiles:
     def create(self, path: str, source: bytes | Path, moved: CountBytes) -> None:
         place = self._folder / path
         self._disk.make_folder(place.parent)
-        near = pending(place.parent)
+        draft = pending(place.parent)
         try:
             if isinstance(source, bytes):
-                self._disk.write(near, source)
+                self._disk.write(draft, source)
             else:
-                _copy(source, near, moved)
-                self._disk.sync(near)
-            self._disk.rename(near, place)
+                _copy(source, draft, moved)
+                self._disk.sync(draft)
+            self._disk.rename(draft, place)
         finally:
-            near.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
         self._disk.sync(place.parent)
 
     def replace(self, path: str, data: bytes) -> None:
@@ -96,7 +96,7 @@ class FolderFiles:
             with suppress(OSError):
                 remove_unfinished(each.path, before=before)
 
-    def _opened(self, path: str) -> int | None:
+    def _open(self, path: str) -> int | None:
         try:
             return open_descriptor(self._folder / path, follow=False)
         except (FileNotFoundError, NotADirectoryError):

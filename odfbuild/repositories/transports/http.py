@@ -72,28 +72,28 @@ class WebServer:
         import httpx
 
         with ExitStack() as open_answers:
-            response = self._followed(url, headers, open_answers)
+            response = self._follow(url, headers, open_answers)
             self._check_status(response, url)
             try:
                 yield response
             except (httpx.HTTPError, httpx.StreamError, SlowError) as error:
                 raise broken_off(url, str(error) or type(error).__name__) from None
 
-    def _followed(
+    def _follow(
         self, url: str, headers: Mapping[str, str], open_answers: ExitStack
     ) -> "httpx.Response":
         at = url
         for _ in range(_MOST_REDIRECTS + 1):
             open_answers.close()
             given = {**headers, "Accept-Encoding": "identity", **self._authorization(at)}
-            response = self._asked(at, given, url, open_answers)
+            response = self._ask(at, given, url, open_answers)
             target = response.headers.get("location")
             if response.status_code not in _REDIRECT or not target:
                 return response
-            at = _redirected(at, target, url)
+            at = _redirect_target(at, target, url)
         raise broken_off(url, f"it redirects more than {_MOST_REDIRECTS} times")
 
-    def _asked(
+    def _ask(
         self, at: str, headers: Mapping[str, str], url: str, open_answers: ExitStack
     ) -> "httpx.Response":
         import httpx
@@ -264,7 +264,7 @@ def broken_off(url: str, why: str) -> UnreachableRepositoryError:
     )
 
 
-def _redirected(before: str, target: str, url: str) -> str:
+def _redirect_target(before: str, target: str, url: str) -> str:
     """Return where a redirect leads, but not from TLS into the clear, to another protocol, or into
     this network from outside of it.
     """

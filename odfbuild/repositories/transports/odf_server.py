@@ -65,7 +65,7 @@ class OdfServer:
 
     def alias_of(self, id: DatasetId) -> DatasetAlias | None:
         """Return the name that a dataset has on the server, None if it has none."""
-        answer = _asked(self._url, self._token, f"datasets/{id}")
+        answer = _ask(self._url, self._token, f"datasets/{id}")
         with suppress(ProtocolError, LookupError, TypeError):
             owner = (
                 answer["owner"]["accountName"] if is_multi_tenant(self._url, self._token) else ""
@@ -88,18 +88,18 @@ def open_dataset(url: str, settings: RepositorySettings) -> ChainTarget:
 
 def is_multi_tenant(url: str, token: str | None) -> bool:
     """Tell whether the datasets of a server belong to accounts."""
-    return _asked(url, token, "info").get("isMultiTenant") is True
+    return _ask(url, token, "info").get("isMultiTenant") is True
 
 
 def own_account(url: str, token: str | None) -> str | None:
     """Return the account whose token it is on a server with accounts, None if it has none."""
     if not is_multi_tenant(url, token):
         return None
-    name = _asked(url, token, "accounts/me").get("accountName")
+    name = _ask(url, token, "accounts/me").get("accountName")
     return name if isinstance(name, str) and is_name(name) else None
 
 
-def _asked(url: str, token: str | None, path: str) -> dict[str, Any]:
+def _ask(url: str, token: str | None, path: str) -> dict[str, Any]:
     with suppress(TransferError, ValueError), closing(_files(url, token)) as files:
         data = files.get(path, _ANSWER)
         answer = None if data is None else parse_json(data)

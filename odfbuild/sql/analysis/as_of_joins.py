@@ -48,7 +48,7 @@ def join_problems(number: int, query: Statement, keys: Keys) -> Iterator[QueryFi
     asked = as_of_joins(query)
     if not asked:
         return
-    joins = {at: (left, join) for at, left, join in _versioned(query.shape)}
+    joins = {at: (left, join) for at, left, join in _versioned_tables(query.shape)}
     declared = dict(keys)
     tables = {table.place.start for table in query.tables}
     for each in asked:
@@ -69,8 +69,8 @@ def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[Q
     seen: set[str] = set()
     for number, (name, key) in enumerate(keys, start=steps):
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            fix = f"did you mean '{near[0]}'?" if near else "name an input or an earlier step"
+            closest = difflib.get_close_matches(name, known, n=1)
+            fix = f"did you mean '{closest[0]}'?" if closest else "name an input or an earlier step"
             what = f"the temporal table '{name}' is neither an input nor a step of the query"
             yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
         elif name in seen:
@@ -98,21 +98,23 @@ def column_problems(
             yield QueryFinding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
     for number, step in enumerate(steps):
         asked = {each.table.place.start: each for each in as_of_joins(step.statement)}
-        for at, left, _ in _versioned(step.statement.shape) if asked else ():
+        for at, left, _ in _versioned_tables(step.statement.shape) if asked else ():
             problem = _wrong_time(asked[at], left, times) if at in asked else None
             if problem is not None:
                 yield QueryFinding(Reason.TEMPORAL, problem[0], number, problem[1], problem[2])
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known)}"
+    closest = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{closest[0]}'?" if closest else f"it has {', '.join(known)}"
 
 
 def _wrong_time(each: AsOf, left: Sequence[Source], times: Mapping[str, str]) -> _Problem | None:
     """Return the problem of a join at another time than the event time of an input."""
     *qualifier, column = each.time or ("",)
-    named = [source for name, source in _named(left) if [name] == qualifier or not qualifier]
+    named = [
+        source for name, source in _readable_names(left) if [name] == qualifier or not qualifier
+    ]
     source = named[0] if len(named) == 1 else None
     if not isinstance(source, NamedTable) or source.versioned or source.columns:
         return None
@@ -142,7 +144,7 @@ def _form(each: AsOf, left: Sequence[Source] | None, join: Join | None) -> _Prob
     if each.time is None:
         what = "FOR SYSTEM_TIME AS OF something other than a column"
         return what, each.when.place, f"name the event time of the left side: {_EXAMPLE}"
-    names = [name for name, _ in _named(left) if name is not None]
+    names = [name for name, _ in _readable_names(left) if name is not None]
     if len(each.time) == 2 and each.time[0] not in names:
         what = f"{each.when.text} is not a column of the left side"
         return what, each.when.place, f"name the event time of {' or '.join(names)}"
@@ -180,7 +182,7 @@ def _columns(join: Join | None, name: str) -> Iterator[str]:
 # Where joins with versions are, and what is to the left of them
 
 
-def _versioned(query: QueryShape) -> Iterator[tuple[int, tuple[Source, ...], Join]]:
+def _versioned_tables(query: QueryShape) -> Iterator[tuple[int, tuple[Source, ...], Join]]:
     """Yield the position of each table whose versions are joined, its left side, and the join."""
     for each in _froms(query):
         left = [each.source]
@@ -217,15 +219,15 @@ def _inside(source: From) -> Iterator[From]:
             yield from _inside(query) if isinstance(query, From) else _froms(query)
 
 
-def _named(left: Sequence[Source]) -> Iterator[tuple[str | None, Source]]:
+def _readable_names(left: Sequence[Source]) -> Iterator[tuple[str | None, Source]]:
     """Yield the names under which columns of the left side can be read."""
     for each in left:
         match each:
             case NamedTable():
                 yield each.alias or each.name, each
             case Derived(query=From() as inner, alias=None):
-                yield from _named((inner.source, *(join.source for join in inner.joins)))
+                yield from _readable_names((inner.source, *(join.source for join in inner.joins)))
             case Derived() | RowGenerator():
                 yield each.alias, each
             case OpaqueRelation(inside=Derived() | NamedTable() as inside):
-                yield from _named((inside,))
+                yield from _readable_names((inside,))

@@ -35,7 +35,7 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
     if not shapes:
         return QueryClass("whole", "there is no query")
     versions = dict(steps[0].temporal)
-    part = QueryParts(dict(_named(shapes)), inputs, versions).query(shapes[-1][1])
+    part = QueryParts(dict(_named_shapes(shapes)), inputs, versions).query(shapes[-1][1])
     if part.group is not None and accumulators(steps, inputs) is not None:
         return QueryClass("state", part.because)
     return QueryClass(part.name, part.because)
@@ -59,5 +59,7 @@ def class_run(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None
     return QueryClass("whole", f"{found.because}; {lacking}, so each step reads all rows")
 
 
-def _named(shapes: Sequence[tuple[str | None, QueryShape]]) -> Iterator[tuple[str, QueryShape]]:
+def _named_shapes(
+    shapes: Sequence[tuple[str | None, QueryShape]],
+) -> Iterator[tuple[str, QueryShape]]:
     return ((name, shape) for name, shape in shapes if name is not None)

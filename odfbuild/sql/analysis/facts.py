@@ -160,8 +160,8 @@ def _statement_findings(
 ) -> Iterator[QueryFinding]:
     for table in statement.tables:
         if table.text not in known:
-            near = difflib.get_close_matches(table.text, known, n=1)
-            hint = near[0] if near else ""
+            closest = difflib.get_close_matches(table.text, known, n=1)
+            hint = closest[0] if closest else ""
             yield QueryFinding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
         elif table.qualifier is not None:
             hint = table.text
@@ -281,7 +281,7 @@ def examine_alike(
     ]
     known = _KNOWN.get(keys[0]) or _KNOWN.get(keys[1])
     if known is not None:
-        return replace(known, steps=tuple(steps), findings=_placed(known, steps))
+        return replace(known, steps=tuple(steps), findings=_in_steps(known, steps))
     copies = [replace(step) for step in steps]  # parsed statements are not kept with the facts
     facts = replace(examine(copies, inputs, op_columns), steps=tuple(steps))
     if all(_is_clause(facts, each) for each in facts.findings) and _are_named(facts):
@@ -291,7 +291,7 @@ def examine_alike(
     return facts
 
 
-def _placed(known: QueryFacts, steps: Sequence[QueryStep]) -> tuple[QueryFinding, ...]:
+def _in_steps(known: QueryFacts, steps: Sequence[QueryStep]) -> tuple[QueryFinding, ...]:
     """Return the findings at the positions of their words in the texts of other steps."""
     return tuple(
         replace(each, place=place_alike(each.place, known.steps[each.step].text, text))

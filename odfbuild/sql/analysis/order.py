@@ -52,7 +52,7 @@ def unordered(query: Statement, sums: Sums | None = None) -> tuple[Unordered, ..
     return tuple(_Ordering(query, sums).problems)
 
 
-def settled(query: Statement, sums: Sums) -> CarriedText:
+def order_free_text(query: Statement, sums: Sums) -> CarriedText:
     """Return the text rewritten so that values decide each order."""
     return CarriedText(query.text, _Ordering(query, sums).edits.made())
 
@@ -78,7 +78,7 @@ class _Ordering:
 
     def _call(self, call: Spoken) -> None:
         over = call.behind.over
-        known = self._known(call, over)
+        known = self._window_of(call, over)
         if call.name in _REFUSED:
             self._refuse(call, f"{call.name}()", _REFUSED[call.name])
         elif over is not None and call.name in _POSITIONS:
@@ -93,7 +93,7 @@ class _Ordering:
                 self._extend(call, over, known)
             self._aggregate(call, known)
 
-    def _known(self, call: Spoken, over: WindowSpan | None) -> WindowSpan | None:
+    def _window_of(self, call: Spoken, over: WindowSpan | None) -> WindowSpan | None:
         """Return a window as it is written, also for a named one."""
         if over is None or over.name is None:
             return over
@@ -364,17 +364,17 @@ class _Ordering:
             "), CAST(NULL AS DOUBLE), (__odf_s, __odf_v) -> coalesce(__odf_s + __odf_v, __odf_v))",
         )
         if call.name != "sum":
-            start, end = f"({start}", (*end, *self._counted(call, argument))
+            start, end = f"({start}", (*end, *self._average_parts(call, argument))
         self.edits.around((call.start, call.end), start, end, call.at)
 
     def _exact_average(self, call: Spoken, argument: Span) -> None:
         """Add up integers as decimals, not as floating-point numbers."""
         self._rename(call, "sum")
         self.edits.around(argument, "CAST(", (" AS DECIMAL(38, 0))",), call.at)
-        end: Parts = (" AS DOUBLE)", *self._counted(call, argument))
+        end: Parts = (" AS DOUBLE)", *self._average_parts(call, argument))
         self.edits.around((call.start, call.end), "(CAST(", end, call.at)
 
-    def _counted(self, call: Spoken, argument: Span) -> Parts:
+    def _average_parts(self, call: Spoken, argument: Span) -> Parts:
         distinct = "DISTINCT " if call.distinct else ""
         behind = (call.close + 1, call.end)
         return (f" / nullif(count({distinct}", argument, ")", behind, ", 0))")

@@ -98,7 +98,7 @@ def _of_statement(statement: Statement, number: int) -> Iterator[QueryFinding]:
 
 def _of_query(statement: Statement) -> Iterator[FormRefusal]:
     if any(sign in statement.text for sign in "{:?"):
-        for name in _unfilled(statement.tokens):
+        for name in _unfilled_parameters(statement.tokens):
             yield Reason.UNFILLED, name.text, name.place
     for query in _queries(statement.shape):
         yield from _of_names(query)
@@ -113,7 +113,7 @@ def _of_query(statement: Statement) -> Iterator[FormRefusal]:
             yield from _of_subqueries(query)
 
 
-def _unfilled(tokens: Sequence[Token]) -> Iterator[Name]:
+def _unfilled_parameters(tokens: Sequence[Token]) -> Iterator[Name]:
     """Yield parameters, `:name` and `?`, and unfilled templates, `{{ ... }}`."""
     before, end = None, 0
     for at, token in enumerate(tokens):
@@ -170,11 +170,11 @@ def _of_select(select: Select) -> Iterator[FormRefusal]:
         for each in walk(expr):
             if isinstance(each, Call) and each.place is not None and is_aggregate(each):
                 yield Reason.AGGREGATE, f"{each.name}() in {clause}", each.place
-    yield from _nested(select)
-    yield from _ungrouped(select)
+    yield from _nested_aggregates(select)
+    yield from _ungrouped_columns(select)
 
 
-def _nested(select: Select) -> Iterator[FormRefusal]:
+def _nested_aggregates(select: Select) -> Iterator[FormRefusal]:
     """Yield aggregates, and calls over windows, inside of aggregates."""
     for expr in _values(select):
         for outer in walk(expr):
@@ -192,7 +192,7 @@ def _values(select: Select) -> tuple[Expr, ...]:
     return (*outputs, *some(select.having), *some(select.qualify), *select.order)
 
 
-def _ungrouped(select: Select) -> Iterator[FormRefusal]:
+def _ungrouped_columns(select: Select) -> Iterator[FormRefusal]:
     """Yield columns of the SELECT list that have many values in a group."""
     values = [output.value for output in select.outputs]
     group = select.group

@@ -117,7 +117,7 @@ class _SumReader(Relations):
         at = _ADDED.get(expr.name)
         number = 2 if expr.name.startswith("regr_") else 1
         if at is not None and expr.place is not None and len(expr.args) == number:
-            added = _added(self.sourced(expr.args[at], scope)[0].kind)
+            added = _summand_of(self.sourced(expr.args[at], scope)[0].kind)
             known = self.found.setdefault(expr.place.start, added)
             if added is Summand.NO_NUMBERS and number == 1:
                 self.misused[expr.place.start] = Name(expr.name, expr.place)
@@ -126,7 +126,7 @@ class _SumReader(Relations):
         return super().aggregate(expr, scope)
 
 
-def _added(kind: SqlType | None) -> Summand:
+def _summand_of(kind: SqlType | None) -> Summand:
     if isinstance(kind, DataTypeDecimal | DataTypeNull | Interval):
         return Summand.EXACT
     if kind in {BYTE, SHORT, INT, BIGINT}:

@@ -90,13 +90,13 @@ _FREE = _WORDS | {"select", "qualify", "cast", "try_cast", "extract", "struct", 
 
 def has_windows(query: Statement) -> bool:
     """Return whether a query groups by event-time windows."""
-    return any(_grouped(query.tokens))
+    return any(_groups_of(query.tokens))
 
 
 def loose_windows(query: Statement) -> tuple[Name, ...]:
     """Return the windows that no GROUP BY names: nothing waits for them."""
     text, tokens = query.text, query.tokens
-    grouped = {text[call.start : call.end] for group in _grouped(tokens) for call in group.calls}
+    grouped = {text[call.start : call.end] for group in _groups_of(tokens) for call in group.calls}
     return tuple(
         Name(tokens[call.at].text.lower(), tokens[call.at].place)
         for call in _calls(tokens, range(len(tokens)))
@@ -122,7 +122,7 @@ def wrong_lengths(query: Statement) -> Iterator[tuple[Name, str, str]]:
     """Yield the windows of an invalid length: the name of each, the problem, and the remedy."""
     text, tokens = query.text, query.tokens
     for call in _calls(tokens, range(len(tokens))):
-        words = [_unquoted(_argument(text, tokens, at)) for at in call.arguments[1:]]
+        words = [_without_quotes(_argument(text, tokens, at)) for at in call.arguments[1:]]
         constant = [_is_constant(tokens, at) for at in call.arguments[1:]]
         name = Name(tokens[call.at].text.lower(), tokens[call.at].place)
         lengths = words[: 1 if "session" in name.text else 2]
@@ -171,7 +171,7 @@ def closing(query: Statement, until: int | None) -> CarriedText:
     text, tokens = query.text, query.tokens
     bound = "false" if until is None else "{}.end <= timestamp_millis(" + f"{until}L)"
     edits = list(_sessions(tokens))  # before edits at the end of a condition that ends with one
-    for group in _grouped(tokens):
+    for group in _groups_of(tokens):
         calendar = _calendar(text, tokens, group.calls[0])
         if calendar is not None:
             edits += _where(tokens, group, bound.format(calendar))
@@ -186,14 +186,14 @@ def closing(query: Statement, until: int | None) -> CarriedText:
             start, end = group.having
             edits += [(start, start, " ("), (end, end, f") AND {test}")]
     for call in _calls(tokens, range(len(tokens))):
-        edits += _renamed(text, tokens, call)
+        edits += _rename_edits(text, tokens, call)
     edits += _parts(text, tokens)
     return CarriedText(text, tuple(sorted(edits, key=lambda edit: edit[:2])))
 
 
 def has_sessions(query: Statement) -> bool:
     """Return whether a query groups by sessions."""
-    return any(_is_of_sessions(query.tokens, group) for group in _grouped(query.tokens))
+    return any(_is_of_sessions(query.tokens, group) for group in _groups_of(query.tokens))
 
 
 def whole_sessions(query: Statement) -> CarriedText:
@@ -206,7 +206,7 @@ def _millis(argument: str) -> int | None:
     """Return the length of `'1 hour 30 minutes'`, rounded up to milliseconds."""
     if months := _months(argument):
         return months * 31 * _MICROS["day"] // 1000  # a row waits no longer
-    micros = _micros(_unquoted(argument))
+    micros = _micros(_without_quotes(argument))
     return None if micros is None else -(-micros // 1000)
 
 
@@ -218,14 +218,14 @@ def _micros(words: str) -> int | None:
     return sum(int(number) * _MICROS[unit] for number, unit in found)
 
 
-def _unquoted(argument: str) -> str:
+def _without_quotes(argument: str) -> str:
     words = argument.strip().lower().removeprefix("interval").strip()
     return re.sub(r"[\s'\"]+", " ", words).strip()
 
 
 def _months(argument: str) -> int:
     """Return the months of a length in months, quarters or years, 0 for other ones."""
-    found = _MONTHS.fullmatch(_unquoted(argument))
+    found = _MONTHS.fullmatch(_without_quotes(argument))
     return 0 if found is None else int(found[1]) * {"m": 1, "q": 3, "y": 12}[found[2][0]]
 
 
@@ -267,7 +267,7 @@ class _Group:
     at: int
 
 
-def _grouped(tokens: Sequence[Token]) -> Iterator[_Group]:
+def _groups_of(tokens: Sequence[Token]) -> Iterator[_Group]:
     for at, token in enumerate(tokens):
         if token.kind != "GROUP_BY":
             continue
@@ -369,7 +369,7 @@ def _call(tokens: Sequence[Token], at: int) -> _Call:
     return _Call(at, tokens[at].start, tokens[number].end + 1, tuple(arguments))
 
 
-def _renamed(text: str, tokens: Sequence[Token], call: _Call) -> Iterator[Edit]:
+def _rename_edits(text: str, tokens: Sequence[Token], call: _Call) -> Iterator[Edit]:
     """Yield the edits that turn a form Spark lacks into one that it has."""
     name = tokens[call.at].text.lower()
     if name in {"window", "session_window"}:
@@ -414,7 +414,7 @@ def _sessions(tokens: Sequence[Token]) -> Iterator[Edit]:
     both = ", ".join(
         f"{_WHOLE_GROUP.format(f'{_SESSION}.{part}')} AS {part}" for part in _PARTS[:2]
     )
-    for group in _grouped(tokens):
+    for group in _groups_of(tokens):
         if not _is_of_sessions(tokens, group):
             continue
         for first, last, name in _mentions(tokens, group):

@@ -72,13 +72,13 @@ _COMPARED = {"=", "<>", "<", "<=", ">", ">=", "between", "in"}
 class UnknownColumn:
     """A name that the inputs do not have, or that several columns or fields have (`ambiguous`).
 
-    `near` is a suggestion: the most similar name, or the qualified names, if they differ.
+    `closest` is a suggestion: the most similar name, or the qualified names, if they differ.
     """
 
     name: str
     step: int
     place: TextPlace | None
-    near: str | None
+    closest: str | None
     ambiguous: bool = False
 
 
@@ -187,11 +187,11 @@ class ExpressionReader(ABC):
         name = ".".join(expr.parts)
         if isinstance(found, Ambiguous):
             self.use(found.sources, expr.place)
-            near, ambiguous = " or ".join(found.candidates), True
+            closest, ambiguous = " or ".join(found.candidates), True
         else:
-            near, ambiguous = found.near or "", False
+            closest, ambiguous = found.closest or "", False
         self.unknown_columns.append(
-            UnknownColumn(name, self.step, expr.place, near or None, ambiguous)
+            UnknownColumn(name, self.step, expr.place, closest or None, ambiguous)
         )
 
     def star(self, expr: StarExpr, scope: NameScope) -> Value:
@@ -266,10 +266,10 @@ class ExpressionReader(ABC):
         if found is None and isinstance(kind, DataTypeStruct):
             twice = has_twice(value, name)
             names = [] if twice else [field.name for field in kind.fields]
-            near = get_close_matches(name, names, n=1)
+            closest = get_close_matches(name, names, n=1)
             path = f"{'.'.join(of.parts)}." if isinstance(of, Column) else ""
             place = next((each.place for each in walk(of) if isinstance(each, Column)), None)
-            meant = f"{path}{near[0]}" if near else None
+            meant = f"{path}{closest[0]}" if closest else None
             self.unknown_columns.append(
                 UnknownColumn(f"{path}{name}", self.step, place, meant, ambiguous=twice)
             )

@@ -149,8 +149,8 @@ class RelationColumns:
             return None
         columns = [each for each in found if not _excludes(star, each)]
         return RelationColumns(
-            [_starred(star, each) for each in columns],
-            open=[_opened(star, each) for each in self.open if name in {None, each.qualifier}],
+            [_star_column(star, each) for each in columns],
+            open=[_open_part(star, each) for each in self.open if name in {None, each.qualifier}],
         )
 
     def tokens(self) -> dict[str, Token | None]:
@@ -171,22 +171,22 @@ class RelationColumns:
             return None
         qualifier = parts[0] if len(parts) == 2 else None
         name = parts[-1]
-        found = self._called(name)
+        found = self._columns_by_name(name)
         if qualifier is not None:
             hidden = (each for each in self.hidden if each.name == name)
             found = [each for each in (*found, *hidden) if each.qualifier == qualifier]
         if found:
             tokens = {each.token for each in found}
             return tokens.pop() if len(tokens) == 1 else None
-        if qualifier is not None and self._called(qualifier):
+        if qualifier is not None and self._columns_by_name(qualifier):
             return None  # a field of a struct
         opened = [each for each in self.open if each.has(name, qualifier)]
         if len(opened) != 1 or opened[0].token is None:
             return None
-        unnamed = any(qualifier in {None, each.qualifier} for each in self._called(""))
+        unnamed = any(qualifier in {None, each.qualifier} for each in self._columns_by_name(""))
         return None if unnamed else opened[0].token(name)
 
-    def _called(self, name: str) -> list[Attribute]:
+    def _columns_by_name(self, name: str) -> list[Attribute]:
         if self._index is None or self._indexed != len(self.columns):
             self._index, self._indexed = {}, len(self.columns)
             for each in self.columns:
@@ -217,14 +217,14 @@ def _excludes(star: StarExpr, column: Attribute) -> bool:
     return (column.name,) in star.excluded or (column.qualifier, column.name) in star.excluded
 
 
-def _starred(star: StarExpr, column: Attribute) -> Attribute:
+def _star_column(star: StarExpr, column: Attribute) -> Attribute:
     """Return a column as a star selects it, possibly without some of its fields."""
     if any(len(each) > 1 and column.name in each[:-1] for each in star.excluded):
         column = column._replace(value=Value(None), copied=False, token=None)
     return column._replace(qualifier=None)
 
 
-def _opened(star: StarExpr, part: OpenPart) -> OpenPart:
+def _open_part(star: StarExpr, part: OpenPart) -> OpenPart:
     gone = {each[0] for each in star.excluded if len(each) == 1}
     hidden = frozenset[str]() if star.qualifier else part.merged
     sure = all(len(each) == 1 for each in star.excluded)

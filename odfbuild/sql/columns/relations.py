@@ -109,7 +109,7 @@ class Relations(Calls):
             if isinstance(value, StarExpr):
                 self._expand(value, scope, given)
             elif isinstance(value, Call) and value.name in GENERATORS and value.over is None:
-                self._generated(output, value, scope, given)
+                self._add_generated(output, value, scope, given)
             else:
                 name = output.aliases[0] if output.aliases else output_name(value)
                 made, sources = self.sourced(value, scope)
@@ -137,7 +137,7 @@ class Relations(Calls):
         given.open += found.open
         self.star_inputs |= {each for part in found.open for each in part.inputs}
 
-    def _generated(
+    def _add_generated(
         self, output: SelectItem, call: Call, scope: NameScope, given: RelationColumns
     ) -> None:
         rows = self._rows_of(call, output.aliases, scope, outer=False)
@@ -243,7 +243,7 @@ class Relations(Calls):
     ) -> RelationColumns:
         match source:
             case NamedTable():
-                return self._named(source)
+                return self._named_table(source)
             case Derived(query=From() as inner):
                 rows = self._from(inner, outer)
                 return rows if source.alias is None else rows.named(source.alias, source.columns)
@@ -268,7 +268,7 @@ class Relations(Calls):
                     self.shape(source.values, NameScope(rows, outer))
         return unknown_rows()
 
-    def _named(self, source: NamedTable) -> RelationColumns:
+    def _named_table(self, source: NamedTable) -> RelationColumns:
         common = self.common.get(source.name)
         qualifier = source.alias or source.name
         if common is not None:
@@ -320,7 +320,7 @@ class Relations(Calls):
     def _set(self, query: SetQuery, outer: NameScope | None) -> RelationColumns:
         left, right = self.query(query.left, outer), self.query(query.right, outer)
         self.opaque += [each.text for each in query.foreign]
-        given = self._united(query, left, right)
+        given = self._union_columns(query, left, right)
         if query.distinct or query.kind != "union":
             both = (*left.columns, *right.columns)
             self.shaping |= {ref for each in both for ref in each.sources}
@@ -332,7 +332,7 @@ class Relations(Calls):
         )
         return given
 
-    def _united(
+    def _union_columns(
         self, query: SetQuery, left: RelationColumns, right: RelationColumns
     ) -> RelationColumns:
         theirs = right.columns

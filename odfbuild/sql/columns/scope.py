@@ -34,7 +34,7 @@ class Resolution:
 class Missing:
     """A name that does not exist; `near` is the most similar one."""
 
-    near: str | None
+    closest: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class NameScope:
         return found
 
     def _column(self, parts: tuple[str, ...]) -> Resolution | Ambiguous | None:
-        index = self._indexed()
+        index = self._by_name()
         if len(parts) > 1:
             own = [a for a in index.get(parts[1], ()) if a.qualifier == parts[0]]
             if own:
@@ -128,7 +128,7 @@ class NameScope:
             value = inner
         return Resolution(value, attribute.sources, copied=attribute.copied and not path)
 
-    def _indexed(self) -> dict[str, list[Attribute]]:
+    def _by_name(self) -> dict[str, list[Attribute]]:
         if self._index is None:
             self._index = {}
             for each in (*self.rows.columns, *self.rows.hidden):
@@ -155,8 +155,8 @@ class NameScope:
         if not isinstance(kind, DataTypeStruct):
             return None
         names = [field.name for field in kind.fields]
-        near = difflib.get_close_matches(parts[-1], names, n=1)
-        return ".".join((*parts[:-1], near[0])) if near else None
+        closest = difflib.get_close_matches(parts[-1], names, n=1)
+        return ".".join((*parts[:-1], closest[0])) if closest else None
 
     def _names(self) -> Iterator[str]:
         scope: NameScope | None = self

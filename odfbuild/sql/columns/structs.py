@@ -82,7 +82,7 @@ def generated(
     Empty if they cannot be determined; if only the types cannot, the columns are those of `names`.
     """
     base = call.name.removesuffix("_outer")
-    given = _given(base, call.args, args)
+    given = _columns_of(base, call.args, args)
     if outer or base != call.name:
         given = [(name, value.or_null()) for name, value in given]
     if not given:
@@ -96,22 +96,22 @@ def generated(
 
 def wrong_names(call: Call, args: Sequence[Value], names: Sequence[str]) -> str | None:
     """Return the problem of a generator whose columns are not as many as its names."""
-    given = len(_given(call.name.removesuffix("_outer"), call.args, args))
+    given = len(_columns_of(call.name.removesuffix("_outer"), call.args, args))
     if not given or not names or len(names) == given:
         return None
     return f"{call.name}() has {given} column{'s' * (given != 1)}, but {len(names)} names"
 
 
-def _given(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
+def _columns_of(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
     match name:
         case "explode" if args:
-            return _exploded(args[0])
-        case "posexplode" if args and (items := _exploded(args[0])):
+            return _explode_columns(args[0])
+        case "posexplode" if args and (items := _explode_columns(args[0])):
             return [("pos", Value(INT, False)), *items]
         case "inline" if args:
-            return _inlined(args[0])
+            return _inline_columns(args[0])
         case "stack" if args:
-            return _stacked(exprs, args)
+            return _stack_columns(exprs, args)
         case "json_tuple":
             return [(f"c{number}", Value(STRING)) for number in range(len(args) - 1)]
         case "range":
@@ -119,7 +119,7 @@ def _given(name: str, exprs: Sequence[Expr], args: Sequence[Value]) -> Generated
     return []
 
 
-def _exploded(value: Value) -> GeneratedColumns:
+def _explode_columns(value: Value) -> GeneratedColumns:
     match value.kind:
         case DataTypeList(item_type=item):
             return [("col", Value(*unwrapped(item)))]
@@ -128,7 +128,7 @@ def _exploded(value: Value) -> GeneratedColumns:
     return []
 
 
-def _inlined(value: Value) -> GeneratedColumns:
+def _inline_columns(value: Value) -> GeneratedColumns:
     if not isinstance(value.kind, DataTypeList):
         return []
     item, missing = unwrapped(value.kind.item_type)
@@ -138,7 +138,7 @@ def _inlined(value: Value) -> GeneratedColumns:
     return [(name, Value(kind, null or missing)) for name, (kind, null) in parts]
 
 
-def _stacked(exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
+def _stack_columns(exprs: Sequence[Expr], args: Sequence[Value]) -> GeneratedColumns:
     count = exprs[0]
     if not isinstance(count, Literal) or count.kind != "integer" or int(count.text) < 1:
         return []

@@ -272,7 +272,7 @@ def arithmetic(op: str, left: Value, right: Value, fits: Sequence[int | None] = 
     a, b = left.kind, right.kind
     if a is None or b is None:
         return UNKNOWN
-    if op in {"+", "-", "*"} and (timed := _timed(op, a, b)) is not None:
+    if op in {"+", "-", "*"} and (timed := _time_type(op, a, b)) is not None:
         return Value(timed, nullable)
     if isinstance(a, Interval) or isinstance(b, Interval) or a in TIMES or b in TIMES:
         return UNKNOWN
@@ -297,7 +297,7 @@ def _plain(op: str, a: SqlType | None, b: SqlType | None) -> DataType | None:
     return None if isinstance(kind, Interval) else kind
 
 
-def _timed(op: str, a: SqlType, b: SqlType) -> SqlType | None:
+def _time_type(op: str, a: SqlType, b: SqlType) -> SqlType | None:
     """Return the type of sums and differences of dates, times and intervals."""
     if op == "*":
         return None

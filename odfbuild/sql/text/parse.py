@@ -49,11 +49,11 @@ def _skeletons(text: str) -> tuple[Hashable | None, Hashable | None, Hashable | 
         plain, compared, typed = outlines(_dialect().tokenize(text))
     except TokenError:
         return None, None, None
-    return _shared(plain), _shared(compared), _shared(typed)
+    return _shared_outline(plain), _shared_outline(compared), _shared_outline(typed)
 
 
 @lru_cache(maxsize=4096)
-def _shared(outline: Hashable) -> Hashable:
+def _shared_outline(outline: Hashable) -> Hashable:
     """Return the first outline that was equal: thousands of texts are held as a few."""
     return outline
 
@@ -244,12 +244,14 @@ class _StatementReader:
 
     def _unreadable(self, error: Any) -> SqlTextError:
         found = error.errors[0] if error.errors else {}
-        near = str(found.get("highlight") or "")
+        highlight = str(found.get("highlight") or "")
         line, end = int(found.get("line") or 1), int(found.get("col") or 1)
         starts = [0, *(n + 1 for n, letter in enumerate(self.text) if letter == "\n")]
-        at = starts[min(line, len(starts)) - 1] + max(end - len(near), 0)
-        message = f"the text cannot be read at {near!r}" if near else "the text ends too early"
-        return SqlTextError("syntax-error", message, TextPlace.of(self.text, at, len(near)))
+        at = starts[min(line, len(starts)) - 1] + max(end - len(highlight), 0)
+        message = (
+            f"the text cannot be read at {highlight!r}" if highlight else "the text ends too early"
+        )
+        return SqlTextError("syntax-error", message, TextPlace.of(self.text, at, len(highlight)))
 
     # The shape: what is row by row, and what is not
 

@@ -138,11 +138,11 @@ class QuerySpans:
             return None
         rest = range(at + 1, select.stop)
         end = next((n for n in rest if self.kinds[n] in _ENDS and self._begins(n, at)), select.stop)
-        return tuple(self._parted(at + 1, end, self.around[at]))
+        return tuple(self._parts_in(at + 1, end, self.around[at]))
 
     def parted(self, opened: int) -> tuple[Span, ...]:
         """Return what commas part in a parenthesis."""
-        return tuple(self._parted(opened + 1, self.closing[opened], opened))
+        return tuple(self._parts_in(opened + 1, self.closing[opened], opened))
 
     def is_united(self, select: range) -> bool:
         """Tell whether a SELECT is one side of UNION, EXCEPT or INTERSECT."""
@@ -170,17 +170,17 @@ class QuerySpans:
         if first is None or end is None or end < first or self.kinds[first + 1] == "HINT":
             return ()
         first += self.kinds[first + 1] == "ALL"
-        return tuple(self._parted(first + 1, end, self.around[first]))
+        return tuple(self._parts_in(first + 1, end, self.around[first]))
 
     def window(self, name: str, select: range) -> WindowSpan | None:
         """Return what the WINDOW clause of a SELECT says of a name, also of one for another."""
-        defined = dict(self._defined(select))
+        defined = dict(self._window_definitions(select))
         found = defined.get(name)
         if found is not None and found.name is not None:
             found = defined.get(self.named(found))
         return None if found is None or found.name is not None else found
 
-    def _defined(self, select: range) -> Iterator[tuple[str, WindowSpan]]:
+    def _window_definitions(self, select: range) -> Iterator[tuple[str, WindowSpan]]:
         own = (n for n in select if self.kinds[n] == "WINDOW" and self._begins(n, select.start))
         at = next(own, select.stop)
         for number in range(at + 1, select.stop - 2):
@@ -204,7 +204,7 @@ class QuerySpans:
     def _call(self, at: int) -> Spoken:
         opened, close = at + 1, self.closing[at + 1]
         distinct = self.kinds[opened + 1] == "DISTINCT"
-        arguments = tuple(self._parted(opened + 1 + distinct, close, opened))
+        arguments = tuple(self._parts_in(opened + 1 + distinct, close, opened))
         behind, last = self._behind(close)
         return Spoken(
             name=self.tokens[at].text.lower(),
@@ -254,7 +254,7 @@ class QuerySpans:
         own = [n for n in range(opened + 1, close) if self.around[n] == opened]
         framed = self._frame(own, close)
         ordered = next((n for n in own if self.kinds[n] in _ORDERS), None)
-        keys = () if ordered is None else self._parted(ordered + 1, framed, opened)
+        keys = () if ordered is None else self._parts_in(ordered + 1, framed, opened)
         return WindowSpan(
             inside=(self.tokens[opened].end + 1, self.tokens[close].start),
             end=None if ordered is None else self.tokens[framed - 1].end + 1,
@@ -289,7 +289,7 @@ class QuerySpans:
         named = self.kinds[number] != "WINDOW" or self.kinds[number + 2 : number + 3] == ["ALIAS"]
         return named and self.around[number] == self.around[beside]
 
-    def _parted(self, first: int, end: int, opened: int) -> Iterator[Span]:
+    def _parts_in(self, first: int, end: int, opened: int) -> Iterator[Span]:
         """Yield what commas part that are in one parenthesis."""
         for number in range(first, end + 1):
             comma = number < end and self.kinds[number] == "COMMA"

@@ -98,12 +98,12 @@ class _Reader:
             selects=tuple(starts),
             stars=(),
             alias_lists=(),
-            tables=tuple(self._named(each, each.db or None) for each in tables),
+            tables=tuple(self._name_of(each, each.db or None) for each in tables),
             columns=tuple(
-                self._named(each, each.table or None) for each in self.tree.find_all(exp.Column)
+                self._name_of(each, each.table or None) for each in self.tree.find_all(exp.Column)
             ),
             aliases=tuple(
-                self._named(each, None, each.alias) for each in self.tree.find_all(exp.Alias)
+                self._name_of(each, None, each.alias) for each in self.tree.find_all(exp.Alias)
             ),
             relations=frozenset(
                 {each.alias_or_name for each in tables}
@@ -190,7 +190,7 @@ class _Reader:
         for select in self.tree.find_all(exp.Select):
             for window in select.args.get("windows") or ():
                 if window.args.get("alias"):
-                    place = self._named(window, None).place
+                    place = self._name_of(window, None).place
                     raise SqlTextError("syntax-error", message.format(window.name), place)
 
     def _refuse(self, code: str, message: str, at: int) -> None:
@@ -198,7 +198,7 @@ class _Reader:
 
     def _sent(self) -> Iterator[str]:
         """Yield the parts of the text for the engine."""
-        quoted, size, end = set(self._quoted()), 0, 0
+        quoted, size, end = set(self._quoted_tokens()), 0, 0
         for number, token in enumerate(self.tokens):
             gap = "".join(" \n"[each == "\n"] for each in self.text[end : token.start])
             word = self.text[token.start : token.end + 1]
@@ -209,7 +209,7 @@ class _Reader:
             yield gap
             yield word
 
-    def _quoted(self) -> Iterator[int]:
+    def _quoted_tokens(self) -> Iterator[int]:
         """Yield the numbers of tokens that are names and do not look so to the engine."""
         lists: list[str] = [""]  # of each parenthesis that is open, the clause that is in it
         for number, token in enumerate(self.tokens):
@@ -251,12 +251,16 @@ class _Reader:
             parsed = _dialect().parser().parse(self.words, self.sent)
         except ParseError as error:
             found = error.errors[0] if error.errors else {}
-            near = str(found.get("highlight") or "")
+            highlight = str(found.get("highlight") or "")
             line, column = int(found.get("line") or 1), int(found.get("col") or 1)
             starts = [0, *(n + 1 for n, letter in enumerate(self.sent) if letter == "\n")]
-            at = starts[min(line, len(starts)) - 1] + max(column - len(near), 0)
-            message = f"the text cannot be read at {near!r}" if near else "the text ends too early"
-            raise SqlTextError("syntax-error", message, self._place(at, len(near))) from None
+            at = starts[min(line, len(starts)) - 1] + max(column - len(highlight), 0)
+            message = (
+                f"the text cannot be read at {highlight!r}"
+                if highlight
+                else "the text ends too early"
+            )
+            raise SqlTextError("syntax-error", message, self._place(at, len(highlight))) from None
         except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
             place = self._place(0, 1)
             raise SqlTextError("syntax-error", "the text cannot be read", place) from None
@@ -318,7 +322,7 @@ class _Reader:
     def _extra(self, node: Any, known: frozenset[str]) -> None:
         if node.args.get("version") is not None:
             message = "versions of tables (FOR SYSTEM_TIME) are not read here"
-            raise SqlTextError("syntax-error", message, self._named(node, None).place)
+            raise SqlTextError("syntax-error", message, self._name_of(node, None).place)
         for key, value in node.args.items():
             if value and key not in known:
                 clause = _CLAUSES.get(key, key.rstrip("_").upper())
@@ -347,7 +351,7 @@ class _Reader:
             if _kind(after) == "L_PAREN" and token.token_type in names:
                 yield Name(token.text.lower(), self._place(token.start, len(token.text)))
 
-    def _named(self, node: Any, qualifier: str | None, name: str | None = None) -> Name:
+    def _name_of(self, node: Any, qualifier: str | None, name: str | None = None) -> Name:
         spot: dict[str, Any] = next((each.meta for each in node.walk() if "start" in each.meta), {})
         start = int(spot.get("start", 0))
         text = node.name if name is None else name

@@ -112,7 +112,7 @@ class _Shaper(TreeWalk):
             if isinstance(node, exp.SetOperation):
                 return self._set(node, with_, recursive)
             if isinstance(node, exp.Subquery):
-                return self._nested(node, with_, recursive)
+                return self._nested_query(node, with_, recursive)
             return Unknown(type(node).__name__, ())
         finally:
             self.local, self.select = before, select
@@ -130,7 +130,9 @@ class _Shaper(TreeWalk):
             self.local |= {each.alias}
         return tuple(parts)
 
-    def _nested(self, node: Any, with_: tuple[CommonTable, ...], recursive: bool) -> QueryShape:
+    def _nested_query(
+        self, node: Any, with_: tuple[CommonTable, ...], recursive: bool
+    ) -> QueryShape:
         """Read a query in parentheses; clauses behind them make a query around it."""
         self.relations.add(node.alias_or_name)
         foreign = tuple(_foreign(node, frozenset({"this", "alias", "order", "limit", "with_"})))
@@ -260,12 +262,12 @@ class _Shaper(TreeWalk):
         source = self._plain(node)
         joins = node.args.get("joins")
         if any(_foreign(node, _SOURCE_PARTS)) and not isinstance(node, exp.Lateral | exp.Values):
-            source = self._changed(node, next(_foreign(node, _SOURCE_PARTS)).text, source)
+            source = self._opaque_relation(node, next(_foreign(node, _SOURCE_PARTS)).text, source)
         if joins and not isinstance(node, exp.Subquery):
             return Derived(From(source, tuple([self._join(each) for each in joins])), None, ())
         return source
 
-    def _changed(self, node: Any, clause: str, source: Source) -> OpaqueRelation:
+    def _opaque_relation(self, node: Any, clause: str, source: Source) -> OpaqueRelation:
         """Read a relation with a clause behind it that changes its columns or rows."""
         pivots: list[Any] = node.args.get("pivots") or []
         if len(pivots) != 1 or pivots[0].args.get("unpivot"):
@@ -283,7 +285,7 @@ class _Shaper(TreeWalk):
         if isinstance(node, exp.Lateral):
             return self._lateral(node)
         if isinstance(node, exp.Subquery):
-            return self._derived(node)
+            return self._derived_source(node)
         if isinstance(node, exp.Values):
             return self._inline(node)
         return OpaqueRelation(type(node).__name__)
@@ -321,7 +323,7 @@ class _Shaper(TreeWalk):
             raise SqlTextError("syntax-error", what, place)
         return self.expression(version.expression)
 
-    def _derived(self, node: Any) -> Source:
+    def _derived_source(self, node: Any) -> Source:
         self.relations.add(node.alias_or_name)
         inner = node.this
         if isinstance(inner, exp.Query) and not isinstance(inner, exp.Subquery):

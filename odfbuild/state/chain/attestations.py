@@ -71,9 +71,9 @@ class LocalAttestations:
     def put(self, name: AttestationName, envelope: bytes) -> None:
         if not self._folder.is_dir():
             self._disk.make_folder(self._folder)
-        near = pending(self._folder)
-        self._disk.write(near, envelope)
-        self._disk.rename(near, self.path(name))
+        draft = pending(self._folder)
+        self._disk.write(draft, envelope)
+        self._disk.rename(draft, self.path(name))
         self._disk.sync(self._folder)
 
     def path(self, name: AttestationName) -> Path:

@@ -163,9 +163,9 @@ def _recalled(memory: Path) -> dict[str, FileMark]:
         lines = (read_file(memory) or b"").split(b"\n")
         known = dict(_parsed(lines))
         if len(lines) > 2 * len(known) + _SPARE:
-            near = pending(memory.parent)
-            near.write_bytes(b"".join(_line(name, mark) for name, mark in known.items()))
-            near.replace(memory)
+            draft = pending(memory.parent)
+            draft.write_bytes(b"".join(_line(name, mark) for name, mark in known.items()))
+            draft.replace(memory)
         return known
     return {}
 

@@ -137,9 +137,9 @@ class LocalHeads:
             actual = self.read(name)
             if actual != expected:
                 raise HeadMovedError(expected, actual, name)
-            near = pending(self._refs)
-            self._disk.write(near, str(new).encode())
-            self._disk.rename(near, path)
+            draft = pending(self._refs)
+            self._disk.write(draft, str(new).encode())
+            self._disk.rename(draft, path)
             self._disk.sync(self._refs)
 
     def delete(self, name: str, *, expected: Multihash) -> None:

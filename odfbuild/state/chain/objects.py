@@ -158,9 +158,9 @@ class LocalObjects:
                 move(self._disk, source, target)
             return
         check_bytes(name, source, str(self._folder))
-        near = pending(self._folder)
-        self._disk.write(near, source)
-        self._disk.rename(near, target)
+        draft = pending(self._folder)
+        self._disk.write(draft, source)
+        self._disk.rename(draft, target)
 
     def get(self, hash: Multihash) -> bytes:
         path = f"{self._prefix}{hash}"

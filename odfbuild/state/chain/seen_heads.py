@@ -139,18 +139,18 @@ class SeenHeads:
             "workspace": seen.workspace,
             "next": None if after is None else str(after),
         }
-        near = path.with_name(f".{path.name}-{os.getpid()}-{time_ns()}")
+        draft = path.with_name(f".{path.name}-{os.getpid()}-{time_ns()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with near.open("w", encoding="utf-8") as file:
+            with draft.open("w", encoding="utf-8") as file:
                 file.write(with_check_sum(json.dumps(form) + "\n", id.multibase))
                 file.flush()
                 os.fsync(file.fileno())  # a power cut must not leave an empty file, which is damage
-            near.replace(path)
+            draft.replace(path)
         except OSError as error:
             self.problem = f"{path.parent}: {error.strerror or error}"
             with suppress(OSError):
-                near.unlink(missing_ok=True)
+                draft.unlink(missing_ok=True)
 
     def _path(self, id: DatasetId) -> Path | None:
         folder = state_folder()

@@ -71,11 +71,11 @@ def write_document(path: Path, value: Any) -> bool:
 
     The checksum is of the value and the name of the file.
     """
-    near = pending(path.parent)
+    draft = pending(path.parent)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        near.write_text(with_check_sum(f"{json.dumps(value)}\n", path.name), "utf-8")
-        near.replace(path)
+        draft.write_text(with_check_sum(f"{json.dumps(value)}\n", path.name), "utf-8")
+        draft.replace(path)
         return True
     return False
 

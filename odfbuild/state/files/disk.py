@@ -91,13 +91,13 @@ def place_new(disk: Disk, path: Path, data: bytes, mode: int = 0o666) -> None:
 
     Raises FileExistsError if the place is taken.
     """
-    near = pending(path.parent)
+    draft = pending(path.parent)
     try:
-        disk.write(near, data, mode)
-        disk.link(near, path)
+        disk.write(draft, data, mode)
+        disk.link(draft, path)
     finally:
         with suppress(FileNotFoundError):
-            disk.remove(near)
+            disk.remove(draft)
     disk.sync(path.parent)
 
 
@@ -148,8 +148,8 @@ def move(disk: Disk, source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        near = pending(target.parent)
-        shutil.copyfile(source, near)
-        disk.sync(near)
-        disk.rename(near, target)
+        draft = pending(target.parent)
+        shutil.copyfile(source, draft)
+        disk.sync(draft)
+        disk.rename(draft, target)
         source.unlink()

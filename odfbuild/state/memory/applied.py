@@ -62,9 +62,9 @@ def record_applied(
 
 def _write(folder: Path, alias: DatasetAlias, applied: Applied) -> None:
     lines = (applied.dataset or _NOTHING, applied.head or _NOTHING, applied.result)
-    near, name = pending(folder), _file_name(alias)
-    near.write_text(with_check_sum("".join(f"{line}\n" for line in lines), name), "ascii")
-    near.replace(folder / name)
+    draft, name = pending(folder), _file_name(alias)
+    draft.write_text(with_check_sum("".join(f"{line}\n" for line in lines), name), "ascii")
+    draft.replace(folder / name)
 
 
 def recall_applied(

@@ -87,15 +87,17 @@ def keep_rows(cache: Path, key: str, rows: PlanRows | None) -> None:
     put_texts(cache / _FILE, (head, "\n".join((*rows.places, *rows.forms))), key)
 
 
-def recall_rows(cache: Path, settled: PlanRecord) -> PlanRows | None:
+def recall_rows(cache: Path, plan_record: PlanRecord) -> PlanRows | None:
     """Return the rows of the plan of a record, None if they cannot be read."""
     try:
-        head, lines = checked_texts(read_regular(cache / _FILE), settled.rows)
+        head, lines = checked_texts(read_regular(cache / _FILE), plan_record.rows)
         rest = lines.split("\n")
         raw, half = parse_json(head), len(rest) // 2
         columns = {name: raw[name] for name in _FIELDS}
         kept = PlanRows(**columns, places=rest[:half], forms=rest[half:])
-        found = kept.with_changed(settled.changed, settled.loud if settled.changed else kept.loud)
+        found = kept.with_changed(
+            plan_record.changed, plan_record.loud if plan_record.changed else kept.loud
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return None
     return found if _is_sound(found) else None

@@ -129,46 +129,46 @@ def _is_typed(found: PlanRecord) -> bool:
     )
 
 
-def record(cache: Path, settled: PlanRecord) -> PlanRecord:
+def record(cache: Path, plan_record: PlanRecord) -> PlanRecord:
     """Write the record and return it with its key; a reader sees the old one or the new one whole.
 
     What was said of a plan that was made under other conditions is forgotten.
     """
     shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
     key = secrets.token_hex(16)
-    head = json.dumps({"key": key, "held": _body(settled)})
-    texts = (head, settled.stats, settled.heads.heads, settled.heads.stats)
+    head = json.dumps({"key": key, "held": _body(plan_record)})
+    texts = (head, plan_record.stats, plan_record.heads.heads, plan_record.heads.stats)
     put_texts(cache / _FILE, texts, _FILE)
-    return replace(settled, key=key)
+    return replace(plan_record, key=key)
 
 
-def _body(settled: PlanRecord) -> dict[str, object]:
+def _body(plan_record: PlanRecord) -> dict[str, object]:
     """Return what is kept as JSON; the long texts of lines follow as they are."""
     return {
-        "versions": settled.versions,
-        "context": settled.context,
-        "idle": settled.idle,
-        "folders": settled.folders,
-        "young": settled.young,
-        "names": settled.names,
-        "young_heads": settled.heads.young,
-        "datasets": settled.datasets,
-        "sources": list(zip(*settled.sources, strict=True)),
-        "rows": settled.rows,
-        "changed": settled.changed,
-        "loud": settled.loud,
+        "versions": plan_record.versions,
+        "context": plan_record.context,
+        "idle": plan_record.idle,
+        "folders": plan_record.folders,
+        "young": plan_record.young,
+        "names": plan_record.names,
+        "young_heads": plan_record.heads.young,
+        "datasets": plan_record.datasets,
+        "sources": list(zip(*plan_record.sources, strict=True)),
+        "rows": plan_record.rows,
+        "changed": plan_record.changed,
+        "loud": plan_record.loud,
     }
 
 
 def put_texts(path: Path, texts: Iterable[str], of: str) -> None:
     """Write texts whole with the checksum of what they are of, beside others who do the same."""
-    near = path.with_name(f".pending-{secrets.token_hex(8)}")
+    draft = path.with_name(f".pending-{secrets.token_hex(8)}")
     try:
-        with near.open("wb") as file:
+        with draft.open("wb") as file:
             file.writelines(texts_with_check_sum(texts, of))
-        os.replace(near, path)  # noqa: PTH105
+        os.replace(draft, path)  # noqa: PTH105
     except OSError:
-        near.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
 
 
@@ -180,26 +180,26 @@ class CommandOutput:
     text: str
 
 
-def answer(cache: Path, settled: PlanRecord, question: str) -> CommandOutput | None:
+def answer(cache: Path, plan_record: PlanRecord, question: str) -> CommandOutput | None:
     """Return what was said when this was last asked of what held, if it is kept."""
     try:
-        name = _named(settled, question)
+        name = _named(plan_record, question)
         code, said = checked_texts(read_regular(cache / _ANSWERS / name), name)
         return CommandOutput(int(code), said)
     except (OSError, ValueError):
         return None
 
 
-def keep_answer(cache: Path, settled: PlanRecord, question: str, said: CommandOutput) -> None:
+def keep_answer(cache: Path, plan_record: PlanRecord, question: str, said: CommandOutput) -> None:
     """Keep what was said of what held, until the next record: that may be of something newer."""
     folder = cache / _ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
-    name = _named(settled, question)
+    name = _named(plan_record, question)
     put_texts(folder / name, (str(said.code), said.text), name)
 
 
-def _named(settled: PlanRecord, question: str) -> str:
-    asked = f"{settled.key}\n{question}".encode("utf-8", "surrogateescape")
+def _named(plan_record: PlanRecord, question: str) -> str:
+    asked = f"{plan_record.key}\n{question}".encode("utf-8", "surrogateescape")
     return blake2b(asked, digest_size=16).hexdigest()
 
 

@@ -74,9 +74,9 @@ class ObjectCache:
         with suppress(OSError):
             self._begin()
             path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            near = pending(path.parent)
-            near.write_bytes(data)
-            near.replace(path)
+            draft = pending(path.parent)
+            draft.write_bytes(data)
+            draft.replace(path)
 
     # files
 
@@ -119,18 +119,18 @@ class ObjectCache:
         self._begin()
         path = self.place(hash)
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        near = pending(path.parent)
+        draft = pending(path.parent)
         sum = hashlib.sha256() if hash.code == Multicodec.SHA2_256 else hashlib.sha3_256()
         try:
-            with near.open("xb") as file:
+            with draft.open("xb") as file:
                 for piece in pieces:
                     sum.update(piece)
                     file.write(piece)
             if sum.digest() != hash.digest:
                 raise CorruptObjectError(hash, Multihash(hash.code, sum.digest()), place)
-            near.replace(path)
+            draft.replace(path)
         finally:
-            near.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
         self._note_use(hash)
         return path
 

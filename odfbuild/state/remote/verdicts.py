@@ -42,9 +42,9 @@ def keep_verdict(store: str, env: Mapping[str, str] = os.environ, *, safe: bool)
     with suppress(OSError):
         disk = Disk()
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        near = pending(path.parent)
-        disk.write(near, json.dumps({"version": 1, "safe": sorted(wanted)}).encode(), 0o600)
-        disk.rename(near, path)
+        draft = pending(path.parent)
+        disk.write(draft, json.dumps({"version": 1, "safe": sorted(wanted)}).encode(), 0o600)
+        disk.rename(draft, path)
 
 
 def _path(env: Mapping[str, str]) -> Path | None:

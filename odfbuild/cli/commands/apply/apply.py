@@ -98,7 +98,7 @@ def what_fits(plan: Plan, stale: Sequence[DatasetAlias], *, partial: bool) -> Pl
         _warn(plan, fits, stale)
         return fits
     raise StalePlanError(
-        what=_moved(stale),
+        what=_moved_text(stale),
         why="all remaining steps of the plan change or read these"
         if partial
         else "a plan can only be applied to the state that it was made for",
@@ -130,7 +130,7 @@ def _warn(plan: Plan, fits: Plan, stale: Sequence[DatasetAlias]) -> None:
 
     warning = Diagnostic(
         code="stale-plan",
-        what="\n  ".join([_moved(stale), *_left_out(plan, fits)]),
+        what="\n  ".join([_moved_text(stale), *_left_out(plan, fits)]),
         why="steps that change or read these are left out",
         fix="plan again for the rest",
         level=Level.WARNING,
@@ -145,7 +145,7 @@ def _left_out(plan: Plan, fits: Plan) -> Iterator[str]:
             yield f"left out: {step.id}"
 
 
-def _moved(found: Sequence[DatasetAlias]) -> str:
+def _moved_text(found: Sequence[DatasetAlias]) -> str:
     first, *more = map(str, found)
     shown = ", ".join(more[: _NAMED - 1])
     rest = f" and {len(found) - _NAMED:,} others" if len(found) > _NAMED else ""

@@ -140,7 +140,7 @@ def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> 
     event_time = _event_time(options.event_time)
     project = open_given(given, lock_timeout=options.lock_timeout)
     refuse_unnamed(project, given, "ingest")
-    alias = _spelled(project, name)
+    alias = _workspace_spelling(project, name)
     if not options.json:
         sys.stdout.write(_header(project, alias))
         sys.stdout.flush()
@@ -155,7 +155,7 @@ def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> 
         sys.stderr.write(render_diagnostics(problems) + "\n")
     if options.json:
         sys.stdout.write(_json(project, alias, results))
-    return _ended(results)
+    return _exit_code(results)
 
 
 def _push_all(
@@ -167,7 +167,7 @@ def _push_all(
             if results and results[-1].error is not None:
                 results.append(_Result(file))
                 continue
-            result = _pushed(pusher, name, options, number, event_time)
+            result = _push_file(pusher, name, options, number, event_time)
             results.append(result)
             if result.pushed is not None and not options.json:
                 sys.stdout.write(printable(_line(result.pushed)) + "\n")
@@ -175,7 +175,7 @@ def _push_all(
     return results
 
 
-def _pushed(
+def _push_file(
     pusher: app.Pusher,
     name: str,
     options: PushArguments,
@@ -235,7 +235,7 @@ def _event_time(text: str | None) -> Timestamp | None:
     return moment(text, now, why="it is the event time of rows without one")
 
 
-def _spelled(project: app.Opened, name: str) -> DatasetAlias:
+def _workspace_spelling(project: app.Opened, name: str) -> DatasetAlias:
     """Return the name as the workspace spells it; a name that it lacks is reported later."""
     wanted = DatasetAlias.parse(name)
     return next((each for each in project.workspace.names() if each == wanted), wanted)
@@ -260,7 +260,7 @@ def _line(done: Pushed) -> str:
     return f"  + {done.name}: {what}, head {done.head.short()}{id}"
 
 
-def _ended(results: Sequence[_Result]) -> int:
+def _exit_code(results: Sequence[_Result]) -> int:
     """Explain the failure, if there is one, and return the exit code."""
     failed = next((each for each in results if each.error is not None), None)
     if failed is None or failed.error is None:

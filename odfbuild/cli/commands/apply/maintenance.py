@@ -89,9 +89,9 @@ def housekeep(
         return housekeep_selected(project, selectors, exclude, wish, settings)
     name = str(only)
     if settings.is_dry:
-        return _prepared(project, name, wish, settings)
-    with _reserved(project, name, wish, settings.on_busy) as mine:
-        return exits.DONE if mine.busy else _prepared(project, name, wish, settings)
+        return _prepare_and_run(project, name, wish, settings)
+    with _reservation_of(project, name, wish, settings.on_busy) as mine:
+        return exits.DONE if mine.busy else _prepare_and_run(project, name, wish, settings)
 
 
 def full_rebuild(project: app.Opened) -> Rebuild:
@@ -122,7 +122,9 @@ def _only_one(project: app.Opened, selectors: Sequence[str]) -> DatasetAlias | N
 
 
 @contextmanager
-def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Iterator[Reservation]:
+def _reservation_of(
+    project: app.Opened, name: str, wish: Wish, on_busy: str
+) -> Iterator[Reservation]:
     """Have a dataset; a rebuild reads its inputs."""
     states = project.workspace.states()
     alias = app.find_name(project, name)
@@ -134,7 +136,9 @@ def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Itera
         yield mine
 
 
-def _prepared(project: app.Opened, name: str, wish: Wish, settings: MaintenanceOptions) -> int:
+def _prepare_and_run(
+    project: app.Opened, name: str, wish: Wish, settings: MaintenanceOptions
+) -> int:
     prepared = prepare(project, name, wish)
     if prepared is None:
         out = sys.stderr if settings.as_json else sys.stdout
@@ -176,7 +180,7 @@ def apply_saved_housekeeping(project: app.Opened, saved: HousekeepingPlan, on_bu
         return _apply_saved_batch(project, saved, on_busy)
     (step,) = saved.steps
     name, wish = str(step.alias), _wish_of(project, step)
-    with _reserved(project, name, wish, on_busy) as mine:
+    with _reservation_of(project, name, wish, on_busy) as mine:
         return exits.DONE if mine.busy else _do_saved(project, saved, name, wish)
 
 
@@ -339,7 +343,7 @@ def _say_left_out(
     names = [step.housekeeping.alias for step in steps if step not in left]
     if others := [each for each in names if each not in busy]:
         why = "they are rebuilt from, or together with, a busy dataset"
-        sys.stderr.write(f"Left out: {_listed(others)}: {why}.\n")
+        sys.stderr.write(f"Left out: {_shortened_list(others)}: {why}.\n")
 
 
 def _all_prepared(
@@ -351,7 +355,7 @@ def _all_prepared(
 ) -> int:
     for aliases, why in ((prepared.idle, idle_text(wish)), (unfit, _unfit_text(wish))):
         if aliases:
-            sys.stderr.write(f"Left out: {_listed(aliases)}: {why}.\n")
+            sys.stderr.write(f"Left out: {_shortened_list(aliases)}: {why}.\n")
     steps = prepared.steps
     if not steps:
         (sys.stderr if settings.as_json else sys.stdout).write("Nothing to do.\n")
@@ -381,7 +385,7 @@ def _unfit_text(wish: Wish) -> str:
     return "slices of derivative datasets are not merged"
 
 
-def _listed(names: Sequence[object]) -> str:
+def _shortened_list(names: Sequence[object]) -> str:
     more = len(names) - _MOST_NAMES
     shown = ", ".join(map(str, names[:_MOST_NAMES]))
     return f"{shown} and {more:,} more" if more > 0 else shown
@@ -404,7 +408,7 @@ def _all_done(project: app.Opened, steps: Sequence[PreparedRewrite], *, as_json:
                 sys.stderr.write(f"{render_diagnostics(each.error.diagnostics())}\n")
     finally:
         if left:
-            sys.stderr.write(f"Not done: {_listed(list(left))}.\n")
+            sys.stderr.write(f"Not done: {_shortened_list(list(left))}.\n")
             rebuilt = [
                 str(alias) for alias, housekeeping in left.items() if housekeeping.work == REBUILD
             ]

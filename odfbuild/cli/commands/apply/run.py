@@ -151,7 +151,7 @@ def run_data(
     worst = exits.DONE
     seen = _Seen()
     while True:
-        code, moved = _watched(given, options, seen)
+        code, moved = _make_pass(given, options, seen)
         worst = worst if code == exits.DONE else code
         if options.until_idle and moved and code == exits.DONE:
             continue
@@ -160,7 +160,7 @@ def run_data(
         pause(options.watch)
 
 
-def _watched(given: ProjectArguments, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
+def _make_pass(given: ProjectArguments, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
     """Make one pass.  An error ends no watch, but where nothing could ever be run."""
     try:
         done = retry_if_changed(lambda: _look_and_run(given, options, seen))
@@ -185,7 +185,7 @@ def _look_and_run(given: ProjectArguments, options: RunOptions, seen: _Seen) -> 
     before = project.workspace.heads()
     with reserved_for(
         project,
-        lambda: _planned(given, project, options),
+        lambda: _plan_data(given, project, options),
         lambda planned: planned[1],
         command="run",
         on_busy=options.apply.on_busy,
@@ -218,7 +218,7 @@ def _look_and_run(given: ProjectArguments, options: RunOptions, seen: _Seen) -> 
     return code, project.workspace.heads() != before
 
 
-def _planned(
+def _plan_data(
     given: ProjectArguments, project: app.Opened, options: RunOptions
 ) -> tuple[Data, Plan]:
     """Return what could be run, and what of it was asked for."""

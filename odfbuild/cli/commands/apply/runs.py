@@ -69,10 +69,10 @@ def _later(run: RunSummary, followers: Iterable[RunSummary], known: dict[str, La
     if (back := next(backs, None)) is not None:
         return Later(taken_back=back)
     resumed = next((each for each in standing if each.command not in _NOT_RESUMED), None)
-    return Later(resumed=resumed, left=next(_left(run, resumed, known), None))
+    return Later(resumed=resumed, left=next(_unfinished_runs(run, resumed, known), None))
 
 
-def _left(
+def _unfinished_runs(
     run: RunSummary, resumed: RunSummary | None, known: dict[str, Later]
 ) -> Iterator[RunSummary]:
     if resumed is not None:

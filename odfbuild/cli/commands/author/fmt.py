@@ -43,7 +43,7 @@ def fmt(
 
     What is laid out in an unusual way is left alone with a warning.
     """
-    names = list(_named(paths) if paths else _of_project(given))
+    names = list(_definition_files(paths) if paths else _of_project(given))
     with nullcontext() if check else editing(*names):
         files, found = _read(names)
         changed = [each for each in files if each.before != each.after]
@@ -59,7 +59,7 @@ def fmt(
     return exits.REFUSED if check and changed else exits.DONE
 
 
-def _named(paths: Sequence[Path]) -> Iterator[Path]:
+def _definition_files(paths: Sequence[Path]) -> Iterator[Path]:
     yield from dict.fromkeys(name for path in paths for name in definitions_in(path))
 
 

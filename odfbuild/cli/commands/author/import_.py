@@ -178,7 +178,7 @@ def _take(
             accepted = acceptance.accept(found, folder)
             there = project.workspace.open(found.copied.dataset)
             before = None if there is None else there.state()
-            written = _defined(project, found.state, alias) if settings.definition else None
+            written = _definition_of(project, found.state, alias) if settings.definition else None
             workspace, id = project.workspace, found.copied.dataset
             known = None if before is None else before.polling
             is_new = source is not None and (known is None or mark_of(known) != mark_of(source))
@@ -261,7 +261,7 @@ def _define_known(
             fix="omit --no-definition",
         )
     _refuse_declared(declared, alias)
-    written = _defined(project, state, alias)
+    written = _definition_of(project, state, alias)
     sys.stdout.write(f"{alias} is in the workspace, at block {state.sequence}.\n")
     _finish(given, project, alias, written)
 
@@ -277,7 +277,7 @@ def _refuse_declared(declared: Project, alias: DatasetAlias) -> None:
             )
 
 
-def _defined(project: app.Opened, state: ChainState, alias: DatasetAlias) -> _Definition:
+def _definition_of(project: app.Opened, state: ChainState, alias: DatasetAlias) -> _Definition:
     """Return the definition of a chain, of which a plan finds nothing to change.
 
     Raises MissingInputsError or UndeclarableError.

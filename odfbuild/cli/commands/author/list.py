@@ -61,7 +61,7 @@ def list_datasets(
     names = project.workspace.names()
     by_id = {id: alias for alias, id in names.items()}
     use = column_use(project, declared)
-    rows = [_declared(each, by_id, use) for each in declared if each.alias in wanted]
+    rows = [_row_of(each, by_id, use) for each in declared if each.alias in wanted]
     _write(rows, output, safe_csv=safe_csv)
     return read_code(loaded)
 
@@ -92,13 +92,13 @@ def _write(rows: Sequence[_Row], output: str, *, safe_csv: bool) -> None:
     names = tuple(rows[0]) if rows else _TABLE
     values = [tuple(row.values()) for row in rows]
     if output == "csv":
-        values = [tuple(map(_joined, row)) for row in values]
+        values = [tuple(map(_cell_text, row)) for row in values]
     write_rows((names, values), output, sys.stdout, safe_csv=safe_csv)
 
 
 def _table_row(row: _Row) -> _Row:
     instance = row.get("instance")
-    cells = {key: _joined(value) for key, value in row.items() if key not in _JSON_ONLY}
+    cells = {key: _cell_text(value) for key, value in row.items() if key not in _JSON_ONLY}
     if instance is not None:
         cells["file"] = f"{cells['file']} [{instance}]"
     return cells
@@ -107,11 +107,11 @@ def _table_row(row: _Row) -> _Row:
 _JSON_ONLY = frozenset({"instance", "package", "line", "clause", "id"})
 
 
-def _joined(value: Any) -> Any:
+def _cell_text(value: Any) -> Any:
     return (", ".join(value) or None) if isinstance(value, list) else value
 
 
-def _declared(each: Declared, by_id: Mapping[DatasetId, DatasetAlias], use: ColumnUse) -> _Row:
+def _row_of(each: Declared, by_id: Mapping[DatasetId, DatasetAlias], use: ColumnUse) -> _Row:
     found = use.query_class(each.alias)
     return {
         "name": str(each.alias),

@@ -75,7 +75,7 @@ def mv(
 def _move(given: ProjectArguments, old: str, new: str) -> None:
     project = open_given(given)
     begun = _path(project, DatasetAlias.parse(old), DatasetAlias.parse(new))
-    declared = load(project, _known(project, begun)).declared
+    declared = load(project, _input_names(project, begun)).declared
     if begun and _is_named(declared, begun[-1].new):
         source, target = begun[0].old, begun[-1].new
     else:
@@ -87,7 +87,7 @@ def _move(given: ProjectArguments, old: str, new: str) -> None:
     _write(given, project, steps)
     for each in steps:
         sys.stdout.write(printable(each.shown) + "\n")
-    for line in _left(project, source):
+    for line in _remaining_mentions(project, source):
         sys.stdout.write(printable(line) + "\n")
     sys.stdout.write(printable(f"Moved {source} to {target}. Next: odfbuild plan") + "\n")
 
@@ -107,7 +107,9 @@ def rename_edits(
     return _by_file(steps)
 
 
-def _known(project: app.Opened, begun: Sequence[RenamedDataset]) -> dict[DatasetAlias, DatasetId]:
+def _input_names(
+    project: app.Opened, begun: Sequence[RenamedDataset]
+) -> dict[DatasetAlias, DatasetId]:
     """Return the datasets that inputs may name; a definition may have lost its old name already."""
     lost = dict.fromkeys((each.old for each in begun), DatasetId(bytes(32)))
     return {**lost, **project.workspace.names()}
@@ -166,12 +168,14 @@ def _steps(
     found: list[Diagnostic] = []
     for each in declared:
         if each.alias == old:
-            steps += _renamed(each, new, found)
+            steps += _rename_steps(each, new, found)
         steps += _inputs(each, old, new, found)
     return [*steps, *_settings(project, old, new)], found
 
 
-def _renamed(each: Declared, new: DatasetAlias, found: list[Diagnostic]) -> Iterator[_FileStep]:
+def _rename_steps(
+    each: Declared, new: DatasetAlias, found: list[Diagnostic]
+) -> Iterator[_FileStep]:
     span = each.span()
     if _is_written(each):
         yield _step(each, ("content", "name"), str(new), f"name: {each.alias} -> {new}")
@@ -282,7 +286,7 @@ def _put(project: app.Opened, content: Mapping[str, bytes]) -> None:
     replace_files({project.root / name: data for name, data in content.items()})
 
 
-def _left(project: app.Opened, old: DatasetAlias) -> Iterator[str]:
+def _remaining_mentions(project: app.Opened, old: DatasetAlias) -> Iterator[str]:
     """Yield other lines of the project file that name the dataset, such as selectors."""
     name = re.escape(str(old))
     named = re.compile(rf"(?<![\w.-]){name}(?![\w-]|\.\w)", re.IGNORECASE)

@@ -42,13 +42,15 @@ def render(
     """
     opened = open_given(given)
     project = load_readable(opened)
-    for number, each in enumerate(_wanted(opened, project, selection or (), exclude or ())):
+    for number, each in enumerate(
+        _selected_definitions(opened, project, selection or (), exclude or ())
+    ):
         divider = [] if number == 0 else ["---"]
         _write([*divider, *_definition(project, each, trace=trace)])
     return read_code(project)
 
 
-def _wanted(
+def _selected_definitions(
     opened: app.Opened, project: Project, selectors: Sequence[str], exclude: Sequence[str]
 ) -> Iterator[Declared]:
     names = selected_datasets(opened, project.declared, selectors, exclude)
@@ -63,10 +65,10 @@ def _definition(project: Project, declared: Declared, *, trace: bool) -> Iterato
         yield from (each.text for each in lines)
         return
     yield from _traits(project.defaults.get(declared.alias, ()))
-    yield from _traced(lines)
+    yield from _with_origins(lines)
 
 
-def _traced(lines: Sequence[Line]) -> Iterator[str]:
+def _with_origins(lines: Sequence[Line]) -> Iterator[str]:
     width = max((len(str(each.origin)) for each in lines), default=0)
     for each in lines:
         yield _visible(f"{each.origin!s:<{width}} | {each.text}".rstrip())

@@ -59,7 +59,7 @@ def doctor(
 
 def _looks(given: ProjectArguments, *, engine: bool) -> Iterator[Checkup]:
     yield from look_at_machine()
-    project = _opened(given)
+    project = _open_project(given)
     if isinstance(project, Checkup):
         yield from look_at_clock()
         yield project
@@ -70,7 +70,7 @@ def _looks(given: ProjectArguments, *, engine: bool) -> Iterator[Checkup]:
         yield from try_engine(project)
 
 
-def _opened(given: ProjectArguments) -> Opened | Checkup:
+def _open_project(given: ProjectArguments) -> Opened | Checkup:
     try:
         return open_given(given)
     except ProjectError as error:

@@ -65,7 +65,7 @@ def lock(
         sys.stdout.write(outdated_text(found))
         outdated = bool(found)
     else:
-        lock = _pinned(project, lock)
+        lock = _pin(project, lock)
     loaded = load(project)
     inputs, unpinned = _inputs(project, loaded, lock, repin or (), check=check)
     if unpinned or inputs != lock.inputs:
@@ -85,7 +85,7 @@ def lock(
     return exits.REFUSED if check and outdated else exits.DONE
 
 
-def _pinned(project: app.Opened, lock: Lock) -> Lock:
+def _pin(project: app.Opened, lock: Lock) -> Lock:
     """Pin and install what is not pinned yet as it is declared: definitions may come from it."""
     check_packages(project, project.config)
     packages = pin(project.root, project.config, lock)
@@ -185,7 +185,7 @@ def _schemas(
             if each.alias in wanted:
                 found += columns(each.alias).found
                 entry = _entry(definitions, columns, each.alias, version)
-                schemas[str(each.alias)] = _kept(lock.schemas.get(str(each.alias)), entry)
+                schemas[str(each.alias)] = _schema_to_keep(lock.schemas.get(str(each.alias)), entry)
     if found:
         raise ProjectErrors(found)
     return schemas
@@ -204,7 +204,7 @@ def _entry(
     )
 
 
-def _kept(before: LockedSchema | None, now: LockedSchema) -> LockedSchema:
+def _schema_to_keep(before: LockedSchema | None, now: LockedSchema) -> LockedSchema:
     """Keep an entry that says the same, and one that was known where data is and is not here."""
     if before is None or (before.definition, before.inputs) != (now.definition, now.inputs):
         return now

@@ -115,7 +115,7 @@ def verify(
         recursive=recursive,
         since=_since(project, [known[name] for name in chosen], since),
         jobs=jobs,
-        head=_pinned(chosen, head, recursive=recursive),
+        head=_pinned_head(chosen, head, recursive=recursive),
         accept_head=accept_head,
         signatures=signatures,
     )
@@ -133,7 +133,7 @@ def verify(
     return read_code(loaded) if holds else exits.NOT_VERIFIED
 
 
-def _pinned(
+def _pinned_head(
     chosen: Sequence[DatasetAlias], text: str | None, *, recursive: bool
 ) -> Multihash | None:
     """Read the block that the one dataset has to end with."""
@@ -198,7 +198,7 @@ def _text(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked]:
     count = failed = 0
     for each in found:
         count, failed = count + 1, failed + (not each.passed)
-        name = _called(each, asked.names)
+        name = _name_of(each, asked.names)
         sys.stdout.write("".join(f"{line}\n" for line in checked_lines(name, width, each)))
         sys.stdout.flush()
         yield each
@@ -224,7 +224,7 @@ def _ndjson(found: Iterator[Checked], asked: _VerifyRequest) -> Iterator[Checked
     with printed_events(asked.project, "verify", asked.datasets) as (events, counts):
         for each in found:
             outcome = "passed" if each.passed else "failed"
-            name = _called(each, asked.names)
+            name = _name_of(each, asked.names)
             told = {k: v for k, v in checked_json(name, each).items() if k not in ("name", "ok")}
             level = "info" if each.passed else "error"
             events.add("check_result", name, level, outcome=outcome, **told)
@@ -238,7 +238,7 @@ def _json_text(every: Sequence[Checked], names: Names) -> str:
 
     document = {
         "format_version": "1.0",
-        "datasets": [checked_json(_called(each, names), each) for each in every],
+        "datasets": [checked_json(_name_of(each, names), each) for each in every],
         "failed": sum(not each.passed for each in every),
     }
     return printable_json(json_text(document)) + "\n"
@@ -251,11 +251,11 @@ def _junit_text(every: Sequence[Checked], names: Names) -> str:
     failed = [
         finding for each in every for finding in junit_findings(names.get(each.dataset), each)
     ]
-    clean = [_called(each, names) for each in every if each.passed]
+    clean = [_name_of(each, names) for each in every if each.passed]
     return render_findings("odfbuild verify", failed, clean, passing="verify")
 
 
-def _called(checked: Checked, names: Names) -> str:
+def _name_of(checked: Checked, names: Names) -> str:
     """Return the name of a dataset; one that has none is called by its id."""
     return str(names.get(checked.dataset, checked.dataset))
 

@@ -190,21 +190,21 @@ def upgrade_engine(
     chosen = sorted(chosen_existing(project, selectors, exclude))
     wanted = engine.outdated(project, chosen)
     if options.dry_run or not wanted:
-        return _upgraded(project, wanted, len(chosen), options)
+        return _upgrade(project, wanted, len(chosen), options)
     names = [each.alias for each in wanted]
     with reservation(project, names, command=_COMMAND, on_busy=options.on_busy) as mine:
         left = [each for each in chosen if each not in mine.busy]
         if mine.waited or mine.busy:
             wanted = engine.outdated(project, left)
-        return _upgraded(project, wanted, len(left), options)
+        return _upgrade(project, wanted, len(left), options)
 
 
-def _upgraded(
+def _upgrade(
     project: app.Opened, wanted: Sequence[EngineUpgrade], chosen: int, options: UpgradeOptions
 ) -> int:
     if wanted and not options.yes and not options.dry_run and not sys.stdin.isatty():
         confirm(_COMMAND)  # refuses at once what nobody could answer at the end
-    found = _replayed(project, wanted, options)
+    found = _replay(project, wanted, options)
     passed = all(each.passed for each in found)
     writes = bool(found) and passed and not options.dry_run
     if writes and not options.yes:
@@ -215,7 +215,7 @@ def _upgraded(
     return exits.DONE if passed else exits.NOT_VERIFIED
 
 
-def _replayed(
+def _replay(
     project: app.Opened, wanted: Sequence[EngineUpgrade], options: UpgradeOptions
 ) -> tuple[Upgraded, ...]:
     """Run the steps again, and print a line for each dataset as it is done."""

@@ -59,16 +59,16 @@ class PassphraseError(OdfBuildError):
 def passphrase(purpose: str, *, new: bool, descriptor: int | None = None) -> str:
     """Return a passphrase; on a terminal a new one is asked for twice."""
     if descriptor is not None:
-        return _checked(_from_descriptor(descriptor))
+        return _check_passphrase(_from_descriptor(descriptor))
     if (given := os.environ.get(VARIABLE)) is not None:
-        return _checked(given)
+        return _check_passphrase(given)
     if not sys.stdin.isatty():
         raise PassphraseError(
             what=f"a passphrase is needed to {purpose}, and there is no terminal to enter it",
             why="standard input is not a terminal",
             fix=f"set the variable {VARIABLE}, or name a descriptor: --passphrase-fd 3",
         )
-    return _checked(_asked(purpose, new=new))
+    return _check_passphrase(_ask_passphrase(purpose, new=new))
 
 
 def asked_once(descriptor: int | None = None) -> Callable[[DatasetId], str]:
@@ -85,7 +85,7 @@ def asked_once(descriptor: int | None = None) -> Callable[[DatasetId], str]:
     return secret
 
 
-def _asked(purpose: str, *, new: bool) -> str:
+def _ask_passphrase(purpose: str, *, new: bool) -> str:
     from getpass import getpass
 
     given = getpass(f"Passphrase to {purpose}: ", stream=sys.stderr)
@@ -113,7 +113,7 @@ def _from_descriptor(descriptor: int) -> str:
         ) from None
 
 
-def _checked(given: str) -> str:
+def _check_passphrase(given: str) -> str:
     if not given or len(given) > _LONGEST or not _is_text(given):
         raise PassphraseError(
             what="this is not a valid passphrase",
@@ -222,7 +222,7 @@ def import_(
         secret = passphrase(f"check the key in {file}", new=False, descriptor=passphrase_fd)
         unseal(key, secret)
     elif str(file) != "-" and (mode := file.stat().st_mode) & 0o077:
-        _say(_exposed(str(file), mode))
+        _say(_mode_warning(str(file), mode))
     taken = project.workspace.keys.take(key)
     how = "open" if isinstance(key, OpenKey) else "sealed"
     outcome = f"stored, {how}" if taken else "here already; nothing was changed"
@@ -270,10 +270,10 @@ def _summary(kept: Sequence[KeptKey], datasets: set[DatasetId]) -> str:
 
 def _warn(exposed: Sequence[KeptKey]) -> None:
     if exposed:
-        _say(*(_exposed(str(each.path), each.mode) for each in exposed))
+        _say(*(_mode_warning(str(each.path), each.mode) for each in exposed))
 
 
-def _exposed(path: str, mode: int) -> Diagnostic:
+def _mode_warning(path: str, mode: int) -> Diagnostic:
     return Diagnostic(
         code="unsafe-key",
         what=f"{path} has mode {mode & 0o777:04o}",

@@ -102,10 +102,10 @@ def explain(
         if (planned := made.plan.datasets.get(found)) is not None and planned.origin is not None:
             lines = list(_remote(made.plan, found, state, planned.origin))
         else:
-            lines = list(_undeclared(found, state))
+            lines = list(_explain_undeclared(found, state))
     else:
         passed = SkippedFiles() if state is None else files_of(project, state)
-        lines = list(_declared(made.plan, each, state, names, passed))
+        lines = list(_explain_declared(made.plan, each, state, names, passed))
     lines += _section("Last run", list(_last_run(project.workspace.root, alias)))
     lines += _chain(state)
     lines += input_lines(each, state, {**current}, names, _rewritten(made.plan, alias))
@@ -120,7 +120,7 @@ def _rewritten(plan: Plan, alias: DatasetAlias) -> frozenset[DatasetId]:
     return frozenset(each.dataset for each in reasons if isinstance(each, InputRewritten))
 
 
-def _undeclared(alias: DatasetAlias, state: ChainState) -> Iterator[str]:
+def _explain_undeclared(alias: DatasetAlias, state: ChainState) -> Iterator[str]:
     yield f"{alias}  ({kind_word(state.kind)}, in the workspace only)"
     yield ""
     yield "It will not run: no definition in this project declares it."
@@ -134,7 +134,7 @@ def _remote(plan: Plan, alias: DatasetAlias, state: ChainState, origin: str) -> 
     yield from _section("Why", list(cause_lines(plan, alias)))
 
 
-def _declared(
+def _explain_declared(
     plan: Plan, each: Declared, state: ChainState | None, names: Names, passed: SkippedFiles
 ) -> Iterator[str]:
     planned = plan.datasets[each.alias]
@@ -148,7 +148,7 @@ def _declared(
         yield printable(f"To rebuild its data: odfbuild rebuild {each.alias} --downstream")
     yield from _section("Why", list(cause_lines(plan, each.alias)))
     for step in steps:
-        yield from _section("Would be appended", list(_appended(step, state, names)))
+        yield from _section("Would be appended", list(_explain_append(step, state, names)))
     if planned.assessment is not None:
         yield from _section("Change", list(_change(planned.assessment)))
     yield from _section("Source", list(_source(each, steps, passed)))
@@ -182,7 +182,7 @@ def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool, unread: bool = 
     return f"It will {' and '.join(said)}."
 
 
-def _appended(step: Step, state: ChainState | None, names: Names) -> Iterator[str]:
+def _explain_append(step: Step, state: ChainState | None, names: Names) -> Iterator[str]:
     if not isinstance(step.work, Append):
         return
     changed = [why for why in step.reasons if isinstance(why, DefinitionChanged)]
@@ -238,7 +238,7 @@ def _source(each: Declared, steps: Sequence[Step], passed: SkippedFiles) -> Iter
     news = [reason for reason in reasons if isinstance(reason, SourceHasNews)]
     again = [reason for reason in reasons if isinstance(reason, FilesPassedOver)]
     for reason in again:
-        yield from _listed("file to read by `reread: " + reason.rule + "`", reason.names)
+        yield from _name_lines("file to read by `reread: " + reason.rule + "`", reason.names)
     yield from (printable(line) for line in left_unread(passed))
     if passed and each.traits.ingest.reread is not Reread.NEVER:
         yield printable(f"for unread files see: odfbuild drift {each.alias}")
@@ -247,14 +247,14 @@ def _source(each: Declared, steps: Sequence[Step], passed: SkippedFiles) -> Iter
     elif news and news[0].is_absent:
         yield printable(news_text(news[0]))
     elif news:
-        yield from _listed("new file", news[0].names)
+        yield from _name_lines("new file", news[0].names)
     elif not again and not passed:
         yield "nothing new: all of its files were read"
     elif not again:
         yield "no new file"
 
 
-def _listed(noun: str, names: Sequence[str]) -> Iterator[str]:
+def _name_lines(noun: str, names: Sequence[str]) -> Iterator[str]:
     yield count(len(names), noun)
     yield from (f"  {printable(name)}" for name in names)
 

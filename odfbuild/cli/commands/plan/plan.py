@@ -251,7 +251,11 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
         settings = replace(settings, root=project.root)
         found = app.changes_since_plan(project) if options.is_repeatable else None
         part = found.part if isinstance(found, app.UnchangedPlan) else found
-        said = _repeated(found, options, settings) if isinstance(found, app.UnchangedPlan) else None
+        said = (
+            _remembered_output(found, options, settings)
+            if isinstance(found, app.UnchangedPlan)
+            else None
+        )
         made = app.partial_plan(project, part) if said is None and part is not None else said
         return project, scoped_plan(project, options.scope) if made is None else made
 
@@ -263,7 +267,7 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
         report_notes(made.notes)
         if options.out is not None and made.left_out:
             raise _HalfAPlanErrors(reasons(made.left_out))
-        plan = _saved(made.plan, project, options)
+        plan = _save(made.plan, project, options)
     except OdfBuildError as error:
         wrong = with_all_problems(given, error, options.scope.against)
         found = wrong.diagnostics()
@@ -312,7 +316,7 @@ def idle_text(datasets: int) -> str:
     return f"{no_changes(datasets)}\n"
 
 
-def _repeated(
+def _remembered_output(
     known: app.UnchangedPlan, options: PlanOptions, settings: PlanFormatOptions
 ) -> CommandOutput | None:
     """Return what was said of the same plan before, if that is known."""
@@ -328,7 +332,7 @@ def _question(options: PlanOptions, settings: PlanFormatOptions) -> str:
     return f"{options}\n{settings}\n{columns(10_000)}"
 
 
-def _saved(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:
+def _save(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:
     if options.out is None:
         return plan
     from odfbuild.cli.saved import save_plan, with_git

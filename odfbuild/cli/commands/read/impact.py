@@ -76,20 +76,20 @@ def show_columns(
     if column is not None:
         raise _unknown(name, declared)
     graph = selection_graph(declared, project.workspace.names())
-    near = _neighbourhood(dataset, graph.inputs, depth, up=up, down=down)
+    neighbours = _neighbourhood(dataset, graph.inputs, depth, up=up, down=down)
     use = column_use(project, declared)
-    shown = [each for each in declared if each.alias in near]
+    shown = [each for each in declared if each.alias in neighbours]
     if output == "html":
         from odfbuild.cli.page.document import document
         from odfbuild.cli.page.lineage import definition_graph
 
         chains, readers = project.workspace.states(), _readers(graph.inputs)
-        page = definition_graph(dataset, shown, use, chains, near, readers)
+        page = definition_graph(dataset, shown, use, chains, neighbours, readers)
         sys.stdout.write(document(page))
         return read_code(loaded)
     found = [_ImpactColumns(d.alias, use.made(d.alias), use.shaping(d.alias)) for d in shown]
     if output in ("dot", "mermaid"):
-        nodes = tuple(_node(each, graph.inputs[each.alias], near) for each in shown)
+        nodes = tuple(_node(each, graph.inputs[each.alias], neighbours) for each in shown)
         drawing = Drawing(project.config.name, nodes, {each.alias: each.made for each in found})
         sys.stdout.write((dot if output == "dot" else mermaid)(drawing))
     elif output == "json":
@@ -118,9 +118,9 @@ def impact(
     declared = loaded.sound
     use = column_use(project, declared)
     if column is not None:
-        column = _spelled(use, dataset, column, name)
+        column = _column_spelling(use, dataset, column, name)
     found = use.affected(dataset, ALL if column is None else frozenset({column}))
-    noted = _noted(project, dataset, found) if column is None else []
+    noted = _datasets_elsewhere(project, dataset, found) if column is None else []
     if output == "json":
         _print_json(
             {
@@ -164,7 +164,7 @@ def _subject(
     raise _unknown(text, declared)
 
 
-def _spelled(use: ColumnUse, dataset: DatasetAlias, column: str, text: str) -> str:
+def _column_spelling(use: ColumnUse, dataset: DatasetAlias, column: str, text: str) -> str:
     """Return a column as its dataset spells it, members left out; any where they are not known."""
     top = column.partition(".")[0]
     made = use.made(dataset)
@@ -212,9 +212,9 @@ def _readers(
     return readers
 
 
-def _node(each: Declared, inputs: Collection[DatasetAlias], near: set[DatasetAlias]) -> Node:
-    inside = tuple(one for one in inputs if one in near)
-    outside = tuple(one for one in inputs if one not in near)
+def _node(each: Declared, inputs: Collection[DatasetAlias], neighbours: set[DatasetAlias]) -> Node:
+    inside = tuple(one for one in inputs if one in neighbours)
+    outside = tuple(one for one in inputs if one not in neighbours)
     return Node(each.alias, each.snapshot.kind, inside, outside)
 
 
@@ -224,14 +224,16 @@ def _lines(each: _ImpactColumns) -> Iterator[str]:
         yield "   its columns cannot be determined: they may come from all of its inputs"
         return
     for column in each.made:
-        yield f"   {column.name}" + (f" <- {_named(column.sources)}" if column.sources else "")
+        yield f"   {column.name}" + (
+            f" <- {_source_names(column.sources)}" if column.sources else ""
+        )
     if each.shaping is None:
         yield "   what determines its rows is not known"
     elif each.shaping:
-        yield f"   rows by {_named(each.shaping)}"
+        yield f"   rows by {_source_names(each.shaping)}"
 
 
-def _named(sources: _Sources) -> str:
+def _source_names(sources: _Sources) -> str:
     return ", ".join(f"{dataset}.{column}" for dataset, column in sources)
 
 
@@ -255,7 +257,7 @@ def _rows(each: _ImpactColumns) -> Iterator[tuple[str | None, ...]]:
         yield str(each.alias), None, str(dataset), name, "rows"
 
 
-def _noted(
+def _datasets_elsewhere(
     project: app.Opened, dataset: DatasetAlias, found: Sequence[Affected]
 ) -> list[dict[str, Any]]:
     """Return the datasets elsewhere that were noted to be made of one, or of what it reaches."""

@@ -438,7 +438,7 @@ def _subject(project: app.Opened, text: str) -> UUID:
     try:
         if text.startswith("did:"):
             return node_id(text)
-        if (id := _named(project, text)) is not None:
+        if (id := _id_by_name(project, text)) is not None:
             return node_id(id)
         return UUID(text)
     except ValueError:
@@ -453,7 +453,7 @@ def _refuse_damaged(project: app.Opened, text: str) -> None:
         refuse_damaged(project, DatasetAlias.parse(text))
 
 
-def _named(project: app.Opened, text: str) -> DatasetId | None:
+def _id_by_name(project: app.Opened, text: str) -> DatasetId | None:
     try:
         return project.workspace.names().get(DatasetAlias.parse(text))
     except InvalidNameError:

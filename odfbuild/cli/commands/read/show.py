@@ -92,7 +92,7 @@ def show(
             hint_no_rows(goal)
         batches = iter(found.slice(max(0, found.num_rows - most)).to_batches())
     if log and not goal.is_binary:
-        schema, batches = _signed(view, schema, batches)
+        schema, batches = _with_signs(view, schema, batches)
     write_out(goal, *shown_uuids(goal, schema, batches, view.uuids))
     return exits.DONE
 
@@ -122,7 +122,7 @@ def _view(project: app.Opened, name: str, asked: ViewOptions, *, plain: bool) ->
         return DatasetView(paths=(), schema=DataSchema(()), vocab=vocabulary(SetVocab()))
 
 
-def _signed(
+def _with_signs(
     view: DatasetView, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the rows with the names of the operations in the place of their numbers.

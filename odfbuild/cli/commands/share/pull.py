@@ -149,11 +149,13 @@ def _pull_all(
 ) -> int:
     names = [each.alias for each in requests]
     if options.mode.dry_run:
-        wanted = [_named(project, each, verify) for each in requests]
+        wanted = [_transfer_of(project, each, verify) for each in requests]
         return transfer_all(project, wanted, options)
     with reservation(project, names, command=options.command, on_busy=on_busy) as mine:
         left = [each for each in requests if each.alias not in mine.busy]
-        code = transfer_all(project, [_named(project, each, verify) for each in left], options)
+        code = transfer_all(
+            project, [_transfer_of(project, each, verify) for each in left], options
+        )
         _warn_of_readers(project, [each.alias for each in left])
         return code
 
@@ -171,7 +173,7 @@ def _warn_of_readers(project: app.Opened, pulled: Sequence[DatasetAlias]) -> Non
         sys.stderr.write(render_diagnostics(every) + "\n")
 
 
-def _named(
+def _transfer_of(
     project: app.Opened, request: PullRequest, verify: Literal["hashes", "data", "replay"]
 ) -> NamedTransfer:
     def move(mode: TransferMode, progress: TransferProgress | None) -> Transferred:

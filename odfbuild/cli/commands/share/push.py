@@ -78,7 +78,7 @@ def push(
         yes=yes,
         live=not no_progress,
     )
-    return transfer_all(project, [_named(project, each, to) for each in names], options)
+    return transfer_all(project, [_transfer_of(project, each, to) for each in names], options)
 
 
 def _without_pulled(project: app.Opened, names: Sequence[DatasetAlias]) -> list[DatasetAlias]:
@@ -91,7 +91,7 @@ def _without_pulled(project: app.Opened, names: Sequence[DatasetAlias]) -> list[
     return own
 
 
-def _named(project: app.Opened, alias: DatasetAlias, to: str | None) -> NamedTransfer:
+def _transfer_of(project: app.Opened, alias: DatasetAlias, to: str | None) -> NamedTransfer:
     from odfbuild.app.sharing.references import push_target_of
 
     text, remote = push_target_of(project, alias, to)

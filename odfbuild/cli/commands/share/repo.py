@@ -101,7 +101,7 @@ def check(
 
     repositories = open_given(given).config.repositories
     chosen = [find_repository(name, repositories) for name in names or repositories]
-    found = [_checked(each, write=write) for each in chosen]
+    found = [_check_repository(each, write=write) for each in chosen]
     if output == "json":
         sys.stdout.write(printable_json(json.dumps(found, indent=2)) + "\n")
     else:
@@ -124,7 +124,7 @@ def index(given: ProjectArguments, names: RepositoryNames = None) -> int:
     return exits.DONE
 
 
-def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
+def _check_repository(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
     """Try a repository; say what can be done with it."""
     from odfbuild.project.config.repositories import is_writable
     from odfbuild.repositories.catalogue import INDEX
@@ -148,7 +148,7 @@ def _checked(settings: RepositorySettings, *, write: bool) -> dict[str, Any]:
                 refuse_unsafe(repository.probed(), repository.place)
                 found["push"] = "yes"
         elif isinstance(repository, FolderRepository):
-            found |= _folder_checked(Path(repository.place)) or _unfinished(repository)
+            found |= _folder_checked(Path(repository.place)) or _unfinished_pushes(repository)
     except OdfBuildError as error:
         found |= {"said": error.what, "code": error.code}
     return found
@@ -170,7 +170,7 @@ def _folder_checked(folder: Path) -> dict[str, str]:
     return {}
 
 
-def _unfinished(repository: FolderRepository) -> dict[str, str]:
+def _unfinished_pushes(repository: FolderRepository) -> dict[str, str]:
     """Return what is to be said of files that pushes left which were cut off."""
     left = list(repository.unfinished())
     if not left:

@@ -103,7 +103,7 @@ def _has_lengths(column: pa.Array, kind: Any) -> bool:
 
 def _has_members(column: pa.Array, kind: Any) -> bool:
     column = storage(column).drop_null()
-    required = _required(kind)
+    required = _required_parts(kind)
     parts = list(_parts(column, kind))
     if any(part.null_count for (part, _), is_so in zip(parts, required, strict=True) if is_so):
         return False
@@ -123,7 +123,7 @@ def _parts(column: Any, kind: Any) -> list[tuple[pa.Array, pa.DataType]]:
     return []
 
 
-def _required(kind: Any) -> list[bool]:
+def _required_parts(kind: Any) -> list[bool]:
     """Tell of each part whether it may have no nulls."""
     if pa.types.is_struct(kind):
         return [not each.nullable for each in kind]
@@ -133,7 +133,7 @@ def _required(kind: Any) -> list[bool]:
 
 
 def _requires_members(kind: Any) -> bool:
-    return any(_required(kind)) or any(_requires_members(each) for each in _part_types(kind))
+    return any(_required_parts(kind)) or any(_requires_members(each) for each in _part_types(kind))
 
 
 def _has_fixed_lists(kind: Any) -> bool:

@@ -55,7 +55,7 @@ def counted(
     """
     if not _speaks(found, rows):
         return None
-    table = _signed(found, rows, takes, positions)
+    table = _with_signs(found, rows, takes, positions)
     ends = [f"__odf_a{n}" for n, kept in enumerate(found.kept) if _ends(kept)]
     if taken and ends:
         table = _grouped(table, [*key_names(found), *ends], _sums(found))
@@ -102,7 +102,9 @@ def _has_room(kind: pa.DataType, scale: int, rows: int) -> bool:
     return digits + len(str(rows)) < _DIGITS
 
 
-def _signed(found: Accumulators, rows: pa.Table, takes: pa.Array, positions: pa.Array) -> pa.Table:
+def _with_signs(
+    found: Accumulators, rows: pa.Table, takes: pa.Array, positions: pa.Array
+) -> pa.Table:
     """Return the key and the arguments of each row, and what it counts for, with its sign."""
     sign = pc.if_else(takes, pa.scalar(-1, pa.int64()), pa.scalar(1, pa.int64()))
     nowhere = pa.scalar(None, pa.int64())
@@ -165,12 +167,12 @@ def merged(found: Accumulators, new: pa.Table, was: pa.Table, *, taken: bool) ->
         return None
     columns = {name: new.column(name) for name in key_names(found)}
     for name in ("__odf_n", *(f"__odf_c{n}" for n in range(len(found.kept)))):
-        columns[name] = pc.add(_known(was, name), new.column(name))
+        columns[name] = pc.add(_known_values(was, name), new.column(name))
     try:
         for n, kept in enumerate(found.kept):
             if kept.scale is not None:
                 some = pc.not_equal(columns[f"__odf_c{n}"], 0)
-                total = _summed(was, new, f"__odf_s{n}", kept.scale)
+                total = _sum_of_two(was, new, f"__odf_s{n}", kept.scale)
                 columns[f"__odf_s{n}"] = pc.if_else(some, total, pa.scalar(None, total.type))
     except pa.ArrowInvalid:  # a sum that does not fit: SQL has words for it
         return None
@@ -220,11 +222,11 @@ def _ends(kept: AccumulatedValue) -> list[_End]:
     return [_LEAST] * kept.least + [_GREATEST] * kept.greatest
 
 
-def _known(was: pa.Table, name: str) -> Any:
+def _known_values(was: pa.Table, name: str) -> Any:
     return pc.fill_null(was.column(name), 0)
 
 
-def _summed(was: pa.Table, new: pa.Table, name: str, scale: int) -> Any:
+def _sum_of_two(was: pa.Table, new: pa.Table, name: str, scale: int) -> Any:
     """Return the sum of two sums in 38 digits, of which one is left for what is carried."""
     kind = pa.decimal128(_DIGITS - 1, scale)
     parts = [pc.fill_null(each.column(name), Decimal(0)).cast(kind) for each in (was, new)]

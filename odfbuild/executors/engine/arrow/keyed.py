@@ -118,7 +118,7 @@ class _KeyedRead:
         key = None if self.work.in_full else self.work.query.key
         if key is None or key.outputs is None:
             return None
-        found = self._touched(key)
+        found = self._touched_keys(key)
         if found is None or found[0].num_rows > MOST_KEYS:
             return None
         touched, read = found
@@ -191,9 +191,9 @@ class _KeyedRead:
 
     def _as_output(self, keys: pa.Table) -> pa.Table | None:
         """Return keys in the types of the dataset's columns; None if it has none for them."""
-        if self._stored is None:
+        if self._stored_schema is None:
             return keys
-        schema = _columns(self._stored, ())
+        schema = _columns(self._stored_schema, ())
         if not set(keys.column_names) <= set(schema.names):
             return None
         try:
@@ -204,20 +204,20 @@ class _KeyedRead:
     def _output_rows(self, condition: KeyTable | None) -> tuple[pa.Table | None, ReadAmount]:
         """Return the rows that the dataset holds, of some keys or all."""
         work = self.work
-        if self._stored is None:
+        if self._stored_schema is None:
             return None, ReadAmount()
-        return rows_of(work.output, self._stored, work.vocab, condition, most=self.most)
+        return rows_of(work.output, self._stored_schema, work.vocab, condition, most=self.most)
 
     @property
-    def _stored(self) -> DataSchema | None:
+    def _stored_schema(self) -> DataSchema | None:
         """Return the columns of the dataset, None if it has no rows."""
         if not self.work.output:
             return None
         return self.work.in_force or from_arrow(columns_of_file(self.work.output[-1]))
 
-    def _touched(self, key: KeyColumns) -> tuple[pa.Table, ReadAmount] | None:
+    def _touched_keys(self, key: KeyColumns) -> tuple[pa.Table, ReadAmount] | None:
         """Return the keys of new rows, and of those in windows that a moved watermark closes."""
-        closed = list(self._closed(key))
+        closed = list(self._rows_of_closed_windows(key))
         if None in closed:
             return None
         names = [f"k{number}" for number in range(len(next(iter(key.inputs.values()))))]
@@ -235,7 +235,9 @@ class _KeyedRead:
             return None
         return keys.group_by(names).aggregate([]), read
 
-    def _closed(self, key: KeyColumns) -> "Iterator[tuple[TransformInputFrame, Times] | None]":
+    def _rows_of_closed_windows(
+        self, key: KeyColumns
+    ) -> "Iterator[tuple[TransformInputFrame, Times] | None]":
         """Yield which earlier rows are in windows that end behind where the step begins.
 
         A row is in no window that ends later than the length of one behind it.  None if that is

@@ -25,7 +25,7 @@ def correction_pairs(
         if not held and not _corrects(batch, op):
             yield batch
             continue
-        whole = _joined([*held, batch])
+        whole = _one_batch([*held, batch])
         cut = _last_pair(whole, op, position)
         held = [whole.slice(cut)] if cut < whole.num_rows else []
         if cut:
@@ -39,7 +39,7 @@ def _corrects(batch: pa.RecordBatch, op: str) -> bool:
     return highest is not None and highest >= _CORRECT_FROM
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
 
 

@@ -162,21 +162,21 @@ class EngineOperations:
 
     def raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
         """Run a query over files of one schema, which it calls `input`."""
-        return _guarded(
+        return _outcome_of(
             lambda: self._raw_query(request),
             msg.RawQueryResponseInvalidQuery,
             msg.RawQueryResponseInternalError,
         )
 
     def validate_query(self, request: msg.ValidateQueryRequest) -> msg.ValidateQueryResponse:
-        return _guarded(
+        return _outcome_of(
             lambda: self._validate_query(request),
             msg.ValidateQueryResponseInvalidQuery,
             msg.ValidateQueryResponseInternalError,
         )
 
     def execute_transform(self, request: msg.TransformRequest) -> msg.TransformResponse:
-        return _guarded(
+        return _outcome_of(
             lambda: self._execute_transform(request),
             msg.TransformResponseInvalidQuery,
             msg.TransformResponseInternalError,
@@ -184,8 +184,8 @@ class EngineOperations:
 
     def migrate_query(self, request: msg.MigrateQueryRequest) -> msg.MigrateQueryResponse:
         """Say whether the new query can go on; what the old one knew is then good for it too."""
-        return _guarded(
-            lambda: _migrated(request),
+        return _outcome_of(
+            lambda: _migrate(request),
             msg.MigrateQueryResponseRefused,
             msg.MigrateQueryResponseInternalError,
         )
@@ -194,14 +194,14 @@ class EngineOperations:
         self, request: msg.DeriveProvenanceRequest
     ) -> msg.DeriveProvenanceResponse:
         """Tell it from the text of the query, and of one record by running it on chosen rows."""
-        return _guarded(
+        return _outcome_of(
             lambda: self._derive_provenance(request),
             msg.DeriveProvenanceResponseInvalidQuery,
             msg.DeriveProvenanceResponseInternalError,
         )
 
     def execute_step(self, request: msg.StepRequest) -> msg.StepResponse:
-        return _guarded(
+        return _outcome_of(
             lambda: self._execute_step(request),
             msg.StepResponseInvalidQuery,
             msg.StepResponseInternalError,
@@ -217,14 +217,14 @@ class EngineOperations:
     ) -> msg.DeriveProvenanceResponse:
         if request.record is None:
             return derived(self._engine, request, self._staging)
-        _known(request.transform)
+        _installed_transform(request.transform)
         with TemporaryDirectory(dir=self._staging) as folder:
             return derived(self._engine, request, Path(folder))
 
     def _raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
         from odfbuild.executors.data.parquet import FileWriter
 
-        query = _known(request.transform)
+        query = _installed_transform(request.transform)
         source = Frame.at(*map(Path, request.input_data_paths))
         with TemporaryDirectory(dir=self._staging) as folder:
             work = RawQueryWork(source=source, query=query, staging=Path(folder))
@@ -245,14 +245,14 @@ class EngineOperations:
         with TemporaryDirectory(dir=self._staging) as folder:
             work = TransformWork(
                 inputs=inputs,
-                query=query_over(_known(request.transform), inputs, request.vocab),
+                query=query_over(_installed_transform(request.transform), inputs, request.vocab),
                 vocab=request.vocab,
                 staging=Path(folder),
             )
             return msg.ValidateQueryResponseSuccess(from_arrow(self._engine.validate(work)))
 
     def _execute_transform(self, request: msg.TransformRequest) -> msg.TransformResponse:
-        transform = _known(request.transform)
+        transform = _installed_transform(request.transform)
         with TemporaryDirectory(dir=self._staging) as folder:
             before = None
             if request.prev_checkpoint_path is not None:
@@ -266,7 +266,7 @@ class EngineOperations:
         )
 
 
-def _migrated(request: msg.MigrateQueryRequest) -> msg.MigrateQueryResponse:
+def _migrate(request: msg.MigrateQueryRequest) -> msg.MigrateQueryResponse:
     _check_migration(request.prev_transform, request.next_transform)
     if request.prev_checkpoint_path is None:
         return msg.MigrateQueryResponseSuccess(new_checkpoint=False)
@@ -297,7 +297,7 @@ def _of_this_place(transform: TransformSql) -> TransformSql:
     return transform
 
 
-def _known(transform: TransformSql) -> TransformSql:
+def _installed_transform(transform: TransformSql) -> TransformSql:
     """Return a transform for an engine that is here, in a version that is here."""
     _of_this_place(transform)
     installed = engine_version(transform.engine)
@@ -310,7 +310,7 @@ def _known(transform: TransformSql) -> TransformSql:
     return transform
 
 
-def _guarded(
+def _outcome_of(
     run: Callable[[], Result],
     refused: Callable[[str], Result],
     failed: Callable[[str, str | None], Result],

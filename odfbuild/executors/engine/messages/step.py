@@ -77,7 +77,7 @@ def run_step(
             watermark_before=None if before is None else before.watermark,
             in_full=in_full,
         )
-    sealed = _sealed(engine, request, work, before, is_new=is_new)
+    sealed = _seal_records(engine, request, work, before, is_new=is_new)
     after = _after(request, before, sealed, watermark, inputs, keep=looks_back)
     return StepResult(sealed, after)
 
@@ -162,7 +162,7 @@ def _watermark(before: StepState | None, inputs: Sequence[InputState]) -> Timest
     return min(known) if last is None else max(min(known), last)
 
 
-def _sealed(
+def _seal_records(
     engine: MessageEngine,
     request: TransformRequest,
     work: TransformWork,

@@ -146,7 +146,7 @@ def all_written(blocks: Blocks) -> tuple[WrittenBlock, ...]:
 
 def intervals(offsets: Sequence[int]) -> tuple[OffsetInterval, ...]:
     """Return offsets as intervals that are in order and apart."""
-    return tuple(_merged(OffsetInterval(each, each) for each in offsets))
+    return tuple(_merged_intervals(OffsetInterval(each, each) for each in offsets))
 
 
 def origins(chains: Chains, dataset: DatasetId, written: WrittenBlock) -> tuple[Origin, ...]:
@@ -167,7 +167,7 @@ def origins(chains: Chains, dataset: DatasetId, written: WrittenBlock) -> tuple[
     return tuple(
         Origin(
             dataset=each,
-            offsets=tuple(_merged(known.offsets)),
+            offsets=tuple(_merged_intervals(known.offsets)),
             blocks=tuple(sorted(known.blocks.values(), key=lambda block: block.sequence)),
             missing=known.missing,
         )
@@ -213,7 +213,7 @@ def _by_chain(
         assert read.looked_at is not None  # noqa: S101 - else nobody asked
         wanted.setdefault(tip, []).append(read.looked_at)
     for tip, intervals in wanted.items():
-        yield held[tip], list(_merged(intervals))
+        yield held[tip], list(_merged_intervals(intervals))
 
 
 def _order(chains: Chains, dataset: DatasetId, written: WrittenBlock) -> list[DatasetId]:
@@ -350,7 +350,7 @@ def _read(each: ExecuteTransformInput, alias: str, rule: ProvenanceRule) -> Step
     )
 
 
-def _merged(intervals: Iterable[OffsetInterval]) -> Iterator[OffsetInterval]:
+def _merged_intervals(intervals: Iterable[OffsetInterval]) -> Iterator[OffsetInterval]:
     """Yield the same offsets in intervals that are in order and apart."""
     ordered = sorted(intervals, key=lambda each: each.start)
     held: OffsetInterval | None = None

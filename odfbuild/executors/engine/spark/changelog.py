@@ -116,7 +116,7 @@ def changelog_text(
     """
     names = ", ".join(map(quoted, kinds))
     rows = f"""
-SELECT {names}, IF(__odf_w < 0, -1, 1) AS __odf_s, struct({_sorted(kinds)}) AS __odf_o FROM (
+SELECT {names}, IF(__odf_w < 0, -1, 1) AS __odf_s, struct({_sort_columns(kinds)}) AS __odf_o FROM (
   SELECT {names}, sum(__odf_w) AS __odf_w FROM (
     SELECT {names}, -1L AS __odf_w FROM {before} UNION ALL SELECT {names}, 1L FROM {after})
   GROUP BY {names} HAVING sum(__odf_w) <> 0
@@ -137,7 +137,7 @@ SELECT IF(__odf_pair, IF(__odf_s < 0, 2, 3), IF(__odf_s < 0, 1, 0)) AS {quoted(o
   FROM ({numbered}))"""
 
 
-def _sorted(kinds: Mapping[str, Any]) -> str:
+def _sort_columns(kinds: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{comparable(quoted(name), kind)} AS c{number}"
         for number, (name, kind) in enumerate(kinds.items())

@@ -124,7 +124,7 @@ class SparkEngine:
         with self._views("merge the source rows", size, planned) as (session, views):
             return ingested(
                 session, views, request, facts, size, self._sessions.log, by_piece=by_piece,
-                is_near=cut is not None,
+                is_narrowed=cut is not None,
             )  # fmt: skip
 
     def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
@@ -151,7 +151,7 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.transform.fine_times import collecting
 
         with collecting() as cut:
-            operator = choose(_admitted(work), most=self._limit)
+            operator = choose(_admit(work), most=self._limit)
             frame = operator.changes(partial(self._run, "run the query"))
         return replace(frame, cut=tuple(cut.values())) if cut else frame
 
@@ -161,14 +161,14 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.transform.linear import cost_of_new, rows_of_step
 
         doing = "run the query again"
-        with self._run(doing, cost_of_new(_admitted(work))) as run:
+        with self._run(doing, cost_of_new(_admit(work))) as run:
             return rows_of_step(run, work, doing, (POSITION,))
 
     def results(self, work: TransformWork, many: "Sequence[Inputs]") -> "tuple[pa.Table, ...]":
         """Return what the query of a step gives of selections of rows; see `Again`."""
         from odfbuild.executors.engine.spark.transform.in_memory import results
 
-        known = _admitted(work)
+        known = _admit(work)
         with self._run("run the query again", 0, StepSize.SMALL) as run:
             return tuple(results(run, known, many))
 
@@ -184,7 +184,7 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.transform.keyed import result_schema
         from odfbuild.executors.engine.spark.transform.linear import step_schema
 
-        is_linear = _admitted(work).query.facts.is_linear
+        is_linear = _admit(work).query.facts.is_linear
         with self._run("read the query", 0, StepSize.SMALL) as run:
             return step_schema(run, work) if is_linear else result_schema(run, work)
 
@@ -280,7 +280,7 @@ def open_engine(project: "Opened") -> SparkEngine:
     )
 
 
-def _admitted(work: TransformWork) -> TransformWork:
+def _admit(work: TransformWork) -> TransformWork:
     """Return the work of a step whose query may run.  Raises RefusedQueryError."""
     if work.query.problems:
         raise RefusedQueryError(work.query.problems)

@@ -86,14 +86,14 @@ def spark_errors(
     except OdfBuildError:
         raise
     except PySparkException as error:
-        raise _translated(error, doing, sent, log) from None
+        raise _translate(error, doing, sent, log) from None
     except Py4JJavaError as error:
-        raise _translated(_named(error), doing, sent, log) from None
+        raise _translate(_named_cause(error), doing, sent, log) from None
     except (Py4JError, ConnectionError, EOFError) as error:
         raise _lost(error, doing, log) from None
 
 
-def _translated(
+def _translate(
     error: Any, doing: str, sent: Sequence[SentQuery], log: Path | None
 ) -> OdfBuildError:
     known = _first_known(error)
@@ -153,7 +153,7 @@ class _Thrown:
         return ()
 
 
-def _named(error: Any) -> Any:
+def _named_cause(error: Any) -> Any:
     """Return the first cause that Spark has a name for, where PySpark did not look for one."""
     cause = error.java_exception
     for _ in range(8):

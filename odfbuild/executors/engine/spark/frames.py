@@ -220,12 +220,12 @@ def gather(
     if size is StepSize.BIG:
         return _through_files(frame, staging, columns, edit)
     found = planned_rows(frame)
-    table = _utc(_collected(frame)) if found is None else found
+    table = _utc(_collect(frame)) if found is None else found
     edited = edit(iter(table.to_batches() or [_empty(table.schema)]))
     return Frame.of(_nullable(pa.Table.from_batches(edited).select(list(columns))))
 
 
-def _collected(frame: "DataFrame") -> pa.Table:
+def _collect(frame: "DataFrame") -> pa.Table:
     """Return the rows of a DataFrame as `toArrow` does, which refuses structs that are null."""
     found = pa.Table.from_batches(frame._collect_as_arrow(empty_list_if_zero_records=False))
     return retyped(found, found.schema)

@@ -41,14 +41,14 @@ def queried(replaying: ChangelogReplay, request: QueryRequest, log: Path | None)
     """
     for number, (name, view) in enumerate(request.views.items()):
         replaying.views.add(name, _seen(replaying, view, f"{_LOG}_{number}"))
-    sent = SentQuery(0, 1, _carried(request.text))
+    sent = SentQuery(0, 1, _carried_text(request.text))
     try:
         with spark_errors("read the query", (sent,), log):
             rows = admitted(replaying.session, sent.carried.text, sent)
     except SparkQueryError as error:
-        raise _hinted(error, request) from None
+        raise _with_hint(error, request) from None
     check_names(rows.columns)
-    rows = rows.select([_printed(field) for field in rows.schema.fields])
+    rows = rows.select([_printable_column(field) for field in rows.schema.fields])
     size = StepSize.BIG
     if request.limit is not None:
         rows, size = rows.limit(request.limit), StepSize.SMALL
@@ -56,7 +56,7 @@ def queried(replaying: ChangelogReplay, request: QueryRequest, log: Path | None)
         return gather(rows, size, request.staging, rows.columns, _as_they_are)
 
 
-def _carried(text: str) -> CarriedText:
+def _carried_text(text: str) -> CarriedText:
     try:
         return whole_sessions(read(text))
     except SqlTextError:  # Spark says what is wrong with it
@@ -102,7 +102,7 @@ def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def _printed(field: Any) -> str:
+def _printable_column(field: Any) -> str:
     """Return a column as it is, or as text if its type is of Spark's own."""
     from pyspark.sql import functions
 
@@ -135,7 +135,7 @@ def _has_own(kind: Any) -> bool:
             return _is_own(kind)
 
 
-def _hinted(error: SparkQueryError, request: QueryRequest) -> SparkQueryError:
+def _with_hint(error: SparkQueryError, request: QueryRequest) -> SparkQueryError:
     """Add what to do to the error for a question that names system columns which it cannot see."""
     said = error.what.split("Did you mean")[0]
     for view in request.views.values():

@@ -55,16 +55,16 @@ def _number(part: Path) -> tuple[int, str]:
     return int(part.name.split("-")[1]), part.name
 
 
-def _opened(part: Path) -> pq.ParquetFile:
+def _open_part(part: Path) -> pq.ParquetFile:
     return pq.ParquetFile(part, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
 
 
 def _batches(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all parts, first of all a batch that may be empty."""
-    with _opened(parts[0]) as file:
+    with _open_part(parts[0]) as file:
         empty = file.schema_arrow.remove_metadata().empty_table()
         columns = [pa.array([], field.type) for field in empty.schema]
         yield pa.RecordBatch.from_arrays(columns, schema=empty.schema)
     for part in parts:
-        with _opened(part) as file:
+        with _open_part(part) as file:
             yield from file.iter_batches()

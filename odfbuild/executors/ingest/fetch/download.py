@@ -109,7 +109,7 @@ class PartialDownload:
         self._hash = self._initial_hash(None)
         self._noted_size = 0
         self.size = 0
-        self.version = self._resumed()
+        self.version = self._version_to_resume()
         if self.version is None:
             self.restart(None)
 
@@ -157,7 +157,7 @@ class PartialDownload:
         pending.replace(self._note)
         self._noted_size = self.size
 
-    def _resumed(self) -> str | None:
+    def _version_to_resume(self) -> str | None:
         """Return the version in the note of this source; cut the file to the size in the note.
 
         None if there is no valid note, or the bytes do not match its hash.
@@ -196,7 +196,7 @@ def opened_part(request: Request, folder: Path) -> Iterator[PartialDownload]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path, file = _locked(folder, _name_of(request))
+        path, file = _lock_part(folder, _name_of(request))
         with file:
             part = PartialDownload(path, file, _digest(request))
             try:
@@ -241,7 +241,7 @@ def sweep(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _locked(folder: Path, name: str) -> tuple[Path, IO[bytes]]:
+def _lock_part(folder: Path, name: str) -> tuple[Path, IO[bytes]]:
     """Open a part that no other process is writing, under another name if need be."""
     for path in (folder / f"{name}.part", folder / f"{name}-{secrets.token_hex(4)}.part"):
         file = path.open("ab")

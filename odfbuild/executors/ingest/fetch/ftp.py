@@ -191,7 +191,7 @@ def _fetch_errors(request: Request) -> Iterator[None]:
     try:
         yield
     except ftplib.error_perm as error:
-        raise _refused(error, request) from None
+        raise _refusal(error, request) from None
     except ssl.SSLCertVerificationError as error:
         raise unreachable(request, f"its certificate is not trusted: {error.reason}") from None
     except (ftplib.Error, EOFError, TimeoutError, ConnectionError, ssl.SSLError) as error:
@@ -278,7 +278,7 @@ def _check_size(
         raise TransientError(unreachable(request, why))
 
 
-def _refused(error: ftplib.error_perm, request: Request) -> FetchError:
+def _refusal(error: ftplib.error_perm, request: Request) -> FetchError:
     text = str(error)
     if text[:3] == _ABSENT:
         return NotFoundError(

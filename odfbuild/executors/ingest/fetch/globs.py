@@ -78,7 +78,7 @@ class _GlobSearch:
             for entry in self._entries(folder):
                 if entry.name.startswith("."):
                     continue
-                path = _joined(folder, entry.name)
+                path = _joined_path(folder, entry.name)
                 if not rest:
                     yield path
                 if _is_folder(entry) and not _is_loop(entry):
@@ -88,13 +88,13 @@ class _GlobSearch:
             for entry in self._entries(folder):
                 if fits(entry.name) and (part.startswith(".") or not entry.name.startswith(".")):
                     if not rest:
-                        yield _joined(folder, entry.name)
+                        yield _joined_path(folder, entry.name)
                     elif _is_folder(entry):
-                        self._enqueue(_joined(folder, entry.name), rest)
+                        self._enqueue(_joined_path(folder, entry.name), rest)
         elif rest:
-            self._enqueue(_joined(folder, part), rest)
+            self._enqueue(_joined_path(folder, part), rest)
         else:
-            yield _joined(folder, part)
+            yield _joined_path(folder, part)
 
     def _entries(self, folder: str) -> Iterator["os.DirEntry[str]"]:
         with suppress(OSError), os.scandir(os.path.join(self.base, folder)) as entries:  # noqa: PTH118
@@ -125,5 +125,5 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _joined(folder: str, name: str) -> str:
+def _joined_path(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name

@@ -140,7 +140,7 @@ def _follow(
     url = request.url
     for _ in range(_MAX_REDIRECTS + 1):
         headers = _headers(request, url, part)
-        with _answered(client, request, url, headers) as response:
+        with _response(client, request, url, headers) as response:
             target = response.headers.get("location")
             if response.status_code not in _REDIRECT_STATUS or target is None:
                 yield response
@@ -152,7 +152,7 @@ def _follow(
 
 
 @contextmanager
-def _answered(
+def _response(
     client: "httpx.Client", request: Request, url: str, headers: list[tuple[str, str]]
 ) -> Iterator["httpx.Response"]:
     """Yield a response, its body not read yet.

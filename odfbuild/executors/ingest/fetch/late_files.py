@@ -135,7 +135,7 @@ def skipped_files(
     listings = listings or Listings()
     found = SkippedFiles()
     with suppress(OdfBuildError):  # of a damaged chain, which is reported elsewhere
-        if state and (search := _searched(workspace, source, state, project_dir, listings)):
+        if state and (search := _search(workspace, source, state, project_dir, listings)):
             if not workspace.is_read_only:
                 with suppress(OdfBuildError):
                     search.keep(workspace.root)
@@ -163,7 +163,7 @@ def _read_files(workspace: Workspace, state: ChainState) -> tuple[FilesRead, Rea
     return files_read(workspace.dataset(id), head, readings, seen)
 
 
-def _searched(
+def _search(
     workspace: Workspace,
     source: SetPollingSource,
     state: ChainState,
@@ -314,7 +314,7 @@ class SourceFiles:
         """
         if rule is None or rule is Reread.NEVER:
             return []
-        search = _searched(self._workspace, source, state, self._project)
+        search = _search(self._workspace, source, state, self._project)
         if search is None:
             return []
         search.keep(self._workspace.root)

@@ -83,7 +83,7 @@ def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
     text = _find(name, pattern)
     shape = _strftime_of(form or _DEFAULT)
     try:
-        return Timestamp.from_datetime(_parsed(text, shape))
+        return Timestamp.from_datetime(_parse_time(text, shape))
     except (ValueError, OverflowError, OSError, re.error) as error:
         raise EventTimeError(
             what=f"'{text}' in the file name {name} is not a time of the form {form or _DEFAULT}",
@@ -104,7 +104,7 @@ def _strftime_of(form: str) -> str:
         ) from None
 
 
-def _parsed(text: str, shape: str) -> datetime:
+def _parse_time(text: str, shape: str) -> datetime:
     """Parse a time; names of zones other than those of UTC would depend on the machine."""
     if shape == "%s":
         return datetime.fromtimestamp(int(text), UTC)

@@ -26,11 +26,11 @@ def secrets_of(definition: object, env: Mapping[str, str]) -> tuple[str, ...]:
         if key == "taken" and text in env:
             found.add(env[text])
         if "://" in text:
-            found |= {part for url in _filled(text, env) for part in url_secrets(url)}
+            found |= {part for url in _fill_templates(text, env) for part in url_secrets(url)}
     return tuple(found - {""})
 
 
-def _filled(url: str, env: Mapping[str, str]) -> Iterator[str]:
+def _fill_templates(url: str, env: Mapping[str, str]) -> Iterator[str]:
     """Yield a URL as it is written, if that has no templates, and as it is sent."""
     if "${{" not in url:
         yield url

@@ -39,7 +39,7 @@ def _chosen(state: ChainState, wanted: str | None, name: str) -> str:
         return DEFAULT_SOURCE
     raise PushSourceError(
         what=f"{name} has {len(state.push)} push sources, and none was named",
-        why=f"they are {_listed(state)}, and none of them is called '{DEFAULT_SOURCE}'",
+        why=f"they are {_source_names(state)}, and none of them is called '{DEFAULT_SOURCE}'",
         fix=f"name one: --source {min(state.push)}",
     )
 
@@ -48,7 +48,7 @@ def _unknown(state: ChainState, wanted: str, name: str) -> PushSourceError:
     was = "it is disabled; " if wanted in state.source_state else ""
     return PushSourceError(
         what=f"{name} has no push source named '{wanted}'",
-        why=f"{was}in force {'is' if len(state.push) == 1 else 'are'} {_listed(state)}",
+        why=f"{was}in force {'is' if len(state.push) == 1 else 'are'} {_source_names(state)}",
         fix=did_you_mean(wanted, state.push) or "name a source that is in force",
     )
 
@@ -73,5 +73,5 @@ def _without(state: ChainState, name: str) -> PushSourceError:
     )
 
 
-def _listed(state: ChainState) -> str:
+def _source_names(state: ChainState) -> str:
     return ", ".join(sorted(state.push))

@@ -65,7 +65,7 @@ def reported_notes(
     bad_rows = notes.bad_rows
     stored = None
     if bad_rows is not None and bad_rows.rows:
-        stored = _moved(bad_rows.path, workspace.root / "bad-rows" / dataset.multibase, name, now)
+        stored = _move_to(bad_rows.path, workspace.root / "bad-rows" / dataset.multibase, name, now)
     drift = _reported_drift(notes.drift, source)
     drift_file = workspace.cache / "drift" / dataset.multibase
     known = known_drift(drift_file)
@@ -84,7 +84,7 @@ def reported_notes(
         keep_drift(drift_file, known | _drift_keys(drift))
 
 
-def _moved(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
+def _move_to(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
     """Move the file of bad rows to its final folder, under an unused name."""
     disk = Disk()
     for each in (folder.parent, folder):

@@ -44,14 +44,14 @@ def read_columns(
         notes = reader_notes(options, name, staging)
         return read(step, path, staging=staging, name=name, notes=notes), notes
     if policy is ColumnsPolicy.UNION:
-        step = _extended(step, _earlier_fields(state, declared.names))
+        step = _with_columns(step, _earlier_fields(state, declared.names))
     frame, notes = _read(step, path, staging, name, options)
     if policy is ColumnsPolicy.EXACT:
         if notes.drift:
             raise _columns_differ(name, notes.drift)
         return frame, notes
     if policy is ColumnsPolicy.UNION and notes.drift.added:
-        step = _extended(step, _new_fields(notes.drift))
+        step = _with_columns(step, _new_fields(notes.drift))
         frame, notes = _read(step, path, staging, name, options)
     notes.drift = replace(notes.drift, added=(), missing=())
     return frame, notes
@@ -65,7 +65,7 @@ def _read(
     return read(step, path, staging=staging, name=name, notes=notes), notes
 
 
-def _extended(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
+def _with_columns(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
     """Return a read step that declares more columns."""
     if not more:
         return step
@@ -99,8 +99,8 @@ def _columns_differ(name: str, drift: SchemaDrift) -> InvalidSourceError:
     there += [there for there, _ in drift.renamed]
     here = [*drift.missing, *(ours for _, ours in drift.renamed)]
     words = [
-        f"it has {_listed(there)}" if there else "",
-        f"it lacks {_listed(here)}" if here else "",
+        f"it has {_shortened_list(there)}" if there else "",
+        f"it lacks {_shortened_list(here)}" if here else "",
     ]
     return InvalidSourceError(
         what=f"the columns of {name} are not exactly those of the schema",
@@ -110,6 +110,6 @@ def _columns_differ(name: str, drift: SchemaDrift) -> InvalidSourceError:
     )
 
 
-def _listed(names: list[str]) -> str:
+def _shortened_list(names: list[str]) -> str:
     shown = ", ".join(names[:_LISTED])
     return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED:,} more"

@@ -244,11 +244,11 @@ def _by_position(
     pairs = zip(declared.names, there, strict=True)
     moved = [each for each, other in pairs if each != other and each in there]
     if moved:
-        raise _crossed(name, declared, there, moved[0])
+        raise _header_error(name, declared, there, moved[0])
     return Binding(schema=declared, positions=tuple(range(width)), width=width)
 
 
-def _crossed(
+def _header_error(
     name: str, declared: pa.Schema, names: Sequence[str], moved: str
 ) -> InvalidSourceError:
     ours = sorted(set(declared.names) - set(names))
@@ -387,7 +387,7 @@ class _Job:
             self._convert_options(),
         )
         rows = self._without_end(cells).slice(self.skipped)
-        return Frame.of(self._typed(rows, self.skipped))
+        return Frame.of(self._typed_cells(rows, self.skipped))
 
     def records(self) -> Iterator[bytes]:
         """Yield the text, with a row appended, in blocks of complete records."""
@@ -418,7 +418,7 @@ class _Job:
                 wrong.append((record.line, problem))
             last = record
         if last is None or last.fields != [self.end] * self.binding.width:
-            return _unclosed(self.source.name, 1 if last is None else last.line)
+            return _quote_error(self.source.name, 1 if last is None else last.line)
         if wrong:
             return refusal(
                 self.source.name,
@@ -450,20 +450,20 @@ class _Job:
             if not batch.num_rows:
                 continue
             if waiting is not None:
-                yield self._typed(waiting, start)
+                yield self._typed_cells(waiting, start)
                 start += waiting.num_rows
             waiting = pa.Table.from_batches([batch])
             if not start:
                 waiting, start = waiting.slice(self.skipped), self.skipped
         if waiting is not None:
-            yield self._typed(self._without_end(waiting), start)
+            yield self._typed_cells(self._without_end(waiting), start)
 
-    def _typed(self, cells: pa.Table, start: int) -> pa.Table:
+    def _typed_cells(self, cells: pa.Table, start: int) -> pa.Table:
         """Give the cells their types; `start` is the number of the first record in the file."""
         try:
             return self._table(cells)
         except Rejected as rejected:
-            raise self._located(rejected, start) from None
+            raise self._rejection(rejected, start) from None
 
     def _table(self, cells: pa.Table) -> pa.Table:
         schema = self.binding.schema
@@ -483,7 +483,7 @@ class _Job:
         nothing = pa.scalar(None, pa.string())
         return pc.if_else(pc.equal(column, self.null_value), nothing, column)
 
-    def _located(self, rejected: Rejected, start: int) -> InvalidSourceError:
+    def _rejection(self, rejected: Rejected, start: int) -> InvalidSourceError:
         """Turn rows of a batch into lines of the file."""
         rows = {start + bad.row for bad in rejected.found}
         numbered = enumerate(islice(self.source.records(), max(rows) + 1))
@@ -537,7 +537,7 @@ class _Job:
         )
 
 
-def _unclosed(name: str, line: int) -> InvalidSourceError:
+def _quote_error(name: str, line: int) -> InvalidSourceError:
     return InvalidSourceError(
         what=f"{name}:{line}: a quoted value of this record is never closed",
         why="the file ends inside the value",

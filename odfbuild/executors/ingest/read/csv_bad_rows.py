@@ -59,7 +59,7 @@ class Diversion:
             while last >= first + len(waiting):
                 more = next(groups, None)
                 if more is None:
-                    raise self._undetermined()
+                    raise self._undetermined_error()
                 kept = waiting[max(0, line - first) :]
                 first += len(waiting) - len(kept)
                 waiting = kept + more
@@ -117,7 +117,7 @@ class Diversion:
         whole = block.text.decode(errors="surrogateescape")
         found = spans(_lines(whole), self.source.dialect)
         if len(found) != block.size:
-            raise self._undetermined()
+            raise self._undetermined_error()
         return found
 
     def _undecodable(
@@ -149,7 +149,7 @@ class Diversion:
             problem = problem_of(record, self.width)
             if problem is not None:
                 self._check_record(number, record, problem)
-        raise self._undetermined()
+        raise self._undetermined_error()
 
     def _check_record(self, number: int, record: TextRecord, problem: str) -> None:
         if number < self.skipped:
@@ -165,7 +165,7 @@ class Diversion:
                 fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
             )
 
-    def _undetermined(self) -> InvalidSourceError:
+    def _undetermined_error(self) -> InvalidSourceError:
         return InvalidSourceError(
             what=f"{self.source.name}: which rows are bad cannot be determined",
             why="the records that were read do not match the lines of the file",

@@ -173,7 +173,7 @@ class _ColumnBuilder:
     def _struct(
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
     ) -> Column:
-        found = self._only(values, rows, path, dict, "an object")
+        found = self._values_of_kind(values, rows, path, dict, "an object")
         present = [row for row, value in zip(rows, found, strict=True) if value is not None]
         objects = [value for value in found if value is not None]
         children = []
@@ -189,10 +189,10 @@ class _ColumnBuilder:
     def _list(
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
     ) -> Column:
-        found = self._only(values, rows, path, list, "an array")
+        found = self._values_of_kind(values, rows, path, list, "an array")
         if pa.types.is_fixed_size_list(target):
             found = self._of_size(found, rows, path, target.list_size)
-        offsets, items, origins = _flattened(found, rows)
+        offsets, items, origins = _flatten(found, rows)
         child = self.column(items, origins, target.value_field, f"{path}[]")
         made = pa.ListArray.from_arrays(offsets, child).cast(pa.list_(target.value_field))
         return made.cast(target)
@@ -200,10 +200,10 @@ class _ColumnBuilder:
     def _map(
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
     ) -> Column:
-        found = self._only(values, rows, path, dict, "an object")
+        found = self._values_of_kind(values, rows, path, dict, "an object")
         self._reject_repeated([value or {} for value in found], rows, None, path)
         pairs = [None if value is None else list(value.items()) for value in found]
-        offsets, items, origins = _flattened(pairs, rows)
+        offsets, items, origins = _flatten(pairs, rows)
         keys = self.column([key for key, _ in items], origins, target.key_field, f"{path} (key)")
         if keys.null_count:
             wrong = {origins[at] for at in pc.indices_nonzero(pc.is_null(keys)).to_pylist()}
@@ -222,13 +222,13 @@ class _ColumnBuilder:
             for row, value, text in zip(rows, values, texts, strict=True):
                 if text is None and value is not None:
                     self._add(row, f"column {path}: {shown(value)} {wrong}")
-        column = self._encoded(texts, rows, path)
+        column = self._encode(texts, rows, path)
         made, misfits = sieved(column, target, self._formats)
         for at in misfits:
             self._add(rows[at], f"column {path}: {shown(values[at])} {wrong}")
         return made
 
-    def _encoded(self, texts: list[Json], rows: Sequence[int], path: str) -> Column:
+    def _encode(self, texts: list[Json], rows: Sequence[int], path: str) -> Column:
         """Return texts as a column; reject those that UTF-8 cannot encode."""
         try:
             return pa.array(texts, pa.string())
@@ -236,7 +236,7 @@ class _ColumnBuilder:
             self._reject(texts, rows, path, _is_encodable, "half of a surrogate pair")
         return pa.array([text if _is_encodable(text) else None for text in texts], pa.string())
 
-    def _only(
+    def _values_of_kind(
         self, values: list[Json], rows: Sequence[int], path: str, kind: type, name: str
     ) -> list[Json]:
         """Return the values; reject those of another kind, and make them null."""
@@ -326,7 +326,7 @@ def _spread(present: Sequence[bool]) -> Column:
     return pa.array(places, pa.int64())
 
 
-def _flattened(
+def _flatten(
     found: Sequence[list[Json] | None], rows: Sequence[int]
 ) -> tuple[Column, list[Json], list[int]]:
     """Return offsets (null for null), all items in order, and the record of each item."""

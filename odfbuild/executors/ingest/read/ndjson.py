@@ -144,11 +144,11 @@ class _NdJsonReader:
         if table.num_rows != _count_lines(piece):
             return None
         try:
-            return self._typed(table)
+            return self._typed_columns(table)
         except Rejected:
             return None
 
-    def _typed(self, table: pa.Table) -> pa.Table:
+    def _typed_columns(self, table: pa.Table) -> pa.Table:
         """Give the columns that were read as text their types."""
         columns = {field.name: table.column(field.name) for field in self._schema}
         texts = [f for f in self._schema if f.type != columns[f.name].type]

@@ -54,7 +54,7 @@ class BadRowFile:
         if most is not None and self.rows > most:
             raise self._refusal(f"more than {counted(most, 'bad row')}", more=True)
         if self._out is None:
-            self._out = _opened(self.path)
+            self._out = _create_private(self.path)
         entry = {"file": self._name, "line": line, "reason": reason, **_text(row)}
         self._out.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
 
@@ -80,7 +80,7 @@ class BadRowFile:
         return InvalidSourceError(f"{self._name} has {what}\n  {error.what}", error.why, error.fix)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _create_private(path: Path) -> IO[bytes]:
     """Create the file for its owner only: it may hold what a dataset is not to show."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 

@@ -123,11 +123,11 @@ def _as(column: Column, target: pa.DataType) -> Column:
     if by_digits or (_is_text(source) and is_readable(target)):
         return typed(column.cast(pa.string()), target, Formats())
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
-        return _floored(column, target)
+        return _floored_times(column, target)
     return column.cast(target)
 
 
-def _floored(column: Column, target: pa.DataType) -> Column:
+def _floored_times(column: Column, target: pa.DataType) -> Column:
     """Round times down to the unit of the target; a time without zone is taken as UTC."""
     units = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     fine, coarse = units[column.type.unit], units[target.unit]
@@ -186,13 +186,13 @@ def check_footer(step: ReadStepParquet, path: Path, name: str) -> pa.Schema | No
             found = file.schema_arrow.remove_metadata()
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return None
-    schema = _checked(found, declared, name)
+    schema = _schema_to_read(found, declared, name)
     wanted = [column for column in schema.names if column in found.names]
     nothing = pa.Table.from_arrays([pa.nulls(0, found.field(n).type) for n in wanted], names=wanted)
     return ColumnCast(schema, name).apply(nothing).schema
 
 
-def _checked(found: pa.Schema, declared: pa.Schema | None, name: str) -> pa.Schema:
+def _schema_to_read(found: pa.Schema, declared: pa.Schema | None, name: str) -> pa.Schema:
     """Return the schema to read a file by."""
     schema = _plain(found, name) if declared is None else declared
     _check_columns(found, schema, name)
@@ -203,14 +203,14 @@ def _frame(
     file: pq.ParquetFile, declared: pa.Schema | None, path: Path, staging: Path, name: str
 ) -> Frame:
     found = file.schema_arrow.remove_metadata()
-    schema = _checked(found, declared, name)
+    schema = _schema_to_read(found, declared, name)
     wanted = [column for column in schema.names if column in found.names]
     if declared is None and schema == found and _size(file, len(wanted)) > LARGE:
         return Frame.at(path, schema=schema)
     try:
         return _cells(file, schema, wanted, staging, name)
     except pa.ArrowNotImplementedError as error:
-        raise _undecoded(file, wanted, name, error) from None
+        raise _decode_error(file, wanted, name, error) from None
     except pa.ArrowInvalid as error:
         raise _not_utf8(file, wanted, name) or error from None
 
@@ -249,7 +249,7 @@ def _cells(
     return on_disk((cast.apply(piece) for piece in pieces), schema, staging)
 
 
-def _undecoded(
+def _decode_error(
     file: pq.ParquetFile, wanted: list[str], name: str, error: pa.ArrowException
 ) -> InvalidSourceError:
     """Return the error of a column whose values cannot be decoded: the first one."""

@@ -304,7 +304,7 @@ def utf8_blocks(path: Path, encoding: str, name: str) -> Iterator[bytes]:
         if encoding == "utf-8":
             yield from _without_mark(raw)
         else:
-            yield from _transcoded(raw, encoding, name)
+            yield from _transcode(raw, encoding, name)
 
 
 def _blocks(first: bytes, source: io.BufferedReader) -> Iterator[bytes]:
@@ -320,7 +320,7 @@ def _without_mark(raw: Iterator[bytes]) -> Iterator[bytes]:
     yield from raw
 
 
-def _transcoded(raw: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
+def _transcode(raw: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)()
     line = 1
     try:

@@ -195,9 +195,9 @@ def _converter(target: pa.DataType, formats: Formats) -> Callable[[Column], Colu
     if pa.types.is_timestamp(target):
         return lambda column: _timestamps(column, target, formats.timestamp)
     if pa.types.is_time(target):
-        return lambda column: _parsed(column, _clock, target)
+        return lambda column: _parse_distinct(column, _clock, target)
     if target == _UUID:
-        return lambda column: _parsed(column, _uuid, target)
+        return lambda column: _parse_distinct(column, _uuid, target)
     return lambda column: column.cast(target)
 
 
@@ -235,7 +235,7 @@ def _floats(column: Column, target: pa.DataType) -> Column:
 def _dates(column: Column, target: pa.DataType, pattern: str | None) -> Column:
     if pattern is None:
         return column.cast(pa.date32()).cast(target)
-    return _parsed(column, lambda text: _date(text, pattern), pa.date32()).cast(target)
+    return _parse_distinct(column, lambda text: _date(text, pattern), pa.date32()).cast(target)
 
 
 def _date(text: str, pattern: str) -> date:
@@ -256,7 +256,9 @@ def _uuid(text: str) -> bytes:
 
 def _timestamps(column: Column, target: pa.DataType, pattern: str | None) -> Column:
     if pattern is not None:
-        instants = _parsed(column, lambda t: _instant(t, pattern), pa.timestamp("us", "UTC"))
+        instants = _parse_distinct(
+            column, lambda t: _instant(t, pattern), pa.timestamp("us", "UTC")
+        )
         floored = pc.floor_temporal(instants, unit=_UNIT_NAMES[target.unit])
         note_cut(column, pc.not_equal(instants, floored))
         return floored.cast(target)
@@ -308,7 +310,7 @@ def _instant(text: str, pattern: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def _parsed(column: Column, parse: Callable[[str], Any], target: pa.DataType) -> Column:
+def _parse_distinct(column: Column, parse: Callable[[str], Any], target: pa.DataType) -> Column:
     """Parse each distinct text once with a Python function that raises ValueError."""
     texts = pc.unique(column).drop_null()
     try:

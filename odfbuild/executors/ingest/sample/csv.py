@@ -24,7 +24,7 @@ _Cells = Sequence[str | None]
 
 def sample_csv(data: bytes, name: str, *, whole: bool) -> Sample:
     """Return what the records show; a last one that is cut off is left out."""
-    text, encoding = _decoded(data, name, whole=whole)
+    text, encoding = _decode(data, name, whole=whole)
     separator = _separator(text, name)
     records = _records(text, separator, whole=whole)
     if not records:
@@ -78,7 +78,7 @@ def columns_of(
     return columns, options | ({"dateFormat": form} if form is not None else {})
 
 
-def _decoded(data: bytes, name: str, *, whole: bool) -> tuple[str, str | None]:
+def _decode(data: bytes, name: str, *, whole: bool) -> tuple[str, str | None]:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data[: len(data) // 2 * 2].decode("utf-16", "replace"), "utf-16"
     if b"\0" in data[:4096]:

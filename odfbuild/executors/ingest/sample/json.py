@@ -33,7 +33,7 @@ def sample_json(data: bytes, name: str, *, whole: bool) -> Sample:
         raise _nothing(name, "it is nested too deeply") from None
     read = {"kind": "Json"} | ({"subPath": ".".join(keys)} if keys else {})
     found = _sample(records, read)
-    return _flattened(found) if _is_geography(records) else found
+    return _flatten(found) if _is_geography(records) else found
 
 
 def _lines(text: str, *, whole: bool) -> list[dict[str, Any]] | None:
@@ -168,7 +168,7 @@ def _is_geography(records: Sequence[dict[str, Any]]) -> bool:
     return features and any(properties) and all(isinstance(e, dict | None) for e in properties)
 
 
-def _flattened(sample: Sample) -> Sample:
+def _flatten(sample: Sample) -> Sample:
     """Make columns of the properties of features."""
     members = {each.name: each for each in sample.columns}
     outer = [members[name] for name in _OF_FEATURES if name in members]

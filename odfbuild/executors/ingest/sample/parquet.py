@@ -44,7 +44,7 @@ def sample_parquet(data: bytes, name: str, *, whole: bool) -> Sample:
 
 def _read_type(kind: Any) -> Any:
     """Return the type that a column is read as, None if there is no word for it."""
-    found = _widened(kind)
+    found = _nearest_type(kind)
     try:
         to_ddl(from_arrow(pa.schema([pa.field("column", found)])))
     except (UnknownArrowTypeError, DdlError):
@@ -52,16 +52,16 @@ def _read_type(kind: Any) -> Any:
     return found
 
 
-def _widened(kind: Any) -> Any:
+def _nearest_type(kind: Any) -> Any:
     """Return the nearest type that read schemas have, which holds all values of another."""
     if pa.types.is_dictionary(kind):
-        return _widened(kind.value_type)
+        return _nearest_type(kind.value_type)
     if pa.types.is_timestamp(kind):
         return pa.timestamp("ms", "UTC")
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_widened(field.type)) for field in kind])
+        return pa.struct([field.with_type(_nearest_type(field.type)) for field in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(kind.value_field.with_type(_widened(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_nearest_type(kind.value_type)))
     return _WIDER.get(kind, kind)
 
 

@@ -132,15 +132,15 @@ def run_event(
         "eventType": moment.type.value,
         "eventTime": str(moment.at),
         "run": {"runId": str(run.id), "facets": _run_facets(moment, parent)},
-        "job": {**_named(job.named), "facets": _job_facets(job)},
-        "inputs": [{**_named(each.named), "facets": _facets(each)} for each in inputs],
+        "job": {**_name_json(job.named), "facets": _job_facets(job)},
+        "inputs": [{**_name_json(each.named), "facets": _facets(each)} for each in inputs],
         "outputs": [_output(each) for each in outputs],
         "producer": PRODUCER,
         "schemaURL": _EVENT,
     }
 
 
-def _named(of: NamespacedName) -> Json:
+def _name_json(of: NamespacedName) -> Json:
     return {"namespace": of.namespace, "name": of.name}
 
 
@@ -152,7 +152,7 @@ def _facet(kind: str, content: Mapping[str, Any]) -> Json:
 def _run_facets(moment: Moment, parent: Run | None) -> Json:
     found: Json = {}
     if parent is not None:
-        above = {"run": {"runId": str(parent.id)}, "job": _named(parent.job)}
+        above = {"run": {"runId": str(parent.id)}, "job": _name_json(parent.job)}
         found["parent"] = _facet("ParentRunFacet", above)
     if moment.error is not None:
         said = {"message": moment.error, "programmingLanguage": "Python"}
@@ -169,7 +169,7 @@ def _job_facets(job: Job) -> Json:
 
 
 def _output(of: LineageDataset) -> Json:
-    found = {**_named(of.named), "facets": _facets(of)}
+    found = {**_name_json(of.named), "facets": _facets(of)}
     if of.written is not None:
         count = {"rowCount": of.written.records, "size": of.written.bytes}
         facet = _facet("OutputStatisticsOutputDatasetFacet", count)
@@ -220,6 +220,6 @@ def _sources(column: LineageField) -> list[Json]:
         for each in refs:
             used.setdefault(each, []).append({"type": kind})
     return [
-        {**_named(each.dataset), "field": each.column, "transformations": how}
+        {**_name_json(each.dataset), "field": each.column, "transformations": how}
         for each, how in used.items()
     ]

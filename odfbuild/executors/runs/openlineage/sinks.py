@@ -34,7 +34,7 @@ class Sink(Protocol):
 
 def begin_events(path: Path) -> None:
     """Make the file of events, empty.  Raises EventsFileError."""
-    _opened(path, "wb").close()
+    _open(path, "wb").close()
 
 
 class FileSink:
@@ -44,7 +44,7 @@ class FileSink:
         self._path = path
         self._guard = threading.Lock()
         self._error: OSError | None = None
-        self._file = _opened(path, "ab")
+        self._file = _open(path, "ab")
 
     def put(self, event: bytes) -> None:
         with self._guard:
@@ -89,7 +89,7 @@ class ServerSink:
         return _lost(what, without_secrets(posted.why or "", secrets))
 
 
-def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
+def _open(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
     refuse_links(path)
     try:
         return path.open(mode)

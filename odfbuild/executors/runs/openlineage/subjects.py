@@ -89,7 +89,7 @@ class Subjects:
             return LineageDataset(named=NamespacedName(self._namespace, str(step.target)))
         works = ended and isinstance(step.work, Ingest | Transform)
         return LineageDataset(
-            named=self._named(dataset.id, step.target),
+            named=self._dataset_name(dataset.id, step.target),
             source=str(dataset.id),
             block=state.head,
             columns=_columns(state),
@@ -125,7 +125,7 @@ class Subjects:
         state = self._workspace.dataset(id).state()
         block = None if read is None else read.new_block_hash
         return LineageDataset(
-            named=self._named(id),
+            named=self._dataset_name(id),
             source=str(id),
             block=block or (None if state is None else state.head),
             columns=None if state is None else _columns(state),
@@ -136,7 +136,7 @@ class Subjects:
         refs = ((input_name(each), each.dataset_ref) for each in transform.inputs)
         return {name: ref for name, ref in refs if isinstance(ref, DatasetId)}
 
-    def _named(self, id: DatasetId, known: DatasetAlias | None = None) -> NamespacedName:
+    def _dataset_name(self, id: DatasetId, known: DatasetAlias | None = None) -> NamespacedName:
         alias = known or self._alias(id)
         return NamespacedName(self._homes.get(node_id(id), self._namespace), str(alias or id))
 
@@ -163,7 +163,7 @@ class Subjects:
         if made is None or made.columns is None or made.query is None:
             return None
 
-        named = {name: self._named(id) for name, id in inputs.items()}
+        named = {name: self._dataset_name(id) for name, id in inputs.items()}
         rows = _refs(made.query.shaping, named)
         return tuple(
             LineageField(each.name, _refs(each.sources, named), rows) for each in made.columns

@@ -167,7 +167,7 @@ class _Members:
         by_name = {field.name: field for field in new}
         gone = [field for field in old if field.name not in by_name]
         came = _without(new, {field.name for field in old})
-        renamed = _renamed(gone, came, self.alike)
+        renamed = _renames(gone, came, self.alike)
         for field in old:
             place = self.path + field.name
             if field.name in by_name:
@@ -217,7 +217,7 @@ def _values(place: str, old: DataType, new: DataType) -> Iterator[ColumnChange]:
             yield _change(place, kind, _plain(old), _plain(new))
 
 
-def _renamed(
+def _renames(
     gone: Sequence[DataField], came: Sequence[DataField], alike: _Alike
 ) -> Mapping[str, str]:
     """Return the new names of columns that can be paired in one way only."""

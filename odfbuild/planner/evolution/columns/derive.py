@@ -132,7 +132,7 @@ def makes_of_events(kind: DatasetKind, events: Sequence[MetadataEvent]) -> Makes
 
 def data_schema(schema: DataSchema, vocab: DatasetVocabulary) -> DataSchema:
     """Return the data columns of a schema in force, the event time first."""
-    return DataSchema(_arranged(schema.fields, vocab))
+    return DataSchema(_in_stored_order(schema.fields, vocab))
 
 
 def derive(
@@ -169,7 +169,7 @@ def _of_source(
     time = makes.vocab.event_time_column
     fields = tuple(_stored_fields(read.fields))
     lost = time not in {each.name for each in fields}
-    return _finished(makes, tuple(DerivedColumn(f.name, f.type) for f in fields), lost_time=lost)
+    return _as_stored(makes, tuple(DerivedColumn(f.name, f.type) for f in fields), lost_time=lost)
 
 
 def _read_schema(source: SetPollingSource | AddPushSource) -> DataSchema | None:
@@ -200,7 +200,7 @@ def _of_query(
     )
     time = makes.vocab.event_time_column
     lost = all(each.name != time for each in outputs)
-    made = _finished(makes, outputs, lost_time=lost)
+    made = _as_stored(makes, outputs, lost_time=lost)
     return replace(made, query=found, steps=steps, inputs=inputs)
 
 
@@ -218,7 +218,7 @@ def _seen(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Mapping[str,
     }
 
 
-def _finished(
+def _as_stored(
     makes: Makes, columns: tuple[DerivedColumn, ...], *, lost_time: bool
 ) -> DerivedColumns:
     """Put the columns as they are stored; a root without event time gets that of the fetch."""
@@ -232,7 +232,9 @@ def _finished(
     return DerivedColumns(columns=(*first, *rest), lost_time=lost_time)
 
 
-def _arranged(fields: Sequence[DataField], vocab: DatasetVocabulary) -> tuple[DataField, ...]:
+def _in_stored_order(
+    fields: Sequence[DataField], vocab: DatasetVocabulary
+) -> tuple[DataField, ...]:
     time = vocab.event_time_column
     first = [DataField(time, inner(each.type)) for each in fields if each.name == time]
     hidden = _hidden(vocab) | {time}
@@ -245,22 +247,22 @@ def _hidden(vocab: DatasetVocabulary) -> set[str]:
 
 
 def _stored_fields(fields: Sequence[DataField]) -> tuple[DataField, ...]:
-    return tuple(DataField(each.name, _stored(each.type)) for each in fields)
+    return tuple(DataField(each.name, _stored_type(each.type)) for each in fields)
 
 
-def _stored(of: DataType) -> DataType:
+def _stored_type(of: DataType) -> DataType:
     """Return a type as slices keep it: instants in UTC milliseconds, times in microseconds."""
     match of:
         case DataTypeOption(inner=value):
-            return DataTypeOption(_stored(value))
+            return DataTypeOption(_stored_type(value))
         case DataTypeTimestamp():
             return EVENT_TIME
         case DataTypeTime():
             return DataTypeTime(TimeUnit.MICROSECOND)
         case DataTypeList(item_type=item):
-            return replace(of, item_type=_stored(item))
+            return replace(of, item_type=_stored_type(item))
         case DataTypeMap(key_type=key, value_type=value):
-            return replace(of, key_type=_stored(key), value_type=_stored(value))
+            return replace(of, key_type=_stored_type(key), value_type=_stored_type(value))
         case DataTypeStruct(fields=fields):
             return DataTypeStruct(_stored_fields(fields))
         case _:

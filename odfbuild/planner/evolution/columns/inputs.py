@@ -27,7 +27,7 @@ def input_schema(state: ChainState) -> DataSchema | None:
     A column that was declared since the last rows came is null in all of them.  None if only rows
     can tell.
     """
-    known, declared = schema_in_force(state), _declared(state)[0]
+    known, declared = schema_in_force(state), _declared_columns(state)[0]
     if known is None or declared is None:
         return known or declared
     names = {each.name for each in known.fields}
@@ -53,12 +53,12 @@ def waiting_notes(
                 state = _state(source.dataset_ref, current, by_id)
                 if state is None or state.schema is not None or state.dataset in coming:
                     continue
-                schema, why = _declared(state)
+                schema, why = _declared_columns(state)
                 if schema is None:
                     yield _note(each, index, input_name(source), why)
 
 
-def _declared(state: ChainState) -> tuple[DataSchema | None, str]:
+def _declared_columns(state: ChainState) -> tuple[DataSchema | None, str]:
     """Return the columns that the definition of a chain tells; None, and why, if it does not."""
     from odfbuild.planner.evolution.columns.derive import derive, makes_of
 

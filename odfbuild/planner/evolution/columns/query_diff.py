@@ -76,7 +76,7 @@ def compare_queries(
     aliases = [step.alias for step in before] == [step.alias for step in after]
     if not aliases or was[:-1] != now[:-1] or _is_vague(was) or _is_vague(now):
         return _ALL
-    return _compared(was[-1], now[-1])
+    return _compare(was[-1], now[-1])
 
 
 # Words of a text
@@ -174,12 +174,12 @@ def _is_vague(value: Any) -> bool:
     return False
 
 
-def _compared(was: QueryShape, now: QueryShape) -> QueryRewrite:
+def _compare(was: QueryShape, now: QueryShape) -> QueryRewrite:
     match was, now:
         case Select(), Select():
             return _compared_selects(was, now)
         case SetQuery(), SetQuery() if replace(was, left=now.left, right=now.right) == now:
-            left, right = _compared(was.left, now.left), _compared(was.right, now.right)
+            left, right = _compare(was.left, now.left), _compare(was.right, now.right)
             return QueryRewrite(
                 values=left.values or right.values,
                 rows=left.rows or right.rows or (was.distinct and was != now),
@@ -190,7 +190,7 @@ def _compared(was: QueryShape, now: QueryShape) -> QueryRewrite:
 
 
 def _compared_selects(was: Select, now: Select) -> QueryRewrite:
-    old, new = _named(was.outputs), _named(now.outputs)
+    old, new = _outputs_by_name(was.outputs), _outputs_by_name(now.outputs)
     both = [name for name in old if name in new]
     changed = frozenset(name for name in both if new[name] != old[name])
     rows = replace(was, outputs=()) != replace(now, outputs=())
@@ -204,7 +204,7 @@ def _compared_selects(was: Select, now: Select) -> QueryRewrite:
     )
 
 
-def _named(outputs: Sequence[SelectItem]) -> Mapping[str, Any]:
+def _outputs_by_name(outputs: Sequence[SelectItem]) -> Mapping[str, Any]:
     """Return what makes each column, by its name; a nameless one is called by its place."""
     named: dict[str, Any] = {}
     for number, each in enumerate(outputs):

@@ -247,7 +247,7 @@ class _Rebase:
             if name not in made and self.was.columns is not None and not self.was.column(name)
         }
         was = None if self.was.columns is None else [each.name for each in self.was.columns]
-        names = _ordered(list(self.stored), was, list(made), list(left))
+        names = _names_in_order(list(self.stored), was, list(made), list(left))
         fields = tuple(DataField(name, {**made, **left}[name]) for name in names)
         return Resolved(DataSchema(fields), untyped=tuple(self.untyped))
 
@@ -261,7 +261,7 @@ class _Rebase:
             return stored
         if old is None or old.type is None:
             return _like(stored, new.type) if self.now.query is not None else new.type
-        return _rebased(stored, old.type, new.type)
+        return _rebased_type(stored, old.type, new.type)
 
     def _is_kept(self, column: DerivedColumn) -> bool:
         """Tell whether a column is made in the same way of columns that have the same types."""
@@ -286,7 +286,7 @@ def _like(stored: DataType, new: DataType) -> DataType:
     return optional(inner(new)) if is_optional(stored) else inner(new)
 
 
-def _rebased(stored: DataType, old: DataType, new: DataType) -> DataType:
+def _rebased_type(stored: DataType, old: DataType, new: DataType) -> DataType:
     """Return the new type, but as it is stored where the definitions agree."""
     if old == new:
         return stored
@@ -302,11 +302,11 @@ def _rebased_value(stored: DataType, old: DataType, new: DataType) -> DataType:
         case DataTypeStruct(), DataTypeStruct(), DataTypeStruct():
             return DataTypeStruct(_rebased_fields(stored, old, new))
         case DataTypeList(), DataTypeList(), DataTypeList():
-            item = _rebased(stored.item_type, old.item_type, new.item_type)
+            item = _rebased_type(stored.item_type, old.item_type, new.item_type)
             return replace(new, item_type=item)
         case DataTypeMap(), DataTypeMap(), DataTypeMap():
-            key = _rebased(stored.key_type, old.key_type, new.key_type)
-            value = _rebased(stored.value_type, old.value_type, new.value_type)
+            key = _rebased_type(stored.key_type, old.key_type, new.key_type)
+            value = _rebased_type(stored.value_type, old.value_type, new.value_type)
             return replace(new, key_type=key, value_type=value)
     return new
 
@@ -317,15 +317,15 @@ def _rebased_fields(
     kept = {each.name: each.type for each in stored.fields}
     was = {each.name: each.type for each in old.fields}
     made = {
-        each.name: replace(each, type=_rebased(kept[each.name], was[each.name], each.type))
+        each.name: replace(each, type=_rebased_type(kept[each.name], was[each.name], each.type))
         if each.name in kept and each.name in was
         else each
         for each in new.fields
     }
-    return tuple(made[name] for name in _ordered(list(kept), list(was), list(made), []))
+    return tuple(made[name] for name in _names_in_order(list(kept), list(was), list(made), []))
 
 
-def _ordered(
+def _names_in_order(
     stored: Sequence[str], was: Sequence[str] | None, now: Sequence[str], left: Sequence[str]
 ) -> list[str]:
     """Return names in the order in which they are stored, unless the definition changed its own."""

@@ -92,7 +92,7 @@ def affected(
         _, dataset = heapq.heappop(waiting)
         found = _UNKNOWN
         if dataset not in doubtful:
-            found = _reached(made(dataset), incoming[dataset])
+            found = _reach_of_reader(made(dataset), incoming[dataset])
         if found.is_reached:
             reached[dataset] = found
             pass_on(dataset, ALL if found.all_rows else frozenset(found.columns))
@@ -119,7 +119,7 @@ class _Reached:
 _UNKNOWN = _Reached((), (Usage.VALUE, Usage.SHAPE), unknown=True, all_rows=True)
 
 
-def _reached(made: Sequence[DerivedColumns], incoming: Mapping[str, Reach]) -> _Reached:
+def _reach_of_reader(made: Sequence[DerivedColumns], incoming: Mapping[str, Reach]) -> _Reached:
     """Return what of one reader is reached by what comes in under the names of its inputs."""
     columns: dict[str, None] = {}
     names: dict[str, None] = {}
@@ -196,7 +196,7 @@ class ColumnUse:
             return None
         inputs = self._inputs.get(dataset, {})
         return tuple(
-            ColumnOrigins(each.name, tuple(sorted(_located(each.sources, inputs))))
+            ColumnOrigins(each.name, tuple(sorted(_columns_of_refs(each.sources, inputs))))
             for each in found.columns
         )
 
@@ -211,15 +211,15 @@ class ColumnUse:
             return None if dataset in self._transforms else ()
         if known.outputs is None:
             return None
-        return tuple(sorted(_located(known.shaping, self._inputs.get(dataset, {}))))
+        return tuple(sorted(_columns_of_refs(known.shaping, self._inputs.get(dataset, {}))))
 
     def affected(self, dataset: DatasetAlias, columns: Reach) -> tuple[Affected, ...]:
         """Return whom a change of some columns of a dataset, or of all, reaches; inputs first."""
         readers = readers_of(self._declared, self._resolver.by_id)
         order = {each.alias: number for number, each in enumerate(self._declared)}
-        return affected(dataset, columns, readers, order, self._derived)
+        return affected(dataset, columns, readers, order, self._derived_columns)
 
-    def _derived(self, dataset: DatasetAlias) -> tuple[DerivedColumns, ...]:
+    def _derived_columns(self, dataset: DatasetAlias) -> tuple[DerivedColumns, ...]:
         found = self._resolver.columns_after(dataset)
         return () if found is None else (found,)
 
@@ -256,14 +256,14 @@ class ColumnUse:
             if distance == steps:
                 continue
             for reader in self._readers.get(at, ()):
-                for each in self._touched(reader, at, name):
+                for each in self._dependent_columns(reader, at, name):
                     found.add(reader)
                     if (reader, each) not in seen:
                         seen.add((reader, each))
                         waiting.append(((reader, each), distance + 1))
         return frozenset(found)
 
-    def _touched(
+    def _dependent_columns(
         self, reader: DatasetAlias, read: DatasetAlias, column: str | None
     ) -> Iterator[str | None]:
         """Yield the columns of a reader that depend on a column (None: on some) of an input.
@@ -296,7 +296,7 @@ def _is(ref: "ColumnRef", names: set[str], column: str) -> bool:
     return ref.input in names and ref.column.partition(".")[0].lower() == column.lower()
 
 
-def _located(
+def _columns_of_refs(
     refs: "frozenset[ColumnRef]", inputs: Mapping[str, DatasetAlias]
 ) -> Iterator[tuple[DatasetAlias, str]]:
     return ((inputs[ref.input], ref.column) for ref in refs if ref.input in inputs)

@@ -329,12 +329,12 @@ def retired_hits(
     by_alias = {each.alias: each for each in declared}
     readers = _readers(declared, {current[alias].dataset: alias for alias in gone}, set(gone))
     return {
-        alias: _retired(alias, renamed.get(alias), readers.get(alias, []), by_alias, against)
+        alias: _assess_retired(alias, renamed.get(alias), readers.get(alias, []), by_alias, against)
         for alias in gone
     }
 
 
-def _retired(
+def _assess_retired(
     alias: DatasetAlias,
     renamed: ProbableRename | None,
     readers: Sequence[DatasetAlias],
@@ -349,7 +349,7 @@ def _retired(
             DATASET_RENAMED, alias, message, other=renamed.new, span=span, severity=severity
         )
     else:
-        read = f", and {_listed(readers)} it" if readers else ""
+        read = f", and {_readers_text(readers)} it" if readers else ""
         message = f"it is no longer declared{read}"
         if not readers and not against:
             severity = Severity.OFF
@@ -361,7 +361,7 @@ def _retired(
     )
 
 
-def _listed(readers: Sequence[DatasetAlias]) -> str:
+def _readers_text(readers: Sequence[DatasetAlias]) -> str:
     more = f" and {len(readers) - 1} more read" if len(readers) > 1 else " reads"
     return f"{readers[0]}{more}"
 
@@ -461,8 +461,8 @@ def _source(
         yield hit(SOURCE_ADDED, subject.alias, "it gets one more source", span=subject.span(*at))
         return
     if isinstance(new, SetPollingSource) and isinstance(old, SetPollingSource):
-        yield from _fetched(subject, old, new, at)
-    if _unshaped(old.read) != _unshaped(new.read):
+        yield from _fetch_hits(subject, old, new, at)
+    if _without_schema(old.read) != _without_schema(new.read):
         message = _read_change(old.read, new.read)
         yield hit(READ_CHANGED, subject.alias, message, span=subject.span(*at, "read"))
     if (old.preprocess is None) != (new.preprocess is None):
@@ -474,7 +474,7 @@ def _source(
         yield from _merge(subject, old.merge, new.merge, at)
 
 
-def _fetched(
+def _fetch_hits(
     subject: Subject, old: SetPollingSource, new: SetPollingSource, at: tuple[str | int, ...]
 ) -> Iterator[Hit]:
     if old.fetch != new.fetch:
@@ -489,7 +489,7 @@ def _fetched(
         yield hit(PREPARATION_CHANGED, subject.alias, message, span=subject.span(*place))
 
 
-def _unshaped(read: ReadStep) -> object:
+def _without_schema(read: ReadStep) -> object:
     """Return a read step without its schema, on which there are rules of their own."""
     return read if is_opaque(read) else replace(read, ddl_schema=None, schema=None)
 
@@ -558,10 +558,12 @@ def input_hits(
     for number, ref in enumerate(now):
         if ref not in was:
             span = subject.span(*at, number, "datasetRef")
-            yield hit(INPUT_ADDED, subject.alias, f"it also reads {_called(ref, names)}", span=span)
+            yield hit(
+                INPUT_ADDED, subject.alias, f"it also reads {_alias_of(ref, names)}", span=span
+            )
     for ref in was:
         if ref not in now:
-            name = _called(ref, names)
+            name = _alias_of(ref, names)
             span = subject.declared.key_span(at)
             message = f"it no longer reads {name}"
             why = _TAKEN_BACK if subject.restates else None
@@ -588,7 +590,7 @@ def _aliases(
             yield hit(INPUT_ALIAS_CHANGED, subject.alias, message, span=subject.span(*at, number))
 
 
-def _called(
+def _alias_of(
     ref: DatasetId | DatasetAlias, names: Mapping[DatasetId, DatasetAlias]
 ) -> DatasetId | DatasetAlias:
     return names.get(ref, ref) if isinstance(ref, DatasetId) else ref

@@ -81,7 +81,7 @@ def unfinished_moves(
         last = lasts.get(entry.old, entry.old)
         if entry.old in names and last not in names:
             what = f"'{entry.old}' is moved to '{last}', but its definition has the old name"
-            yield _unfinished(what, entry.old, last, entry.span)
+            yield _unfinished_move(what, entry.old, last, entry.span)
     for each in declared:
         for at, event in enumerate(each.snapshot.metadata):
             for n, given in enumerate(event.inputs if isinstance(event, SetTransform) else ()):
@@ -90,7 +90,7 @@ def unfinished_moves(
                     last = lasts[ref]
                     what = f"{each.alias} reads '{ref}', which is moved to '{last}'"
                     span = each.span(("metadata", at, "inputs", n, "datasetRef"))
-                    yield _unfinished(what, ref, last, span)
+                    yield _unfinished_move(what, ref, last, span)
 
 
 def idle_moves(
@@ -111,7 +111,9 @@ def idle_moves(
             )
 
 
-def _unfinished(what: str, old: DatasetAlias, new: DatasetAlias, span: SourceSpan) -> Diagnostic:
+def _unfinished_move(
+    what: str, old: DatasetAlias, new: DatasetAlias, span: SourceSpan
+) -> Diagnostic:
     return Diagnostic(
         code="moved",
         what=what,

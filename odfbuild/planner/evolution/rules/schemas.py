@@ -343,12 +343,12 @@ def _in_read_schema(subject: Subject, name: str) -> SourceSpan:
             return subject.span(*path, "schema", "fields", names.index(name))
         return subject.declared.key_span((*path, "schema"))
     for number, text in enumerate(read.ddl_schema or ()):
-        if name in _named(text):
+        if name in _field_names(text):
             return subject.span(*path, "schema", number)
     return subject.declared.key_span((*path, "schema"))
 
 
-def _named(text: str) -> set[str]:
+def _field_names(text: str) -> set[str]:
     try:
         return {each.name for each in parse_ddl(text).fields}
     except DdlError:
@@ -364,7 +364,7 @@ def refusals(subject: Subject, state: ChainState, columns: AssessedColumns) -> I
     for change in columns.change.columns:
         why = _impossible(change, makes, optional)
         if why is not None:
-            yield _refused(subject, columns, change, why)
+            yield _refusal(subject, columns, change, why)
 
 
 def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -> str | None:
@@ -381,7 +381,7 @@ def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -
     return None if makes.source is None else traits_of(makes.source.merge).no_column
 
 
-def _refused(
+def _refusal(
     subject: Subject, columns: AssessedColumns, change: ColumnChange, why: str
 ) -> Diagnostic:
     name = change.after if change.kind == "renamed" else change.path

@@ -136,7 +136,7 @@ class Upstream:
     def passed_hits(self, passed: Sequence[tuple[ColumnChange, InputChange]]) -> Iterator[Hit]:
         """Yield what comes through the query from an input."""
         for change, source in passed:
-            yield self._passed(change, source)
+            yield self._passed_hit(change, source)
 
     def type_hits(self, passed: Sequence[tuple[ColumnChange, InputChange]]) -> Iterator[Hit]:
         """Yield columns of another type that are used, while no column of the result shows it."""
@@ -175,7 +175,7 @@ class Upstream:
             span=self.subject.query_span(self.steps, place),
         )
 
-    def _passed(self, change: ColumnChange, source: InputChange) -> Hit:
+    def _passed_hit(self, change: ColumnChange, source: InputChange) -> Hit:
         name = source.dataset
         types = f"{change.before} -> {change.after}"
         rule, message = UPSTREAM_RETYPED, f"{change.path}: {types}, as in {name}"

@@ -84,11 +84,11 @@ class _Attaching:
             if entry.aside or column is not None:
                 self.late.append((entry, comment.text))
             else:
-                entry.aside = self._spaced(comment)
+                entry.aside = self._with_blanks(comment)
         elif self.page.aside:
             self.page.head += [comment.text]
         else:
-            self.page.aside = self._spaced(comment)
+            self.page.aside = self._with_blanks(comment)
 
     def _is_within(self, comment: Comment, stop: _Stop) -> bool:
         """Tell whether a comment stands between a key and its value."""
@@ -136,7 +136,7 @@ class _Attaching:
     def _line(self, comment: Comment) -> list[str]:
         return ["", comment.text] if self._is_blank_before(comment.start) else [comment.text]
 
-    def _spaced(self, comment: Comment) -> str:
+    def _with_blanks(self, comment: Comment) -> str:
         """Return a comment with the blanks before it; it is beside what it is about."""
         before = self.text[: comment.start]
         gap = before[len(before.rstrip(" \t")) :]

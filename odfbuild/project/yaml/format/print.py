@@ -66,11 +66,11 @@ _CHOMPING = re.compile(r"[+-]")
 
 def print_pages(pages: list[YamlDocument]) -> str:
     """Return the text of all documents, ending with one line end; nothing of nothing."""
-    text = "\n".join(_separated(line for page in pages for line in _page(page)))
+    text = "\n".join(_with_blank_lines(line for page in pages for line in _page(page)))
     return f"{text}\n" if text else ""
 
 
-def _separated(lines: Iterable[str]) -> Iterator[str]:
+def _with_blank_lines(lines: Iterable[str]) -> Iterator[str]:
     """Put in the blank lines; behind a text that keeps its line ends they would be part of it."""
     kept = False
     for line in lines:
@@ -171,22 +171,22 @@ def _inline(node: Node, indent: int, was: int, entry: BlockEntry | None) -> Iter
         first, *rest = _literal(node, indent + _STEP)
     else:
         deeper = indent + _STEP if entry is not None else 0
-        first, *rest = _folded(node, deeper)
+        first, *rest = _fold(node, deeper)
     yield f"{before}{first}".rstrip(" ") if not first else f"{before}{first}"
     yield from rest
 
 
-def _folded(node: Scalar, indent: int) -> Iterator[str]:
+def _fold(node: Scalar, indent: int) -> Iterator[str]:
     """Lines of a plain or quoted text: blanks at their start mean nothing."""
     first, *rest = node.raw.split("\n")
-    yield _trimmed(first) if rest else first
+    yield _trim(first) if rest else first
     for at, line in enumerate(rest, 1):
         inner = line.lstrip(" \t")
-        shown = inner if at == len(rest) else _trimmed(inner)
+        shown = inner if at == len(rest) else _trim(inner)
         yield " " * indent + shown if shown else ""
 
 
-def _trimmed(line: str) -> str:
+def _trim(line: str) -> str:
     """Take blanks off the end of a line, but for one that is escaped."""
     if _ESCAPED_END.search(line):
         raise UnusualLayoutError(0)
@@ -209,25 +209,25 @@ def _literal(node: Scalar, indent: int) -> Iterator[str]:
 def _flow(node: Flow, shift: int) -> Iterator[str]:
     """A collection in brackets: tidied up in one line, only shifted in several."""
     if "\n" not in node.raw:
-        yield _tidied(node)
+        yield _one_line_text(node)
         return
     first, *rest = node.raw.split("\n")
-    yield _trimmed(first)
+    yield _trim(first)
     for line in rest:
         inner = line.lstrip(" \t")
-        kept = _trimmed(inner)
+        kept = _trim(inner)
         column = max(0, len(line) - len(inner) + shift)
         yield " " * column + kept if kept else ""
 
 
-def _tidied(node: Node) -> str:
+def _one_line_text(node: Node) -> str:
     """Return a collection of one line with single blanks; one that is unusual as it is written."""
     if isinstance(node, Scalar):
         return f"{node.properties} {node.raw}".strip(" ")
     assert isinstance(node, Flow)  # noqa: S101 - there are no blocks in brackets
     parts = []
     for key, value in node.entries:
-        shown = _tidied(value)
+        shown = _one_line_text(value)
         if not shown or (key is None and not _is_plain_item(value)):
             return node.raw
         parts.append(shown if key is None else f"{key.raw}: {shown}")

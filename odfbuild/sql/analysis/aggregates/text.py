@@ -267,7 +267,7 @@ class _TextWriter:
         first, last = self.items[0][0], self.items[-1][1]
         ends = len(self.text) if self.select.stop == len(self.spans.tokens) else self._end()
         begins = self.spans.tokens[self.select.start].start
-        listed = ", ".join(map(_quoted, self.names))
+        listed = ", ".join(map(_quote, self.names))
         if self.group.having is None:
             result = [(begins, first, "SELECT "), *outputs, (last, ends, f" FROM {groups} ")]
         else:
@@ -361,7 +361,7 @@ class _TextWriter:
             raise UnsplitGroupError
         found = []
         for key, expr, span in zip(group.keys, exprs, written, strict=True):
-            value = self._aliased(key) if expr is key else expr
+            value = self._aliased_value(key) if expr is key else expr
             found.append((expr, self._of(span)) if value is None else (value, self._text_of(value)))
         return found
 
@@ -369,7 +369,7 @@ class _TextWriter:
         at = next(n for n, each in enumerate(self.group.outputs) if each.value is expr)
         return self._of(self.values[at])
 
-    def _aliased(self, key: Expr) -> Expr | None:
+    def _aliased_value(self, key: Expr) -> Expr | None:
         """Return the value of which a key is an alias; None if it is not an alias.
 
         A column of the same name takes precedence.
@@ -395,7 +395,7 @@ class _TextWriter:
         for output, span, name in rows:
             edits = list(self._edits(output.value, span, ()))
             if not output.aliases:
-                edits.append((span[1], span[1], f" AS {_quoted(name)}"))
+                edits.append((span[1], span[1], f" AS {_quote(name)}"))
             yield edits
 
     def _having(self) -> Iterator[Edit]:
@@ -447,21 +447,23 @@ class _TextWriter:
                 raise UnsplitGroupError
             if call.where is None:
                 return "`__odf_n`"
-            return f"`__odf_c{self._kept(self._filtered(spoken, '1'))}`"
+            return f"`__odf_c{self._number_of(self._filtered_value(spoken, '1'))}`"
         if len(spoken.arguments) != 1:
             raise UnsplitGroupError
         text = self._of(spoken.arguments[0])
-        text = text if call.where is None else self._filtered(spoken, text)
+        text = text if call.where is None else self._filtered_value(spoken, text)
         adding = self.adding.get(call.place.start)
         scale = None if adding is None else adding.scale or 0
-        at = self._kept(text, scale=scale, least=call.name in _LEAST, greatest=call.name == "max")
+        at = self._number_of(
+            text, scale=scale, least=call.name in _LEAST, greatest=call.name == "max"
+        )
         if call.name == "count":
             return f"`__odf_c{at}`"
         if adding is None:
             return f"`__odf_{'l' if call.name in _LEAST else 'h'}{at}`"
         return _sum(adding, at) if call.name == "sum" else _average(adding, at)
 
-    def _filtered(self, spoken: Spoken, value: str) -> str:
+    def _filtered_value(self, spoken: Spoken, value: str) -> str:
         """Return a value that is null where FILTER excludes a row."""
         words = self.spans.kinds[spoken.at :]
         close = next(n for n, token in enumerate(self.spans.tokens) if token.start == spoken.close)
@@ -471,7 +473,7 @@ class _TextWriter:
         condition = self._of(self.spans.span(inside + 2, self.spans.closing[inside]))
         return f"CASE WHEN ({condition}) THEN {value} END"
 
-    def _kept(
+    def _number_of(
         self, text: str, *, scale: int | None = None, least: bool = False, greatest: bool = False
     ) -> int:
         known = self.kept.get(text, KeptText(text=text))
@@ -533,7 +535,7 @@ def _is_named(expr: Expr, names: Collection[str]) -> bool:
     return isinstance(expr, Column) and expr.parts[0] in names
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 

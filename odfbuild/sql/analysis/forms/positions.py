@@ -36,11 +36,11 @@ def wrong_positions(query: QueryShape, width: int) -> Iterator[str]:
     if width:
         for number in _numbers(query.order):
             if not 0 < number <= width:
-                yield _beyond("ORDER BY", number, width)
+                yield _position_error("ORDER BY", number, width)
     if width and isinstance(query, Select) and query.group is not None:
         for number in _numbers(query.group.keys):
             if not 0 < number <= width:
-                yield _beyond("GROUP BY", number, width)
+                yield _position_error("GROUP BY", number, width)
             elif any(map(is_aggregate, walk(query.outputs[number - 1].value))):
                 yield f"GROUP BY {number}, which is an aggregate"
 
@@ -63,7 +63,7 @@ def _numbers(keys: Sequence[Expr]) -> Iterator[int]:
             yield number
 
 
-def _beyond(clause: str, number: int, width: int) -> str:
+def _position_error(clause: str, number: int, width: int) -> str:
     return f"{clause} {number}, and the SELECT list has {width} column{'s' * (width > 1)}"
 
 

@@ -43,10 +43,10 @@ def window_forms(query: QueryShape) -> Iterator[WindowRefusal]:
     """Yield the problems of the window functions of a query, and of FILTER."""
     if isinstance(query, Select):
         yield from _windows_of(query)
-        yield from _misplaced(query)
+        yield from _misplaced_windows(query)
 
 
-def _misplaced(select: Select) -> Iterator[WindowRefusal]:
+def _misplaced_windows(select: Select) -> Iterator[WindowRefusal]:
     """Yield window functions in clauses that precede windows, and misplaced filters."""
     group = () if select.group is None or select.group.all else select.group.keys
     clauses = [("WHERE", each) for each in some(select.where)]

@@ -208,7 +208,7 @@ class ColumnIdentities:
         for output in select.outputs:
             value, names = output.value, output.aliases
             if isinstance(value, StarExpr):
-                given = given.joined_with(self._starred(value, part.rows))
+                given = given.joined_with(self._star_columns(value, part.rows))
             elif isinstance(value, Call) and value.name in GENERATORS and value.over is None:
                 given = given.joined_with(generated_rows(value, names, None))
             else:
@@ -226,7 +226,7 @@ class ColumnIdentities:
             self.redefined.add(name)
         return Attribute(name, UNKNOWN, _NOTHING, token=token)
 
-    def _starred(self, star: StarExpr, rows: RelationColumns) -> RelationColumns:
+    def _star_columns(self, star: StarExpr, rows: RelationColumns) -> RelationColumns:
         found = rows.starred(star)
         if found is None:
             struct = NameScope(rows).resolve(star.qualifier)
@@ -348,8 +348,8 @@ class QueryParts(ColumnIdentities):
         if (clause := refusal(select)) is not None:
             return computed_in_full(clause)
         part = replace(part, aliases=frozenset(_aliases(select)), windows={})
-        part = self._grouped(select, part)
-        part = self._windowed(select, part)
+        part = self._group_part(select, part)
+        part = self._window_part(select, part)
         if part.name == "whole":
             return part
         rows = self.outputs(select, part)
@@ -358,7 +358,7 @@ class QueryParts(ColumnIdentities):
         part = replace(part, rows=rows, aliases=frozenset(), windows={})
         return self._by(part, self._all(rows), "DISTINCT") if select.distinct else part
 
-    def _grouped(self, select: Select, part: QueryPart) -> QueryPart:
+    def _group_part(self, select: Select, part: QueryPart) -> QueryPart:
         group = select.group
         exprs = [*(output.value for output in select.outputs), *some(select.having)]
         if group is None:
@@ -390,7 +390,7 @@ class QueryParts(ColumnIdentities):
         ]
         return RelationColumns(columns, open=[each._replace(token=None) for each in rows.open])
 
-    def _windowed(self, select: Select, part: QueryPart) -> QueryPart:
+    def _window_part(self, select: Select, part: QueryPart) -> QueryPart:
         """Add the window functions, whose partitions must all be the same."""
         named = dict(select.windows)
         exprs = [*(output.value for output in select.outputs), *some(select.qualify)]
@@ -430,10 +430,12 @@ class QueryParts(ColumnIdentities):
         for view in source.views:
             clause = obstacle([view.call], GENERATORS)
             if part.name != "whole":
-                part = self._generated(part, view) if clause is None else computed_in_full(clause)
+                part = (
+                    self._generator_part(part, view) if clause is None else computed_in_full(clause)
+                )
         return part
 
-    def _generated(self, part: QueryPart, view: RowGenerator) -> QueryPart:
+    def _generator_part(self, part: QueryPart, view: RowGenerator) -> QueryPart:
         rows = generated_rows(view.call, view.columns, view.alias)
         return replace(part, rows=part.rows.joined_with(rows))
 
@@ -447,16 +449,16 @@ class QueryParts(ColumnIdentities):
                 return computed_in_full("LATERAL")
             case Derived(query=From() as inner):
                 part = self._from(inner)
-                return part if source.alias is None else self._renamed(part, source)
+                return part if source.alias is None else self._alias_part(part, source)
             case Derived(query=query) if not isinstance(query, From):
-                return self._renamed(self.query(query), source)
+                return self._alias_part(self.query(query), source)
             case RowGenerator():
                 return computed_in_full("a table function")
             case OpaqueRelation(why=why):
                 return computed_in_full(why)
         return computed_in_full("this form of statement")
 
-    def _renamed(self, part: QueryPart, source: NamedTable | Derived) -> QueryPart:
+    def _alias_part(self, part: QueryPart, source: NamedTable | Derived) -> QueryPart:
         name = source.alias
         if name is None and isinstance(source, NamedTable):
             name = source.name
@@ -470,7 +472,7 @@ class QueryParts(ColumnIdentities):
         part = self.query(known.query)
         self.tables = before
         part = replace(part, rows=self.listed(part.rows, None, known.columns))
-        return self._renamed(part, source)
+        return self._alias_part(part, source)
 
     # Joins
 
@@ -478,7 +480,7 @@ class QueryParts(ColumnIdentities):
         if left.name == "whole":
             return left
         if isinstance(join.source, RowGenerator):
-            return self._unnested(left, join)
+            return self._unnest_part(left, join)
         if isinstance(join.source, NamedTable) and join.source.versioned:
             return self._as_of(left, join.source, join)
         right = self._source(join.source)
@@ -490,16 +492,16 @@ class QueryParts(ColumnIdentities):
         if join.natural:
             return computed_in_full("NATURAL JOIN")
         pairs = self._pairs(left, right, join)
-        part = self._paired(left, right, pairs, join)
+        part = self._pair_part(left, right, pairs, join)
         return replace(part, rows=_joined_rows(left.rows, right.rows, join))
 
-    def _unnested(self, left: QueryPart, join: Join) -> QueryPart:
+    def _unnest_part(self, left: QueryPart, join: Join) -> QueryPart:
         """Read `join lateral explode(...)`, which gives rows for each row."""
         assert isinstance(join.source, RowGenerator)  # noqa: S101 - the caller looked
         clause = obstacle([join.source.call], GENERATORS)
         if join.kind not in {"inner", "cross"} or clause is not None:
             return computed_in_full(clause or "LATERAL")
-        return self._generated(left, join.source)
+        return self._generator_part(left, join.source)
 
     def _as_of(self, left: QueryPart, table: NamedTable, join: Join) -> QueryPart:
         """Read a join with the versions of a table, which works by columns of its primary key."""
@@ -514,7 +516,7 @@ class QueryParts(ColumnIdentities):
             return computed_in_full(f"{clause} with {left.because or right.because} by another key")
         self.asked.update(self.versions.get(table.name, ()))
         self.timed.append(self.known(table.time, left))
-        self._joined(pairs, join)
+        self._join_columns(pairs, join)
         part = QueryPart(name="keyed", because=clause, keys=frozenset(a for a, _ in pairs))
         return replace(part, rows=_joined_rows(left.rows, right.rows, join))
 
@@ -549,7 +551,7 @@ class QueryParts(ColumnIdentities):
             return None
         return token, self.known(expr, left) == token
 
-    def _paired(
+    def _pair_part(
         self, left: QueryPart, right: QueryPart, pairs: Sequence[_Pair], join: Join
     ) -> QueryPart:
         inner = join.kind in {"inner", "cross"}
@@ -562,14 +564,14 @@ class QueryParts(ColumnIdentities):
         if not found and (rank == "keyed" or not inner):
             other = left.because or right.because
             return computed_in_full(f"{clause} with {other} by another key{self.doubt}")
-        self._joined(pairs, join)
+        self._join_columns(pairs, join)
         if inner:
             name = "keyed" if rank == "keyed" else "join"
             return QueryPart(name=name, because=clause, keys=mine or None)
         keys = {"right": theirs, "full": frozenset({next(self.fresh)})}.get(join.kind, mine)
         return QueryPart(name="keyed", because=clause, keys=keys)
 
-    def _joined(self, pairs: Sequence[_Pair], join: Join) -> None:
+    def _join_columns(self, pairs: Sequence[_Pair], join: Join) -> None:
         """Record that columns are equal in all rows of a join, or in those that have both sides."""
         for a, b in pairs:
             ours, unmatched = (b, a) if join.kind == "right" else (a, b)

@@ -50,7 +50,7 @@ def _unique(query: QueryShape, tables: Mapping[str, QueryShape]) -> list[str | N
         return []
     own = {each.name: each.query for each in query.with_}
     if query.group is None:
-        return _passed(query, query.source, {**tables, **own})
+        return _unique_outputs(query, query.source, {**tables, **own})
     if query.group.sets or query.group.all:
         return []
     names = GroupNames(query)
@@ -90,7 +90,9 @@ def _name(item: SelectItem) -> str | None:
     return output_name(item.value) or None
 
 
-def _passed(query: Select, source: From, tables: Mapping[str, QueryShape]) -> list[str | None]:
+def _unique_outputs(
+    query: Select, source: From, tables: Mapping[str, QueryShape]
+) -> list[str | None]:
     """Return the names that a SELECT without groups gives the unique columns of its source."""
     if source.joins or source.views:
         return []
@@ -102,10 +104,10 @@ def _passed(query: Select, source: From, tables: Mapping[str, QueryShape]) -> li
             unique = _unique(tables[name], rest)
         case _:
             return []
-    return [None if each is None else _renamed(each, query) for each in unique]
+    return [None if each is None else _output_name(each, query) for each in unique]
 
 
-def _renamed(column: str, query: Select) -> str | None:
+def _output_name(column: str, query: Select) -> str | None:
     """Return the name that a SELECT gives a column of its source, None if it leaves that out."""
     for item in query.outputs:
         if isinstance(item.value, Column) and item.value.name == column:

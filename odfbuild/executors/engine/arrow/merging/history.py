@@ -47,7 +47,7 @@ def narrowed_history(request: IngestRequest, new: Frame) -> IngestRequest | None
     names = [name for name in in_force.names if name != request.vocab.system_time_column]
     if skips_keys(request.merge):
         names = [name for name in key if name in in_force.names]
-    into = request.staging / f"near-{uuid4().hex}.parquet"
+    into = request.staging / f"narrowed-{uuid4().hex}.parquet"
     schema = pa.schema([in_force.field(name) for name in names])
     found = affected_rows(request.history, schema, key, new, into)
     return None if found is None else replace(request, history=(found,))

@@ -120,8 +120,8 @@ def check_known(names: Sequence[str], columns: Collection[str], role: str) -> No
     """Check that the columns that a strategy names are there.  Raises MergeInputError."""
     for name in names:
         if name not in columns:
-            near = difflib.get_close_matches(name, columns, n=1)
-            guess = f"did you mean {near[0]!r}? " if near else ""
+            closest = difflib.get_close_matches(name, columns, n=1)
+            guess = f"did you mean {closest[0]!r}? " if closest else ""
             raise MergeInputError(
                 what=f"unknown {role} column {name!r}",
                 why=f"the rows to merge have the columns {', '.join(columns)}",

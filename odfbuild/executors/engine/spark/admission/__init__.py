@@ -258,11 +258,11 @@ def _census(session: "SparkSession") -> Any:
     gateway = gateway_of(session)
     with _loading:
         if not _last or _last[0][0] is not gateway:
-            _last[:] = [(gateway, _loaded(gateway))]
+            _last[:] = [(gateway, _load_census(gateway))]
         return _last[0][1]
 
 
-def _loaded(gateway: Any) -> Any:
+def _load_census(gateway: Any) -> Any:
     """Return the class that lists what plans consist of; PlanCensus.java is its source."""
     view = gateway.jvm
     code = (files("odfbuild.executors.engine.spark.admission") / "PlanCensus.class").read_bytes()

@@ -26,7 +26,7 @@ def closed_to_strangers() -> Iterator[None]:
     theirs = accumulators._start_update_server
 
     def start(token: str, is_unix: bool, path: str | None = None) -> Any:
-        return theirs(token, is_unix, path) if is_unix else _started(token)
+        return theirs(token, is_unix, path) if is_unix else _start_server(token)
 
     accumulators._start_update_server = start
     try:
@@ -35,7 +35,7 @@ def closed_to_strangers() -> Iterator[None]:
         accumulators._start_update_server = theirs
 
 
-def _started(token: str) -> Any:
+def _start_server(token: str) -> Any:
     from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 
     class Handler(UpdateRequestHandler):  # type: ignore[misc]

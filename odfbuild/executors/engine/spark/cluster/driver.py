@@ -53,10 +53,10 @@ def local_batches(frame: "DataFrame") -> "Iterator[pa.Table] | None":
     plan = frame._jdf.queryExecution().optimizedPlan()
     if plan.nodeName() != "LocalRelation":
         return None
-    return _converted(frame, plan.data().iterator())
+    return _arrow_tables(frame, plan.data().iterator())
 
 
-def _converted(frame: "DataFrame", rows: Any) -> "Iterator[pa.Table]":
+def _arrow_tables(frame: "DataFrame", rows: Any) -> "Iterator[pa.Table]":
     if not rows.hasNext():
         return
     import pyarrow as pa

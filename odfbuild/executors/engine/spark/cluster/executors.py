@@ -94,17 +94,17 @@ class Executors:
     def lost(self, what: str) -> ClusterLostError | None:
         """Return the error for a cluster that has gone, None if it has not; `what` failed by it."""
         if self._lost:
-            return self._gone(f"{what}: {self._provider.master} has no executors")
+            return self._lost_error(f"{what}: {self._provider.master} has no executors")
         with contextlib.suppress(Exception):
             if not is_stopped(self._session):
                 return None
-        return self._gone(f"{what}: {self._provider.master} ended the application")
+        return self._lost_error(f"{what}: {self._provider.master} ended the application")
 
     def stop(self) -> None:
         """Watch no longer."""
         self._ended.set()
 
-    def _gone(self, what: str) -> ClusterLostError:
+    def _lost_error(self, what: str) -> ClusterLostError:
         return ClusterLostError(
             what=what,
             why=f"its workers have ended, or none was free within {self._provider.wait:.0f} "
@@ -118,10 +118,10 @@ class Executors:
         while not executor_ids(self._session):
             go_on()
             if is_stopped(self._session):
-                raise self._gone(f"{self._provider.master} provided no executors")
+                raise self._lost_error(f"{self._provider.master} provided no executors")
             waited = time.monotonic() - since
             if waited > self._provider.wait:
-                raise self._gone(f"{self._provider.master} provided no executors")
+                raise self._lost_error(f"{self._provider.master} provided no executors")
             if waited > _NOTED_AFTER and not noted:
                 _LOGGER.warning(
                     "waiting for executors of %s, for %.0f seconds at most",
@@ -177,9 +177,9 @@ class Executors:
             rows = self._session.range(0, tasks, 1, tasks).selectExpr(*said)
             return list(rows.rdd.map(looked).collect())
         except (Py4JJavaError, PySparkException) as error:
-            raise self._failed(str(error)) from None
+            raise self._probe_failure(str(error)) from None
 
-    def _failed(self, text: str) -> EngineFailedError:
+    def _probe_failure(self, text: str) -> EngineFailedError:
         """Return the error for a probe that did not run to its end."""
         lost = self.lost("the executors could not be checked")
         if lost is not None:

@@ -111,12 +111,12 @@ def report(folder: ProbeFolder, row: Mapping[str, Any]) -> Report:
             encoding=str(row["encoding"]),
             package=_package(),
         ),
-        folder=_looked(folder, answer),
+        folder=_answer_probe(folder, answer),
         answer=answer,
     )
 
 
-def _looked(folder: ProbeFolder, answer: str) -> str:
+def _answer_probe(folder: ProbeFolder, answer: str) -> str:
     """Read what was asked for, and write an answer; say what did not go."""
     try:
         found = read_regular(folder.path / _ASKED, 2 * len(folder.token)).decode("ascii", "replace")

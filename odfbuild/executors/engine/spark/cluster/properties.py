@@ -54,7 +54,7 @@ def cluster_secret(env: Mapping[str, str] = os.environ) -> str | None:
     path, lines = found
     secret = dict(lines).get(SECRET, "")
     if not _FORM.fullmatch(secret):
-        raise _refused(path, f"it has no line `{SECRET} ...` with 16 letters and digits or more")
+        raise _refusal(path, f"it has no line `{SECRET} ...` with 16 letters and digits or more")
     return secret
 
 
@@ -97,12 +97,12 @@ def _read(env: Mapping[str, str]) -> tuple[Path, tuple[tuple[str, str], ...]] | 
         mode = path.stat().st_mode
     except FileNotFoundError:
         if env.get(VARIABLE):
-            raise _refused(path, "there is no such file") from None
+            raise _refusal(path, "there is no such file") from None
         return None
     except OSError as error:
-        raise _refused(path, (error.strerror or str(error)).lower()) from None
+        raise _refusal(path, (error.strerror or str(error)).lower()) from None
     if mode & 0o077:
-        raise _refused(path, f"others may use it (mode {mode & 0o777:o})")
+        raise _refusal(path, f"others may use it (mode {mode & 0o777:o})")
     return path, tuple(_lines(data.decode("utf-8", "replace")))
 
 
@@ -112,7 +112,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             yield found[1], found[2]
 
 
-def _refused(path: Path, why: str) -> ClusterSecretError:
+def _refusal(path: Path, why: str) -> ClusterSecretError:
     return ClusterSecretError(
         what=f"the secret of the cluster cannot be read from {path}: {why}",
         why="whoever has it can run programs on the cluster, and on this machine",

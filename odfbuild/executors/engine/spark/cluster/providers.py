@@ -144,13 +144,13 @@ class ClusterProvider:
             "spark.driver.bindAddress": address,
             **self.settings,
             **cluster_properties(),
-            **self._closed(),
+            **self._closing_settings(),
             "spark.master": self.master,
             "spark.executor.memory": memory,
             "spark.executor.extraJavaOptions": JAVA_OF_EXECUTORS,
         }
 
-    def _closed(self) -> dict[str, str]:
+    def _closing_settings(self) -> dict[str, str]:
         """Return what closes connections: YARN and Kubernetes hand over a secret that Spark makes.
 
         A standalone cluster has one if there is a file of one.

@@ -67,7 +67,7 @@ _NEW, _OLD = "__odf_new", "__odf_old"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _IngestWork:
-    """What every part of one ingest needs; `is_near` says that the history was cut down."""
+    """What every part of one ingest needs; `is_narrowed` says that the history was cut down."""
 
     session: "SparkSession"
     views: Views
@@ -75,7 +75,7 @@ class _IngestWork:
     size: StepSize
     log: Path | None
     by_piece: bool
-    is_near: bool
+    is_narrowed: bool
 
 
 def ingested(
@@ -87,16 +87,16 @@ def ingested(
     log: Path | None,
     *,
     by_piece: bool,
-    is_near: bool,
+    is_narrowed: bool,
 ) -> Frame:
     """Return the merged rows; `facts` are those of the preprocess query, if there is one.
 
     `by_piece` says that the source has several pieces (`spark.pieces`); so has the result then.
-    `is_near` says that the history was cut down to what the rows may touch.
+    `is_narrowed` says that the history was cut down to what the rows may touch.
     """
     work = _IngestWork(
         session=session, views=views, request=request, size=size, log=log, by_piece=by_piece,
-        is_near=is_near,
+        is_narrowed=is_narrowed,
     )  # fmt: skip
     source = from_frame(session, request.source, size)
     if facts is not None:
@@ -112,7 +112,7 @@ def ingested(
             new, rows = stored_once(new, request.staging)
         offered = None if by_piece else rows
         if (cut := narrowed_history(request, rows)) is not None:
-            work = replace(work, request=cut, is_near=True)
+            work = replace(work, request=cut, is_narrowed=True)
     views.add(_NEW, new)
     merging = replace(_merging(work, new), is_fine=is_fine)
     key, skips = key_of(request.merge), skips_keys(request.merge)
@@ -122,7 +122,7 @@ def ingested(
         check_known(key, merging.new, "primary key")
         views.add(_NEW, first_of_keys(session, new, _NEW, key, marks=marks))
     with joins(session) if size is StepSize.BIG else nullcontext():
-        merged = _merged(work, merging, sent_steps(facts, by_piece=by_piece))
+        merged = _merge(work, merging, sent_steps(facts, by_piece=by_piece))
     merged = (
         as_declared(merged, request.source.schema, first=request.in_force is None)
         if facts is None
@@ -130,11 +130,11 @@ def ingested(
     )
     if merged.table is None and merged.rows > 1 and skips:
         with spark_errors("look for repeated keys", log=log):
-            return replace(merged, repeated=_repeated(session, merged, key))
+            return replace(merged, repeated=_repeated_keys(session, merged, key))
     return merged
 
 
-def _repeated(session: "SparkSession", merged: Frame, key: Sequence[str]) -> Repeated | None:
+def _repeated_keys(session: "SparkSession", merged: Frame, key: Sequence[str]) -> Repeated | None:
     """Return what is several times among the keys of rows in files; a key with a null is none."""
     from pyspark.sql import functions
 
@@ -152,7 +152,7 @@ def _repeated(session: "SparkSession", merged: Frame, key: Sequence[str]) -> Rep
     return Repeated(int(row["__odf_n"]), row["__odf_k"].asDict(), int(row["__odf_c"]))
 
 
-def _merged(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:
+def _merge(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:
     request, op = work.request, work.request.vocab.operation_type_column
     with spark_errors("merge the source rows", sent, work.log):
         merging = replace(merging, narrowing=_narrowing(work, merging))
@@ -185,7 +185,7 @@ def _narrowing(work: _IngestWork, merging: Merging) -> Narrowing | None:
     key = key_of(merging.strategy)
     if work.size is StepSize.SMALL or merging.old is None or not set(key) <= merging.new.keys():
         return None
-    if merging.is_near or not looks_up(work.request):
+    if merging.is_narrowed or not looks_up(work.request):
         return None
     return narrowing(work.session, _NEW, key, merging.new)
 
@@ -205,7 +205,7 @@ def _merging(work: _IngestWork, new: "DataFrame") -> Merging:
         size=work.size,
         operation=kinds_of(new.schema).get(op),
         by_piece=work.by_piece,
-        is_near=work.is_near and fits_in_memory(work.request.history),
+        is_narrowed=work.is_narrowed and fits_in_memory(work.request.history),
     )
 
 

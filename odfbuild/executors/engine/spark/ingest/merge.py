@@ -129,10 +129,10 @@ SELECT CASE
     {timeless}
     ELSE CAST({op} AS INT)
   END AS {merging.op}, {columns}, {op} AS {REQUESTED_OP}
-FROM ({_timed(merging, key, new, old)}) AS rows {sort(merging)} {order}"""
+FROM ({_rows_with_time(merging, key, new, old)}) AS rows {sort(merging)} {order}"""
 
 
-def _timed(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+def _rows_with_time(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     """Return the statement of the new rows, with looked up event times if they have none.
 
     What a row takes back is the last row of its key.  If that is in the input too, then its event
@@ -182,7 +182,7 @@ def merge_text(merging: Merging, new: str, old: str) -> str:
     check_columns(merging.strategy, merging.vocab, texts_of(merging.new), olds, operation)
     match merging.strategy:
         case MergeStrategyAppend():
-            return _appended(merging, f"SELECT * FROM {new} AS new")
+            return _append_statement(merging, f"SELECT * FROM {new} AS new")
         case MergeStrategyLedger(primary_key=key):
             return _ledger(merging, key, new, old)
         case MergeStrategySnapshot(primary_key=key, compare_columns=compared):
@@ -195,7 +195,7 @@ def merge_text(merging: Merging, new: str, old: str) -> str:
             assert_never(merging.strategy)
 
 
-def _appended(merging: Merging, rows: str, op: str = "0") -> str:
+def _append_statement(merging: Merging, rows: str, op: str = "0") -> str:
     piece = (PIECE,) if merging.by_piece else ()
     columns = ", ".join(map(quoted, (*merging.columns, *piece)))
     time = (f"{_time(merging)} ASC NULLS FIRST",) if merging.time in merging.new else ()
@@ -211,8 +211,8 @@ def _time(merging: Merging) -> str:
 
 def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     if merging.old is None:
-        return _appended(merging, f"SELECT * FROM {new} AS new")
-    hint = "/*+ BROADCAST(o) */ " if merging.is_near or merging.narrowing is not None else ""
+        return _append_statement(merging, f"SELECT * FROM {new} AS new")
+    hint = "/*+ BROADCAST(o) */ " if merging.is_narrowed or merging.narrowing is not None else ""
     if merging.narrowing is not None:
         keys = ", ".join(map(quoted, key))
         old = f"(SELECT DISTINCT {keys} FROM {touched(merging, key, new, old)})"
@@ -224,9 +224,9 @@ def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
             f"ON {same_key(key)}"
         )
         earlier = f" OR {IN_EARLIER}" if merging.by_piece else ""
-        return _appended(merging, rows, f"if({_RECORDED}{earlier}, {LEFT_OUT}, 0)")
+        return _append_statement(merging, rows, f"if({_RECORDED}{earlier}, {LEFT_OUT}, 0)")
     rows = f"SELECT {hint}n.* FROM {new} AS n LEFT ANTI JOIN {old} AS o ON {same_key(key)}"
-    return _appended(merging, rows)
+    return _append_statement(merging, rows)
 
 
 def _snapshot(

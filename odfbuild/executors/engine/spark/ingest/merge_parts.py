@@ -32,7 +32,7 @@ class Merging:
 
     `operation` is the type of the operations that the source itself gives, None if it gives none;
     `new` is without them.  `old` is None without history, else has all of `needed_history` that
-    either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_near` that
+    either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_narrowed` that
     the history holds nothing but what the new rows may touch, and fits into memory.  `is_fine`
     tells that times of the new rows may have more digits than are stored, `marks` that a Ledger
     gives the rows that it leaves out as well, with an op of their own.
@@ -46,7 +46,7 @@ class Merging:
     operation: Any | None = None
     narrowing: Narrowing | None = None
     by_piece: bool = False
-    is_near: bool = False
+    is_narrowed: bool = False
     is_fine: bool = False
     marks: bool = False
 
@@ -85,9 +85,9 @@ def touched(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     if narrow is None:
         return old
     keys, first = ", ".join(map(quoted, key)), quoted(key[0])
-    near = f"(SELECT * FROM {old} WHERE {first} BETWEEN {narrow.low} AND {narrow.high})"
+    in_range = f"(SELECT * FROM {old} WHERE {first} BETWEEN {narrow.low} AND {narrow.high})"
     return (
-        f"(SELECT /*+ BROADCAST(n) */ o.* FROM {old if narrow.low is None else near} AS o "
+        f"(SELECT /*+ BROADCAST(n) */ o.* FROM {old if narrow.low is None else in_range} AS o "
         f"LEFT SEMI JOIN (SELECT {keys} FROM {new}) AS n ON {same_key(key)})"
     )
 

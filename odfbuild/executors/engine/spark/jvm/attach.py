@@ -81,7 +81,7 @@ class Attached:
     def stop(self) -> None:
         """Leave the JVM; it goes on without us."""
         with contextlib.suppress(Exception):
-            _left(self.port)
+            _detach(self.port)
         forget_gateway(self.port)
         self.line.close()
 
@@ -174,7 +174,7 @@ def _interrupts_kept() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _left(port: int) -> None:
+def _detach(port: int) -> None:
     """Take back what PySpark made for us, but not the context."""
     pyspark: Any = sys.modules.get("pyspark")
     context = None if pyspark is None else pyspark.SparkContext._active_spark_context

@@ -90,7 +90,7 @@ def _probe(program: Path) -> Java | None:
     real = program.resolve()
     home = real.parent.parent
     facts = _release(home / "release")
-    return _java(real, home, facts) or _java(real, home, _asked(str(real)))
+    return _java(real, home, facts) or _java(real, home, _properties_by_launch(str(real)))
 
 
 def _java(program: Path, home: Path, facts: Mapping[str, str]) -> Java | None:
@@ -112,7 +112,7 @@ def _release(path: Path) -> dict[str, str]:
 
 
 @lru_cache(maxsize=8)
-def _asked(program: str) -> Mapping[str, str]:
+def _properties_by_launch(program: str) -> Mapping[str, str]:
     """Ask a launcher for its properties: 0.1 s, for a Java without a `release` file."""
     command = [program, "-XshowSettings:properties", "-version"]
     try:

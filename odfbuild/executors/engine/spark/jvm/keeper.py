@@ -98,7 +98,7 @@ class JavaDoor:
             python=python_program(provider),
         )
         try:
-            gateway = _connected(jvm)
+            gateway = _connect(jvm)
             view = gateway.jvm
             context = view.org.apache.spark.SparkContext.getOrCreate()
             view.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
@@ -156,18 +156,18 @@ class JavaDoor:
         self.jvm.process.kill()
 
 
-def _connected(jvm: Jvm) -> Any:
+def _connect(jvm: Jvm) -> Any:
     """Return the keeper's way into the JVM, once it is there."""
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
-    port, secret = _waited(jvm.process, jvm.folder / "connection")
+    port, secret = _wait_for_port(jvm.process, jvm.folder / "connection")
     return ClientServer(
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
         python_parameters=PythonParameters(port=0, eager_load=False),
     )
 
 
-def _waited(process: "subprocess.Popen[bytes]", path: Path) -> tuple[int, str]:
+def _wait_for_port(process: "subprocess.Popen[bytes]", path: Path) -> tuple[int, str]:
     until = time.monotonic() + _START_PATIENCE
     while not path.exists():
         if process.poll() is not None or time.monotonic() > until:

@@ -293,9 +293,9 @@ def _wait(jvm: Jvm) -> tuple[int, str]:
     while not path.exists():
         go_on()
         if jvm.process.poll() is not None:
-            raise _failed(jvm, f"Java ended with code {jvm.process.returncode} while starting")
+            raise _failure(jvm, f"Java ended with code {jvm.process.returncode} while starting")
         if time.monotonic() > until:
-            raise _failed(jvm, f"Java was not ready after {_PATIENCE:.0f} seconds")
+            raise _failure(jvm, f"Java was not ready after {_PATIENCE:.0f} seconds")
         time.sleep(0.01)
     return _connection(read_regular(path))
 
@@ -313,7 +313,7 @@ def log_lines(log: Path) -> list[str]:
         return []
 
 
-def _failed(jvm: Jvm, what: str) -> JvmFailedError:
+def _failure(jvm: Jvm, what: str) -> JvmFailedError:
     last = log_lines(jvm.log)[-1:]
     heap = bool(last) and "heap size" in last[0]
     return JvmFailedError(

@@ -60,7 +60,7 @@ def counted_text(found: Accumulators, rows: str, *, taken: bool) -> str:
     `__odf_m0` and `__odf_x0`, of which more go.
     """
     if not taken:
-        return _counted(found, rows)
+        return _count_statement(found, rows)
     ends = [n for n, kept in enumerate(found.kept) if kept.least or kept.greatest]
     by = [*key_names(found), *(f"__odf_a{n}" for n in ends)]
     sign = f"IF({_IS_ADDED}, 1L, -1L)"
@@ -86,7 +86,7 @@ def counted_text(found: Accumulators, rows: str, *, taken: bool) -> str:
     return f"SELECT {keys}, {', '.join(outer)} FROM ({inner}) GROUP BY {keys}"
 
 
-def _counted(found: Accumulators, rows: str) -> str:
+def _count_statement(found: Accumulators, rows: str) -> str:
     numbers = ["count(1) AS __odf_n"]
     for n, kept in enumerate(found.kept):
         numbers.append(f"count(__odf_a{n}) AS __odf_c{n}")
@@ -116,7 +116,7 @@ def merged_text(found: Accumulators, pairs: str, *, taken: bool) -> str:
         count = f"(coalesce(__odf_c{n}_was, 0L) + __odf_c{n})"
         columns.append(f"{count} AS __odf_c{n}")
         if kept.scale is not None:
-            columns.append(f"IF({count} = 0, NULL, {_added(n, kept.scale)}) AS __odf_s{n}")
+            columns.append(f"IF({count} = 0, NULL, {_sum_of_two(n, kept.scale)}) AS __odf_s{n}")
         if kept.least:
             columns.append(_end(n, count, "l", "least"))
             redo.append(f"({count} > 0 AND {_is_taken(n, 'l', 'm', '<=')})")
@@ -129,7 +129,7 @@ def merged_text(found: Accumulators, pairs: str, *, taken: bool) -> str:
     return f"SELECT {', '.join([*key_names(found), *columns])} FROM {pairs}"
 
 
-def _added(number: int, scale: int) -> str:
+def _sum_of_two(number: int, scale: int) -> str:
     """Return the sum of two sums: one digit less leaves room, or Spark would drop one behind."""
     parts = (
         f"CAST(coalesce({name}, 0) AS DECIMAL(37, {scale}))"
@@ -195,7 +195,7 @@ class Counting:
         self.run.views.add(_FLAGGED, from_table(self.run.session, groups))
         self.run.views.add(_ROWS, rows)
         places = built(self.run.session, f"SELECT {POSITION} FROM {_ROWS} AS r {touching}")
-        keys = self._touched(self.table(places.distinct()))
+        keys = self._touched_keys(self.table(places.distinct()))
         every = self._read(
             {each.alias: self._all(each, keys.get(each.alias)) for _, each in self._sources()}
         )
@@ -245,7 +245,7 @@ class Counting:
         for alias, rows in sources.items():
             self.run.views.add(alias, rows)
         frame = None
-        for step, sent in zip(self.work.query.steps, self._carried, strict=False):
+        for step, sent in zip(self.work.query.steps, self._steps_to_group, strict=False):
             with spark_errors("read the query", (sent,), self.run.log):
                 frame = admitted(self.run.session, sent.carried.text, sent)
             if step.alias is not None and sent.step < self.found.step:
@@ -255,7 +255,7 @@ class Counting:
         return frame
 
     @cached_property
-    def _carried(self) -> tuple[SentQuery, ...]:
+    def _steps_to_group(self) -> tuple[SentQuery, ...]:
         """Return the steps up to the one that groups, as they are run row by row."""
         steps, last = self.work.query.steps, self.found.step
         absent = unseen_columns(each.vocab for each in self.work.inputs)
@@ -269,7 +269,7 @@ class Counting:
 
     def counted_new(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
         """Return what the groups of the new rows count, without a job where that can be."""
-        with spark_errors("run the query", self._carried, self.run.log):
+        with spark_errors("run the query", self._steps_to_group, self.run.log):
             few = planned_rows(rows) if _are_plain(rows) else None
         if few is not None:
             takes = pc.invert(pc.is_in(few.column(OPERATION), value_set=_ADDS))
@@ -282,7 +282,7 @@ class Counting:
         """Return what the groups of some rows count; one group too many tells that it is so."""
         self.run.views.add(_ROWS, rows)
         text = counted_text(self.found, _ROWS, taken=taken)
-        with in_vain(), spark_errors("run the query", self._carried, self.run.log):
+        with in_vain(), spark_errors("run the query", self._steps_to_group, self.run.log):
             return self.table(built(self.run.session, f"{text} LIMIT {MOST + 1}"))
 
     def table(self, frame: "DataFrame") -> pa.Table:
@@ -297,7 +297,7 @@ class Counting:
         used = self.work.query.facts.inputs
         return [(n, each) for n, each in enumerate(self.work.inputs) if each.alias in used]
 
-    def _touched(self, places: pa.Table) -> Mapping[str, pa.Table]:
+    def _touched_keys(self, places: pa.Table) -> Mapping[str, pa.Table]:
         """Return what the new rows at some positions have in the columns of the key, by input.
 
         Nothing for a key that is not made of columns that all inputs have, or cannot be looked up.

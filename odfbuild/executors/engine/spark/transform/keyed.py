@@ -56,7 +56,7 @@ class Keyed:
         work = self.work
         read = (path for source in work.inputs for path in (*source.past, *source.paths))
         with runs(cost(*read, *work.output)) as run:
-            key = _touched(run, work)
+            key = _touched_keys(run, work)
             sent = sent_steps(work)
             rows, versions = (
                 partial(_input_rows, run, key),
@@ -141,7 +141,7 @@ def _chosen(run: StepRun, columns: Sequence[str], view: str) -> "Callable[[DataF
 # The touched keys
 
 
-def _touched(run: StepRun, work: TransformWork) -> KeyColumns | None:
+def _touched_keys(run: StepRun, work: TransformWork) -> KeyColumns | None:
     """Make the touched keys a view and return theirs; None if the query runs over everything.
 
     A watermark that moves closes windows of keys without new rows as well.
@@ -149,7 +149,7 @@ def _touched(run: StepRun, work: TransformWork) -> KeyColumns | None:
     key = work.query.key
     if key is None or key.outputs is None or work.in_full:
         return None
-    closed = _closed(run, work, key)
+    closed = _keys_of_closed_windows(run, work, key)
     if closed is None:
         return None
     rows = [
@@ -160,13 +160,15 @@ def _touched(run: StepRun, work: TransformWork) -> KeyColumns | None:
     rows += closed
     if len({tuple(kind.dataType for kind in each.schema) for each in rows}) > 1:
         return None  # compared across types, which is not by value
-    named = [each.toDF(*_numbered(key)).distinct() for each in rows]
+    named = [each.toDF(*_key_names(key)).distinct() for each in rows]
     keys = reduce(lambda one, other: one.unionAll(other), named).distinct()
     run.views.add(_KEYS, keys.cache() if run.size is StepSize.BIG else keys)
     return key
 
 
-def _closed(run: StepRun, work: TransformWork, key: KeyColumns) -> "list[DataFrame] | None":
+def _keys_of_closed_windows(
+    run: StepRun, work: TransformWork, key: KeyColumns
+) -> "list[DataFrame] | None":
     """Return the keys of earlier rows that wait for what lies behind where the step begins.
 
     A row is in no window that ends later than the length of one behind it; it meets versions
@@ -196,7 +198,7 @@ def _closed(run: StepRun, work: TransformWork, key: KeyColumns) -> "list[DataFra
     return found
 
 
-def _numbered(key: KeyColumns) -> list[str]:
+def _key_names(key: KeyColumns) -> list[str]:
     return [f"__odf_k{number}" for number in range(len(next(iter(key.inputs.values()))))]
 
 

@@ -72,11 +72,11 @@ class AnalysedStep:
     def finish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows with correction pairs mended; refuses rows without an event time."""
         ordered = batches if self.ordered else _by_position(batches)
-        arranged = (self._arranged(batch) for batch in ordered)
+        arranged = (self._result_columns(batch) for batch in ordered)
         op = self.vocab.operation_type_column
         return arranged if self.raw else correction_pairs(arranged, op, POSITION)
 
-    def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _result_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of the result and the position."""
         check_event_time(batch, self.vocab)
         names = [*self.columns, POSITION]
@@ -143,7 +143,7 @@ def planned_step(run: StepRun, work: TransformWork, *, empty: bool = False) -> A
     check_columns(result, work.vocab, raw=raw)
     op, time = work.vocab.operation_type_column, work.vocab.event_time_column
     others = [name for name in result.columns if name not in {*hidden(raw=raw), op, time}]
-    rows, ordered = _sorted(result, time, facts, run.size)
+    rows, ordered = _in_order(result, time, facts, run.size)
     return AnalysedStep(
         frame=rows,
         columns=(op, time, *others),
@@ -222,7 +222,7 @@ def check_stable(frame: "DataFrame") -> str:
     return text
 
 
-def _sorted(
+def _in_order(
     frame: "DataFrame", time: str, facts: QueryFacts, size: StepSize
 ) -> tuple["DataFrame", bool]:
     """Return the rows, sorted by Spark if they must be: by position, then by all columns.

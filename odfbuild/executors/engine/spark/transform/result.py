@@ -53,7 +53,7 @@ def sent_steps(work: TransformWork) -> tuple[SentQuery, ...]:
     """Return the steps of the query as Spark gets them, as of the watermark."""
     until = None if work.watermark is None else work.watermark.millis
     steps, found = work.query.steps, []
-    for number, (step, first) in enumerate(zip(steps, work.query.settled, strict=True)):
+    for number, (step, first) in enumerate(zip(steps, work.query.order_free, strict=True)):
         changes = [partial(closing, until=until)]
         if any(tables_of(step.statement)):
             changes.append(partial(as_of, until=until))

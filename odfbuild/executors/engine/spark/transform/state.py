@@ -118,14 +118,14 @@ class _Step:
 
     def changes(self) -> Frame:
         if self.known is None:
-            return self._anew()
+            return self._count_everything()
         if self.known.table is None:
             return self._as_keyed()
         taken = self.counting.takes_back
         rows = self.counting.new()
         counted = self.counting.counted_new(rows, taken=taken)
         if not _alike(counted, self.known.table, self._names):
-            return self._anew()
+            return self._count_everything()
         return self._step(counted, self.known.table, rows, taken=taken)
 
     @property
@@ -143,7 +143,7 @@ class _Step:
         self._write(KnownGroups(None))
         return self.plainly()
 
-    def _anew(self) -> Frame:
+    def _count_everything(self) -> Frame:
         """Count everything; what the dataset holds is compared, if it holds anything.
 
         Rows of another query in it cannot be distinguished from groups: then nothing is kept.
@@ -152,7 +152,7 @@ class _Step:
         if work.output or work.in_full:
             frame, groups = self.plainly(), self._of_all()
             if groups.table is not None and not work.in_full:
-                whole = self._compared(groups.table, self._output_rows)
+                whole = self._changes_between(groups.table, self._output_rows)
                 groups = groups if _equal(frame, whole) else KnownGroups(None)
             self._write(groups)
             return frame
@@ -169,7 +169,7 @@ class _Step:
     def _step(self, counted: pa.Table, known: pa.Table, rows: "DataFrame", *, taken: bool) -> Frame:
         at = matched(counted, known, self._keys)
         was = known.take(_places(at, counted.num_rows))
-        now = self._merged(counted, was, taken=taken)
+        now = self._merged_groups(counted, was, taken=taken)
         self._check(now)
         now = self._redone(now, rows)
         gone = pc.equal(now.column("__odf_n"), 0).combine_chunks()
@@ -179,7 +179,7 @@ class _Step:
         before = was.filter(pc.is_valid(was.column("__odf_n")))
         return self._difference(before, after.filter(pc.invert(gone)))
 
-    def _merged(self, counted: pa.Table, was: pa.Table, *, taken: bool) -> pa.Table:
+    def _merged_groups(self, counted: pa.Table, was: pa.Table, *, taken: bool) -> pa.Table:
         """Return the groups as they are now, in the order of `counted`."""
         quickly = merged(self.counting.found, counted, was, taken=taken)
         if quickly is not None:
@@ -223,14 +223,18 @@ class _Step:
         """Return the changes from what the query makes of some groups to what of others."""
         few = before.num_rows + after.num_rows <= _FEW
         found = self._at_once(before, after) if few else None
-        return self._compared(after, lambda _: self._results(before)) if found is None else found
+        return (
+            self._changes_between(after, lambda _: self._results(before))
+            if found is None
+            else found
+        )
 
     def _at_once(self, before: pa.Table, after: pa.Table) -> Frame | None:
         """Return the changes from one query over the groups of both sides, compared in Arrow.
 
         None if the rows of its result cannot be told apart, or not be put in order.
         """
-        carried = self._carried()
+        carried = self._carried_steps()
         if carried is None:
             return None
         sides = (
@@ -251,7 +255,7 @@ class _Step:
             check_event_time(batch, work.vocab)
         return Frame.of(found)
 
-    def _compared(self, after: pa.Table, before: "Callable[[Kinds], DataFrame]") -> Frame:
+    def _changes_between(self, after: pa.Table, before: "Callable[[Kinds], DataFrame]") -> Frame:
         """Return the changes from some rows, whose columns it gets, to what is made of groups."""
         run, work = self.counting.run, self.counting.work
         now = self._results(after)
@@ -297,7 +301,7 @@ class _Step:
         ]
         return tuple(SentQuery(n, len(steps), each) for n, each in enumerate(made))
 
-    def _carried(self) -> tuple[SentQuery, ...] | None:
+    def _carried_steps(self) -> tuple[SentQuery, ...] | None:
         """Return the steps with the side of each group in them, None if they cannot hold it."""
         first, query = self.counting.found.step, self.counting.work.query
         result = self.counting.found.result

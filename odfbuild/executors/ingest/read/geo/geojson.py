@@ -79,7 +79,7 @@ class _GeoJsonReader:
     def read(self, declared: pa.Schema | None, path: Path, staging: Path) -> Frame | None:
         if declared is not None:
             check_buildable(declared)
-        schema = self._inferred() if declared is None else declared
+        schema = self._infer_columns() if declared is None else declared
         if not len(schema):
             return None
         drifting = DriftCollector(schema)
@@ -96,7 +96,7 @@ class _GeoJsonReader:
         tables = list(self._tables(schema, drifting))
         return Frame.of(pa.concat_tables(tables)) if tables else empty(schema)
 
-    def _inferred(self) -> pa.Schema:
+    def _infer_columns(self) -> pa.Schema:
         """Return the columns of the first features; their geometries are not kept."""
         first = islice(self._features(), _SAMPLE)
         return infer_schema([{**each.record, GEOMETRY_COLUMN: None} for each in first])
@@ -104,7 +104,7 @@ class _GeoJsonReader:
     def _tables(self, schema: pa.Schema, drifting: DriftCollector) -> Iterator[pa.Table]:
         bad_rows = self._notes.bad_rows
         for piece in _pieces(self._features()):
-            drifting.see([*map(_named, piece)])
+            drifting.see([*map(_record_of, piece)])
             if bad_rows is None:
                 yield self._table(piece, schema)
             else:
@@ -129,7 +129,7 @@ class _GeoJsonReader:
 def _sieved_table(piece: list[FeatureRecord], schema: pa.Schema, bad_rows: BadRowFile) -> pa.Table:
     bad = {row: [each.problem] for row, each in enumerate(piece) if each.problem is not None}
     rest = [row for row in range(len(piece)) if row not in bad]
-    table, misfits = _sieved([piece[row] for row in rest], schema)
+    table, misfits = _sieve([piece[row] for row in rest], schema)
     bad |= {rest[at]: list(reasons) for at, reasons in misfits.items()}
     for row, reasons in sorted(bad.items()):
         bad_rows.put(piece[row].line, reasons, piece[row].text)
@@ -142,7 +142,7 @@ def _built(piece: Sequence[FeatureRecord], schema: pa.Schema) -> pa.Table:
     return table if table.schema == schema else _in_binary(table, schema)
 
 
-def _sieved(
+def _sieve(
     piece: Sequence[FeatureRecord], schema: pa.Schema
 ) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
     """Return the rows that fit, and the problems of the others, by row."""
@@ -171,7 +171,7 @@ def _in_binary(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.set_column(at, schema.field(at), wkb_column(table.column(at)))
 
 
-def _named(feature: FeatureRecord) -> Mapping[str, object]:
+def _record_of(feature: FeatureRecord) -> Mapping[str, object]:
     """Return a record with an empty text for its geometry, or without it if that is null."""
     rest = {name: value for name, value in feature.record.items() if name != GEOMETRY_COLUMN}
     has_none = feature.record.get(GEOMETRY_COLUMN) is None

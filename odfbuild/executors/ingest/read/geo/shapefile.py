@@ -86,7 +86,7 @@ def take_parts(archive: Path, wanted: str | None, folder: Path, name: str) -> Sh
         if part is not None:
             step = PrepStepDecompress(format=CompressionFormat.ZIP, sub_path=part)
             prepare((step,), archive, folder, name=name).rename(folder / f"layer{suffix}")
-    return _checked(folder, entry, name)
+    return _check_sizes(folder, entry, name)
 
 
 def _names(archive: Path, name: str) -> list[str]:
@@ -120,16 +120,16 @@ def _chosen(shapes: Sequence[str], wanted: str | None, name: str) -> str:
     if not shapes:
         what, why = f"{name} has no shapefile", "no entry of the archive ends with .shp"
     elif wanted is None:
-        what, why = f"{name} has {counted(len(shapes), 'shapefile')}", _listed(shapes)
+        what, why = f"{name} has {counted(len(shapes), 'shapefile')}", _entry_list(shapes)
     elif found:
         what = f"{counted(len(found), 'shapefile')} of {name} match `subPath: {wanted}`"
-        why = _listed(found)
+        why = _entry_list(found)
     else:
-        what, why = f"no shapefile of {name} matches `subPath: {wanted}`", _listed(shapes)
+        what, why = f"no shapefile of {name} matches `subPath: {wanted}`", _entry_list(shapes)
     raise InvalidSourceError(what, why, "name exactly one of its .shp files in `read.subPath`")
 
 
-def _listed(entries: Sequence[str]) -> str:
+def _entry_list(entries: Sequence[str]) -> str:
     more = f" and {len(entries) - _LISTED} more" if len(entries) > _LISTED else ""
     return "the archive has " + ", ".join(entries[:_LISTED]) + more
 
@@ -150,7 +150,7 @@ def _lacking(name: str, entry: str, suffix: str) -> InvalidSourceError:
     )
 
 
-def _checked(folder: Path, entry: str, name: str) -> ShapefileParts:
+def _check_sizes(folder: Path, entry: str, name: str) -> ShapefileParts:
     """Check the sizes in the headers; GDAL would make nulls of missing data."""
     shapes, table, index = (folder / f"layer{suffix}" for suffix in (".shp", ".dbf", ".shx"))
     _check_shapes(shapes, f"{name}: {entry}")
@@ -341,16 +341,16 @@ def _frame(source: "_OpenShapefile", declared: pa.Schema | None, staging: Path) 
     found = source.schema()
     if declared is not None:
         _check_names(found, declared, source.name)
-    schema = _inferred(found) if declared is None else declared
+    schema = _infer_columns(found) if declared is None else declared
     cast = ColumnCast(schema, source.name)
-    tables = (_fitted(cast, piece, schema) for piece in source.tables(set(schema.names)))
+    tables = (_in_schema(cast, piece, schema) for piece in source.tables(set(schema.names)))
     if source.size > LARGE:
         return on_disk(tables, schema, staging)
     made = list(tables)
     return Frame.of(pa.concat_tables(made)) if made else empty(schema)
 
 
-def _fitted(cast: ColumnCast, piece: pa.Table, schema: pa.Schema) -> pa.Table:
+def _in_schema(cast: ColumnCast, piece: pa.Table, schema: pa.Schema) -> pa.Table:
     """Give a piece the types of the schema, shapes as well-known binary if they are declared so."""
     at = schema.get_field_index(GEOMETRY_COLUMN)
     if at >= 0 and pa.types.is_binary(schema.field(at).type):
@@ -360,7 +360,7 @@ def _fitted(cast: ColumnCast, piece: pa.Table, schema: pa.Schema) -> pa.Table:
     return cast.apply(piece)
 
 
-def _inferred(found: pa.Schema) -> pa.Schema:
+def _infer_columns(found: pa.Schema) -> pa.Schema:
     """Return the columns in alphabetical order; all numbers are floats, as in the reference."""
     names = sorted(set(found.names))
     return pa.schema([pa.field(name, _inferred_type(found.field(name).type)) for name in names])

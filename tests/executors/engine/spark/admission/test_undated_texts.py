@@ -377,9 +377,9 @@ def test_a_text_is_a_time_only_where_it_has_a_date(session: "SparkSession") -> N
         ours = admitted(session, query.format(column)).toArrow().to_pylist()
         undated = 0
         for row, found in zip(plain, ours, strict=True):
-            is_near = row["a"] is not None and row["a"].startswith(tuple(days()))
-            undated += is_near
-            expected = row | {"a": None, "b": None} if is_near else row
+            is_narrowed = row["a"] is not None and row["a"].startswith(tuple(days()))
+            undated += is_narrowed
+            expected = row | {"a": None, "b": None} if is_narrowed else row
             assert found == expected, row
         assert undated > 500
         assert sum(row["a"] is not None for row in ours) > 500

@@ -131,13 +131,13 @@ def test_a_cluster_with_executors_or_without_work_is_left_alone(
 def test_a_probe_that_cannot_run_says_what_differs(
     cluster: Cluster, tmp_path: Path, said: str, why: str
 ) -> None:
-    found = cluster.executors(tmp_path)._failed(said)
+    found = cluster.executors(tmp_path)._probe_failure(said)
     assert isinstance(found, ClusterMismatchError)
     assert why in found.why
 
 
 def test_any_other_failure_of_a_probe_is_shown(cluster: Cluster, tmp_path: Path) -> None:
-    found = cluster.executors(tmp_path)._failed("\n  it broke\n at x")
+    found = cluster.executors(tmp_path)._probe_failure("\n  it broke\n at x")
     assert type(found) is EngineFailedError
     assert found.why == "it broke"
 
