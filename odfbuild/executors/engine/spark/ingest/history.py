@@ -134,7 +134,7 @@ def joins(session: "SparkSession") -> AbstractContextManager[None]:
 
 
 def fits_in_memory(paths: Sequence[Path]) -> bool:
-    """Tell whether the rows of files that `narrowed_history` wrote are so few that all tasks may have them."""
+    """Tell whether the rows of files by `narrowed_history` are few enough for all tasks."""
     footers = [pq.read_metadata(path) for path in paths]
     groups = [each.row_group(number) for each in footers for number in range(each.num_row_groups)]
     rows: int = sum(group.num_rows for group in groups)

@@ -32,8 +32,8 @@ class Merging:
 
     `operation` is the type of the operations that the source itself gives, None if it gives none;
     `new` is without them.  `old` is None without history, else has all of `needed_history` that
-    either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_narrowed` that
-    the history holds nothing but what the new rows may touch, and fits into memory.  `is_fine`
+    either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_narrowed`
+    that the history holds nothing but what the new rows may touch, and fits into memory.  `is_fine`
     tells that times of the new rows may have more digits than are stored, `marks` that a Ledger
     gives the rows that it leaves out as well, with an op of their own.
     """
