@@ -301,8 +301,8 @@ from odfbuild.app.plan import cache
 from odfbuild.project import second_process
 os.sched_getaffinity = lambda _: {0, 1}
 cache._MANY = 0
-forks, start = [], second_process._started
-second_process._started = lambda work: forks.append(work) or start(work)
+forks, start = [], second_process._start
+second_process._start = lambda work: forks.append(work) or start(work)
 from odfbuild.cli.main import main
 try:
     main()

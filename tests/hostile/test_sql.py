@@ -491,7 +491,7 @@ def test_steps_that_begin_together_load_one_class(monkeypatch: pytest.MonkeyPatc
         loaded.append(gateway)
         return object()
 
-    monkeypatch.setattr(admission, "_loaded", load)
+    monkeypatch.setattr(admission, "_load_census", load)
     monkeypatch.setattr(admission, "_last", [])
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway="one"))
     with ThreadPoolExecutor(4) as threads:

@@ -746,7 +746,7 @@ def test_an_input_is_pinned_as_soon_as_it_was_pulled(
 ) -> None:
     _, b = teams
     with monkeypatch.context() as patch:
-        patch.setattr("odfbuild.app.apply_plan._recorded", _cut_off_after_pulls)
+        patch.setattr("odfbuild.app.apply_plan._run_and_record", _cut_off_after_pulls)
         assert b.run("apply", "-y").code != 0
     assert b.workspace.open(DatasetAlias.parse("daily")) is None
     lock = read_lock(b.folder)
