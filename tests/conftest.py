@@ -158,7 +158,8 @@ def _own_home(
             XDG_CONFIG_HOME=str(Path(home) / ".config"),
             ODFBUILD_CLASS_ARCHIVE="use",
         )
-        for name in ("CI", "ODFBUILD_POLICY", "COLUMNS", "LINES"):  # the last two by pytest-xdist
+        gone = ("CI", "ODFBUILD_POLICY", "RUST_BACKTRACE")  # the last would take seconds
+        for name in (*gone, "COLUMNS", "LINES"):  # by pytest-xdist
             os.environ.pop(name, None)
         _trust_test_projects(Path(home))
         items = request.session.items

@@ -54,6 +54,8 @@ class Dialect:
     """Conditions on windows, with a `{key}`, an order `{by}` and a `{total}` one."""
 
     aggregates: tuple[tuple[Kind, str], ...]
+    repeating: Forms
+    """Aggregates that name an expression twice in their order, which not each engine computes."""
     of_doubles: Forms
     of_lists: Forms
     of_one: Forms
@@ -197,6 +199,7 @@ SPARK = Dialect(
         (STRING, "any_value({s})"),
         (BIGINT, "any_value({n}) filter (where {b})"),
     ),
+    repeating=(),
     of_doubles=("max({d})", "min({d})", "any_value({d})"),
     of_lists=("max_by({n}, {n}, 2)", "min_by({n}, {n}, 2)"),
     of_one=_STATISTICS,
@@ -329,6 +332,11 @@ DATAFUSION = Dialect(
         (BIGINT, "first_value({n} order by {n} desc nulls last)"),
         (BIGINT, "cast(floor(median({n})) as bigint)"),
         (BIGINT, "bit_or({n})"),
+    ),
+    repeating=(
+        "first_value({n} order by {n}, {s}, {n} desc)",
+        "last_value({n} order by {s}, cast({n} as bigint), {n}) filter (where {n} > 1)",
+        "nth_value({n}, 1 order by {n}, {n})",
     ),
     of_doubles=(
         "max(/*floating*/{d}/*of them*/)",

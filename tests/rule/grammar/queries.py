@@ -411,6 +411,8 @@ class _Grammar:
         if "distinct on" in self.dialect.has and self.draw.chance(30):
             key = self._values(scope).key()[0]
             every = [each for each in _qualified(scope) if key not in {each, _last(each)}]
+            if self.draw.chance(20):  # also by a name that the list gives to another column
+                every.append(self.draw.one([*every, *(each.name for each in columns), key]))
             order = self._total(key, ", ".join(every)) if every else key
             items[0] = f"on ({key}) {items[0]}"
             where += f" order by {order}"
@@ -525,6 +527,8 @@ class _Grammar:
             if "{c}" in form:
                 parts["c"] = values.any(DECIMAL, 1)[0]
             found.append((form.format(n=number, s=text, **parts), Column("c", kind)))
+        if self.dialect.repeating and draw.chance(4):
+            return draw.one(self.dialect.repeating).format(n=number, s=text), Column("c", BIGINT)
         return draw.one(found)
 
     def _statistic(self, values: Values, number: str) -> tuple[str, Column]:

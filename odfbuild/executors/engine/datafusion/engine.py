@@ -15,6 +15,7 @@ from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.analysis import Analysis, RefusedQueryError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.datafusion import query, transform
+from odfbuild.executors.engine.datafusion.aggregates import aggregates_of, check_aggregates
 from odfbuild.executors.engine.datafusion.constants import check_constants
 from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
@@ -67,7 +68,9 @@ class DataFusionEngine:
                     held = []
             if held or not found:
                 context.add(PREPROCESS_INPUT, pa.Table.from_batches(held, schema))
-                found.append(rows_of(last_of(context, texts)))
+                frame = last_of(context, texts)
+                check_aggregates(aggregates_of(frame))
+                found.append(rows_of(frame))
             rows = pa.concat_tables(found)
         twice = repeated_name(rows.column_names)
         if twice is not None:

@@ -6,7 +6,7 @@ its own, and, for a query that has to give the same rows again, no clock and no 
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -41,6 +41,8 @@ _PINNED: Final = {
     # it loses the names of columns, and of a sound query no plan can be made
     "datafusion.optimizer.enable_leaf_expression_pushdown": "false",
 }
+_REORDERS_JOINS: Final = "datafusion.optimizer.join_reordering"
+_SUBQUERIES_FIRST: Final = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
 BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
 _EXTREME: Final = re.compile(r"\b(?:min|max)\(")
@@ -52,27 +54,33 @@ _SORTS: Final = 64  # the part of the memory that each sort keeps to merge what 
 
 @contextmanager
 def session_context(
-    memory: int, *, spill: Path | None, reorders_joins: bool = True
+    memory: int,
+    *,
+    spill: Path | None,
+    reorders_joins: bool = True,
+    joins_subqueries: bool = False,
 ) -> "Iterator[datafusion.SessionContext]":
     """Open a context of one partition, in which rows keep their order, with its own memory.
 
     What does not fit into that goes to a folder in `spill`, which is gone at the end: an error
     that is kept keeps the context, and what DataFusion would delete with it.  The smaller side of a
-    join is read first, or with `reorders_joins` False the left one.
+    join is read first, or with `reorders_joins` False the left one.  With `joins_subqueries` a
+    plan has each subquery as a join, also those that are computed first.
     """
+    settings = {_REORDERS_JOINS: reorders_joins, _SUBQUERIES_FIRST: not joins_subqueries}
     if spill is None:
-        yield _session(memory, None, reorders_joins=reorders_joins)
+        yield _session(memory, None, settings)
         return
     folder = spill / f"spill-{uuid4().hex}"
     folder.mkdir()
     try:
-        yield _session(memory, folder, reorders_joins=reorders_joins)
+        yield _session(memory, folder, settings)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _session(
-    memory: int, spill: Path | None, *, reorders_joins: bool
+    memory: int, spill: Path | None, switches: Mapping[str, bool]
 ) -> "datafusion.SessionContext":
     import datafusion
 
@@ -84,9 +92,11 @@ def _session(
     by_memory = {
         "datafusion.execution.sort_spill_reservation_bytes": str(memory // _SORTS),
         BATCH_SIZE: str(batch_rows(memory)),
-        "datafusion.optimizer.join_reordering": str(reorders_joins).lower(),
     }
-    config = datafusion.SessionConfig({**_PINNED, **by_memory}).with_target_partitions(1)
+    switched = {name: str(value).lower() for name, value in switches.items()}
+    config = datafusion.SessionConfig({**_PINNED, **by_memory, **switched}).with_target_partitions(
+        1
+    )
     config = config.with_default_catalog_and_schema("odf", "odf")
     return datafusion.SessionContext(config, runtime)
 
@@ -99,7 +109,12 @@ def batch_rows(memory: int, row_bytes: int = 0) -> int:
 
 @contextmanager
 def query_context(
-    *, spill: Path | None, clock: bool, memory: int = MEMORY, reorders_joins: bool = True
+    *,
+    spill: Path | None,
+    clock: bool,
+    memory: int = MEMORY,
+    reorders_joins: bool = True,
+    joins_subqueries: bool = False,
 ) -> "Iterator[QueryContext]":
     """Open a context for queries.
 
@@ -107,7 +122,9 @@ def query_context(
     rows within groups may change; without it such a query fails.  With `clock` it may ask for the
     time.
     """
-    with session_context(memory, spill=spill, reorders_joins=reorders_joins) as session:
+    with session_context(
+        memory, spill=spill, reorders_joins=reorders_joins, joins_subqueries=joins_subqueries
+    ) as session:
         yield QueryContext(session, clock=clock)
 
 
@@ -209,9 +226,10 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     return written
 
 
-def has_joins(frame: "datafusion.DataFrame") -> bool:
-    """Tell whether a query joins tables, also by a subquery."""
-    return "Join" in frame.optimized_logical_plan().display_indent()
+def plan_text(frame: "datafusion.DataFrame") -> str:
+    """Return the text of the plan of a query, in which texts of the user are, too."""
+    with engine_errors("plan the query"):
+        return str(frame.optimized_logical_plan().display_indent())
 
 
 def check_plan(frame: "datafusion.DataFrame") -> None:

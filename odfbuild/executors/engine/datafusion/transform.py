@@ -9,7 +9,7 @@ and neither on the portions in which they came nor on what replaced what.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,13 +28,14 @@ from odfbuild.executors.engine.arrow.requirements import (
     given_operations,
 )
 from odfbuild.executors.engine.arrow.whole import by_value, completed, full_changes
+from odfbuild.executors.engine.datafusion.aggregates import aggregates_of, check_aggregates
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     QueryContext,
     check_plan,
     columns,
-    has_joins,
     last_of,
+    plan_text,
     query_context,
     rows_of,
 )
@@ -228,8 +229,8 @@ def result_schema(
     raw: bool,
 ) -> pa.Schema:
     """Return operation, event time and the other columns of a result.  Raises InvalidQueryError."""
-    found, joins = _checked_columns(steps, inputs)
-    if joins:  # a step has their sides in the order of sizes
+    found, text = _checked_columns(steps, inputs)
+    if "Join" in text:  # a step has their sides in the order of sizes
         _checked_columns(steps, inputs, reorders_joins=False)
     _check(found, vocab, raw=raw)
     op, time = vocab.operation_type_column, vocab.event_time_column
@@ -239,15 +240,38 @@ def result_schema(
 
 def _checked_columns(
     steps: Sequence[QueryStep], inputs: dict[str, pa.Schema], *, reorders_joins: bool = True
-) -> tuple[pa.Schema, bool]:
-    """Return the columns of a query that can be planned, and whether it joins tables."""
+) -> tuple[pa.Schema, str]:
+    """Return the columns of a query that can run, and the text of its plan."""
     with query_context(spill=None, clock=False, reorders_joins=reorders_joins) as context:
-        for alias, schema in inputs.items():
-            context.add(alias, schema.empty_table())
-        frame = last_of(context, texts_of(steps))
-        found = columns(frame)
+        frame = _over_no_rows(context, steps, inputs)
+        found, text = columns(frame), plan_text(frame)
+        if reorders_joins:
+            check_aggregates(aggregates_of(frame))
+            if "Subquery" in text:
+                _check_subqueries(steps, inputs)
         check_plan(frame)
-        return found, has_joins(frame)
+        return found, text
+
+
+def _check_subqueries(steps: Sequence[QueryStep], inputs: dict[str, pa.Schema]) -> None:
+    """Raise InvalidQueryError where an aggregate within a subquery cannot be computed.
+
+    A plan shows it once subqueries are joins; not every query has such a plan.
+    """
+    with query_context(spill=None, clock=False, joins_subqueries=True) as context:
+        try:
+            found = aggregates_of(_over_no_rows(context, steps, inputs))
+        except InvalidQueryError:
+            return
+        check_aggregates(found)
+
+
+def _over_no_rows(
+    context: QueryContext, steps: Sequence[QueryStep], inputs: dict[str, pa.Schema]
+) -> Any:
+    for alias, schema in inputs.items():
+        context.add(alias, schema.empty_table())
+    return last_of(context, texts_of(steps))
 
 
 def _check(found: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> None:

@@ -163,8 +163,72 @@ def analysed(text: str) -> pa.Schema:
     ],
 )
 def test_a_plan_refuses_what_is_read_and_has_no_plan(text: str) -> None:
-    with pytest.raises(InvalidQueryError, match=r"(not implemented|not available|assertion)"):
+    with pytest.raises(InvalidQueryError, match=r"(not implemented|not available|cannot compute)"):
         analysed(text)
+
+
+@pytest.mark.parametrize(
+    "below", ["a", "a where n > 5", "a join (select n as m from a) o on n = m"]
+)
+@pytest.mark.parametrize(
+    "form",
+    [
+        "select max(event_time) as event_time, first_value(n order by {}) as f from {} group by n",
+        "select event_time from a where n in (select last_value(n order by {}) as f from {} "
+        "group by event_time)",
+        "select event_time from a where n > (select last_value(n order by {}) as f from {} "
+        "group by n limit 1)",
+    ],
+)
+def test_a_plan_refuses_an_aggregate_that_fails_over_its_first_row(form: str, below: str) -> None:
+    with pytest.raises(InvalidQueryError, match="cannot compute Aggregate") as refused:
+        analysed(form.format("event_time, n, n", below))
+    assert "an alias" in refused.value.fix
+    assert analysed(form.format("event_time, n", below))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("select distinct on (k) n as k, event_time from a where n > 5 order by k, n", True),
+        ("select distinct on (k) n as k, event_time from a where n > 5 order by k", False),
+        ("select first_value(n order by n, n) as n, max(event_time) as event_time from a", False),
+        (
+            "select array_agg(n order by n, n) as l, max(event_time) as event_time from a "
+            "where n > 5 group by n",
+            False,
+        ),
+        (
+            "select max(event_time) as event_time, first_value(n order by n + 1, 1 + n desc) as n "
+            "from a where n > 5 group by n",
+            True,
+        ),
+        (
+            "select max(event_time) as event_time, first_value(n order by n, cast(n as bigint)) "
+            "as n from a where n > 5 group by n",
+            True,
+        ),
+        (
+            "select first_value(n > 1 order by n, n) as b, max(event_time) as event_time from a "
+            "where n > 5 group by n",
+            False,
+        ),
+    ],
+)
+def test_a_column_twice_in_an_order_is_refused_where_it_cannot_run(
+    text: str, is_refused: bool
+) -> None:
+    if not is_refused:
+        assert analysed(text)
+        return
+    with pytest.raises(InvalidQueryError, match="cannot compute"):
+        analysed(text)
+
+
+def test_a_preprocess_says_what_cannot_run_over_no_rows(tmp_path: Path) -> None:
+    text = "select first_value(s order by n, n) as s from input where n > 5 group by x"
+    with pytest.raises(InvalidQueryError, match="cannot compute"):
+        asked(text, ROWS.slice(0, 0), tmp_path)
 
 
 def test_a_plan_refuses_what_cannot_join_in_the_order_that_a_step_may_choose() -> None:
