@@ -48,7 +48,7 @@ _UNITS: Final[Mapping[str, int]] = {
     "w": 604_800_000,
 }
 _WORDS: Final = late_pattern(
-    r"-?([0-9]{1,9}) ?(seconds?|minutes?|hours?|days?|weeks?|[smhdw])", re.ASCII
+    r"([0-9]{1,9}) ?(seconds?|minutes?|hours?|days?|weeks?|[smhdw])", re.ASCII
 )
 _ISO: Final = late_pattern(
     r"P(?=[0-9T])(?:([0-9]{1,9})W|(?:([0-9]{1,9})D)?"
@@ -63,7 +63,7 @@ _NAMES: Final = (("w", "week"), ("d", "day"), ("h", "hour"), ("m", "minute"), ("
 def parse_lag(text: str) -> int | None:
     """Return a length of time in milliseconds, None if the text is none of up to 100 years.
 
-    Months and years are none: they are not always as long.
+    A negative one is none, and months and years are none: they are not always as long.
     """
     if text == "0":
         return 0
@@ -98,12 +98,12 @@ def read_lag(entry: Section, key: str) -> int | None:
             key,
             f"'{key}' is not a length of time",
             "a watermark can lag behind the latest event time by up to 100 years",
-            "write it like 1 day, 36 hours, -1d or PT36H; units are s, m, h, d and w",
+            "write it like 1 day, 36 hours, 36h or PT36H; units are s, m, h, d and w",
         )
     return lag
 
 
-_AGE: Final = late_pattern(r"now ?- ?([^-].*)", re.ASCII)
+_AGE: Final = late_pattern(r"now ?- ?(.*)", re.ASCII)
 
 
 def read_age(entry: Section, key: str) -> int | None:

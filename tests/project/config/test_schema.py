@@ -65,6 +65,30 @@ def test_good_settings_are_valid(text: str) -> None:
     assert valid(settings)
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "engine: {{spark: {{wait: {}30s}}}}",
+        "engines: {{flink: {{address: '127.0.0.1:2884', limit: {}2 hours}}}}",
+        "engines: {{flink: {{command: [submit, '{{request}}'], limit: {}PT1H}}}}",
+        "defaults: {{'*': {{watermark_lag: {}1d}}}}",
+        "defaults: {{'*': {{watermark: now - {}1 day}}}}",
+    ],
+)
+def test_a_length_of_time_is_not_negative(setting: str, sign: str) -> None:
+    text = f"odfbuild: 1\n{setting.format(sign)}\n"
+    (settings,) = documents(text)
+    assert valid(settings) == (not sign)
+    if not sign:
+        parse_config(text, default_name="x")
+        return
+    with pytest.raises(ProjectErrors, match=r"not a (length of )?time") as refused:
+        parse_config(text, default_name="x")
+    (found,) = refused.value.found
+    assert (found.code, found.span is not None, bool(found.fix)) == ("config", True, True)
+
+
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case.stem)
 def test_bad_settings_are_invalid_where_a_schema_can_tell(case: Path) -> None:
     found = documents(case.read_text("utf-8"))
