@@ -156,7 +156,7 @@ def test_a_declared_lag_holds_for_what_is_pushed(
     project = pushed_to(tmp_path / "pushed")
     run = Inside(project, capsys, monkeypatch, FakeEngine())
     with (project / "odfbuild.yaml").open("a") as settings:
-        settings.write("defaults:\n  readings: {watermark_lag: -90m}\n")
+        settings.write("defaults:\n  readings: {watermark_lag: 90m}\n")
     pushed = project / "in" / "z.csv"
     pushed.write_text("t,k,v\n2035-01-01T00:00:00Z,z,1\n")
     assert run("ingest", "readings", str(pushed), "--source", "manual").code == 0
