@@ -1,9 +1,10 @@
 """Time an apply of many small steps: roots with 1,000 new rows each, and 100 datasets above them.
 
-python -m bench.hundred [CASE ...] [--runs N] [--roots N] [--peers].  The cases are `linear` (every
-query row by row) and `keyed` (half of them GROUP BY); each on a JVM of its own, on a resident one
-(`odfbuild engine start`), and with nothing new.  Every run begins with the same workspace, which
-holds 1,000 rows a root, and finds 1,000 more.  With --peers, dbt and SQLMesh do the equivalent
+python -m bench.hundred [CASE ...] [--engine spark|datafusion] [--runs N] [--roots N] [--peers].
+The cases are `linear` (every query row by row) and `keyed` (half of them GROUP BY).  Spark runs on
+a JVM of its own and on a resident one (`odfbuild engine start`); with DataFusion no Java runs, also
+not to ingest.  Every run begins with the same workspace, which holds 1,000 rows a root, and finds
+1,000 more; one more finds nothing new.  With --peers, dbt and SQLMesh do the equivalent
 over DuckDB, installed into environments of their own in bench/.data/peers.
 """
 
@@ -25,6 +26,7 @@ __all__ = ["DERIVATIVE", "ROOT", "main"]
 COUNT = 100
 ROWS = 1000
 CASES = ("linear", "keyed")
+_INGEST = {"spark": "spark", "datafusion": "arrow"}
 ROOT = """\
 kind: DatasetSnapshot
 version: 1
@@ -70,28 +72,33 @@ def main() -> None:
     """Time what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], metavar="CASE")
+    parser.add_argument("--engine", choices=_INGEST, default="spark")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--roots", type=int, default=4)
     parser.add_argument("--peers", action="store_true")
     chosen = parser.parse_args()
     for case in chosen.cases or CASES:
         print(f"\n## {case}: {COUNT} datasets, {ROWS} new rows each\n", flush=True)
-        _measure(case, chosen.roots, chosen.runs, peers=chosen.peers)
+        _measure(case, chosen.engine, chosen.roots, chosen.runs, peers=chosen.peers)
 
 
-def _measure(case: str, roots: int, runs: int, *, peers: bool) -> None:
-    name = f"hundred-{case}-{roots}"
-    folder = made(name, partial(_project, case=case, roots=roots))
-    _built(folder)
-    own = _apply("apply, own JVM", folder, {"ODFBUILD_ENGINE": "off"}, partial(_fresh, folder))
-    resident = _apply("apply, resident JVM", folder, {}, partial(_fresh, folder))
+def _measure(case: str, engine: str, roots: int, runs: int, *, peers: bool) -> None:
+    name = f"hundred-{case}-{roots}" + ("" if engine == "spark" else f"-{engine}")
+    folder = made(name, partial(_project, case=case, engine=engine, roots=roots))
+    base = _built(folder, engine)
+    fresh = partial(_fresh, folder, base)
     idle = _apply("apply, nothing new", folder, {}, lambda: None)
+    compared = (
+        dbt_commands(folder, case, COUNT) + sqlmesh_commands(folder, case, COUNT) if peers else []
+    )
+    if engine != "spark":
+        report([_apply(f"apply, {engine}", folder, {}, fresh), *(compared or [idle])], runs)
+        return
+    own = _apply("apply, own JVM", folder, {"ODFBUILD_ENGINE": "off"}, fresh)
+    resident = _apply("apply, resident JVM", folder, {}, fresh)
     _engine(folder, "start", "--idle", "1h")
     try:
-        commands = [own, resident, idle]
-        if peers:
-            commands += dbt_commands(folder, case, COUNT) + sqlmesh_commands(folder, case, COUNT)
-        report(commands, runs)
+        report([own, resident, idle, *compared], runs)
     finally:
         _engine(folder, "stop")
 
@@ -109,9 +116,12 @@ def _engine(folder: Path, *arguments: str) -> None:
     subprocess.run([PROGRAM, "engine", *arguments], cwd=folder, check=True)
 
 
-def _project(folder: Path, *, case: str, roots: int) -> None:
+def _project(folder: Path, *, case: str, engine: str, roots: int) -> None:
     (folder / "datasets").mkdir(parents=True)
-    (folder / "odfbuild.yaml").write_text("odfbuild: 1\nname: bench\ndatasets: [datasets]\n")
+    settings = (
+        f"odfbuild: 1\nname: bench\ndatasets: [datasets]\nengine: {{ingest: {_INGEST[engine]}}}\n"
+    )
+    (folder / "odfbuild.yaml").write_text(settings)
     for root in range(roots):
         name = f"bench.root-{root:03d}"
         (folder / "datasets" / f"{name}.yaml").write_text(ROOT.format(name=name))
@@ -123,7 +133,7 @@ def _project(folder: Path, *, case: str, roots: int) -> None:
         name = f"bench.made-{number:03d}"
         query = _KEYED if case == "keyed" and number % 2 else _LINEAR
         text = DERIVATIVE.format(
-            engine="spark",
+            engine=engine,
             name=name,
             source=f"bench.root-{number % roots:03d}",
             query=query.format(number=number),
@@ -143,31 +153,31 @@ def _csv(path: Path, root: int, *, first: int) -> None:
             out.write(f"{number},{key},{city},{amount}\n")
 
 
-def _built(folder: Path) -> None:
-    """Build the first rows, once, and keep what came of it."""
-    if _base(folder).exists():
-        return
+def _built(folder: Path, engine: str) -> Path:
+    """Build the first rows, once, and return where the result is kept.
+
+    Another version of the engine refuses to go on, so each has its own.
+    """
+    base = folder / f"base-{engine_version(engine)}"
+    if base.exists():
+        return base
     print("building once ...", flush=True)
     shutil.rmtree(folder / ".odfbuild", ignore_errors=True)
     for path in (folder / "data").glob("*/2.csv"):
         path.unlink()
     subprocess.run([PROGRAM, "apply", "--yes"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    shutil.copytree(folder / ".odfbuild", _base(folder), ignore=_no_cache)
+    shutil.copytree(folder / ".odfbuild", base, ignore=_no_cache)
+    return base
 
 
-def _base(folder: Path) -> Path:
-    """Return where the first build is kept: another version of the engine refuses to go on."""
-    return folder / f"base-{engine_version('spark')}"
-
-
-def _fresh(folder: Path) -> None:
+def _fresh(folder: Path, base: Path) -> None:
     """Put the workspace back to where the first rows were built, and add the new ones."""
     workspace = folder / ".odfbuild"
     for path in workspace.iterdir():
         if path.name == "cache":
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    shutil.copytree(_base(folder), workspace, dirs_exist_ok=True)
+    shutil.copytree(base, workspace, dirs_exist_ok=True)
     for path in (folder / "next").iterdir():
         shutil.copy2(path, folder / "data" / path.stem / "2.csv")
 

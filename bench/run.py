@@ -166,17 +166,23 @@ def bulk(rows: int, form: str) -> Callable[[int], None]:
 
 
 def without_java(rows: int) -> Callable[[int], None]:
-    """Time the ingest of one file that is merged without Java, against one merged by Spark."""
+    """Time the ingest of one file without Java, against DuckDB, which only sorts and writes, and
+    against a merge by Spark.
+    """
 
     def case(runs: int) -> None:
         arrow = made(f"csv-{rows}-arrow", lambda at: one_table(at, rows, ingest="arrow"))
         spark = made(f"csv-{rows}", lambda at: one_table(at, rows))
         warm_archive(made("one", lambda at: one_table(at, 1000)))
-        both = [
+        source, target = arrow / "data" / "bench.table" / "1.csv", arrow / "bare.parquet"
+        script = (sys.executable, str(HERE / "bare_duckdb.py"), str(source), str(target))
+        commands = [
             fresh_apply("apply, ingest: arrow", arrow, {}),
+            Command(name="DuckDB", arguments=script, folder=arrow, settings={}),
             fresh_apply("apply, ingest: spark", spark, {}),
         ]
-        report(both, runs, cold=rows > _FEW)
+        measured = report(commands, runs, cold=rows > _FEW)
+        against(measured[0], measured[2], f"{commands[0].name} / {commands[2].name}")
 
     return case
 

@@ -25,7 +25,7 @@ def spooled(
     if rest is None:
         return Frame.of(pa.Table.from_batches(few, schema))
     path = staging / f"rows-{uuid4().hex}.parquet"
-    write(path, schema, chain(few, rest))
+    write(path, schema, chain(few, rest), compression="none")
     return Frame.at(path, schema=schema)
 
 
