@@ -20,7 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from odfbuild.errors import StateError
+from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.host.files import NO_FILE
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
@@ -37,6 +37,7 @@ _SUMMARY, _PLAN, _EVENTS = "summary.json", "plan.json", "events.ndjson"
 FILES: Final = (_SUMMARY, _PLAN, _EVENTS)
 ALIVE: Final = "alive"  # is in a record that was brought from elsewhere while its run goes on
 _CHECK: Final = "check"  # the last member of an event
+_LOOKED_AT: Final = 5  # runs that say how long steps take
 
 
 class UnknownRunError(StateError):
@@ -285,6 +286,20 @@ def recorded_steps(events: Iterable[Mapping[str, Any]]) -> tuple[RecordedStep, .
         if isinstance(id, str) and isinstance(dataset, str):
             steps.setdefault(id, RecordedStep(id, dataset)).hear(event)
     return tuple(steps.values())
+
+
+def usual_seconds(workspace: Path) -> dict[str, float]:
+    """Return how many seconds each step took when it was last done, by its id.
+
+    The last few runs are looked at; damaged records count for nothing.
+    """
+    found: dict[str, float] = {}
+    for run in list_runs(workspace, _LOOKED_AT).runs:
+        with suppress(OdfBuildError, OSError):
+            for each in recorded_steps(read_events(workspace, run.id)):
+                if each.outcome == "done" and each.seconds is not None:
+                    found.setdefault(each.id, each.seconds)
+    return found
 
 
 def damaged_lines(workspace: Path, run: str) -> tuple[int, ...]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odfbuild.cli.render.run import outcome_text
 from odfbuild.cli.terminal.console import colours, is_quiet, printable
 from odfbuild.executors.runs.report import Failed, Interrupted, Outcome, Skipped
 from odfbuild.executors.runs.scheduler import Progress, Unwatched
+from odfbuild.planner.plan.reasons import FilesPassedOver, SourceHasNews
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Round
     from odfbuild.planner.plan import Step
+
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
 
 
 @dataclass(slots=True)
@@ -43,45 +47,118 @@ class PlainProgress:
             self.say(f"{count} {_mark(outcome)} {step.id}: {outcome_text(outcome)}")
 
 
-class LiveProgress:
-    """A line for each running step with its time and last commit; ended ones scroll above."""
+@dataclass(slots=True)
+class StepPace:
+    """What a running step has committed, and what tells how long it may still take.
 
-    def __init__(self, total: int) -> None:
+    `files` counts those that it is to read, 0 if that is not known; `usual` is how many seconds it
+    took before, None if that is not known.
+    """
+
+    files: int = 0
+    usual: float | None = None
+    source: str = ""
+    commits: int = 0
+    rows: int = 0
+    at: float = 0.0
+
+    def note(self, elapsed: float) -> str:
+        """Return what there is to say after so many seconds, what matters most first."""
+        left = self._left(elapsed)
+        parts = [] if left is None or left < 1 else [f"about {_length(left)} left"]
+        if self.commits:
+            of = f" of {self.files:,}" if self.files > 1 else ""
+            parts += [f"{self.commits:,}{of} committed", f"{self.rows:,} rows"]
+            if self.rows and self.at >= 1:
+                parts.append(f"{self.rows / self.at:,.0f} rows/s")
+        return " · ".join([*parts, self.source] if self.source else parts)
+
+    def _left(self, elapsed: float) -> float | None:
+        """Return the seconds left: by the files so far, else as long as it took before."""
+        if 0 < self.commits < self.files:
+            return max(0.0, self.at * self.files / self.commits - elapsed)
+        if self.usual is None or self.usual <= elapsed or 0 < self.files <= self.commits:
+            return None
+        return self.usual - elapsed
+
+
+class LiveProgress:
+    """A line for each running step: its rows, their rate and the time; ended ones scroll above.
+
+    `usual` returns how many seconds steps took before, by their ids.
+    """
+
+    def __init__(self, total: int, usual: Callable[[], Mapping[str, float]]) -> None:
         from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+        from rich.table import Column
         from rich.text import Text
 
+        class NoteColumn(TextColumn):
+            def render(self, task: Task) -> Text:
+                return Text(task.fields["pace"].note(task.elapsed or 0.0), "dim")
+
         console = Console(stderr=True, no_color=True if colours() == "never" else None)
+        name = Column(no_wrap=True, overflow="ellipsis", max_width=console.width * 2 // 5)
+        note = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         self._plain = PlainProgress(total, lambda line: console.print(Text(line), soft_wrap=True))
         self._bars = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=name),
+            NoteColumn("", table_column=note),
             TimeElapsedColumn(),
             console=console,
             transient=True,
+            expand=True,
         )
+        self._usual, self._known = usual, threading.Lock()
+        self._seconds: Mapping[str, float] | None = None
         self._tasks: dict[str, int] = {}
-        self._counts: dict[str, list[int]] = {}
+        self._paces: dict[str, StepPace] = {}
 
     def started(self, step: Step) -> None:
         """Show the step."""
-        self._tasks[step.id] = self._bars.add_task(step.id, total=None, note="")
-        self._counts[step.id] = [0, 0]
+        with self._known:
+            if self._seconds is None:
+                self._seconds = self._usual()
+        pace = StepPace(files=_files(step), usual=self._seconds.get(step.id))
+        self._paces[step.id] = pace
+        self._tasks[step.id] = self._bars.add_task(printable(step.id), total=None, pace=pace)
 
     def advanced(self, step: Step, done: Round) -> None:
         """Show the step's last commit."""
-        counts = self._counts[step.id]
-        counts[0] += 1
-        counts[1] += done.records
-        note = f"{printable(done.source)} · {counts[0]} committed · {counts[1]:,} rows"
-        self._bars.update(self._tasks[step.id], note=note)  # type: ignore[arg-type]
+        pace = self._paces[step.id]
+        pace.source = printable(done.source)
+        pace.commits += 1
+        pace.rows += done.records
+        task = self._tasks[step.id]
+        pace.at = self._bars.tasks[self._bars.task_ids.index(task)].elapsed or 0.0  # type: ignore[arg-type]
 
     def finished(self, step: Step, outcome: Outcome) -> None:
         """Take the step's line away and leave its result above."""
         if step.id in self._tasks:
             self._bars.remove_task(self._tasks.pop(step.id))  # type: ignore[arg-type]
         self._plain.finished(step, outcome)
+
+
+def _files(step: Step) -> int:
+    """Return how many files a step is to read, 0 if that is not known."""
+    return sum(
+        len(each.names)
+        for each in step.reasons
+        if isinstance(each, FilesPassedOver)
+        or (isinstance(each, SourceHasNews) and not each.is_absent)
+    )
+
+
+def _length(seconds: float) -> str:
+    """Return a length of time in its two largest units."""
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE}s"
+    return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE}m"
 
 
 def _mark(outcome: Outcome) -> str:
@@ -101,14 +178,16 @@ def _say(line: str) -> None:
 
 
 @contextmanager
-def run_progress(total: int, *, live: bool) -> Iterator[Progress]:
-    """Give the progress that fits where stderr goes, if it is wanted."""
+def run_progress(
+    total: int, usual: Callable[[], Mapping[str, float]], *, live: bool
+) -> Iterator[Progress]:
+    """Give the progress that fits where stderr goes, if it is wanted; `usual` as LiveProgress."""
     if is_quiet():
         yield Unwatched()
         return
     if not (live and sys.stderr.isatty()):
         yield PlainProgress(total, _say)
         return
-    progress = LiveProgress(total)
+    progress = LiveProgress(total, usual)
     with progress._bars:
         yield progress

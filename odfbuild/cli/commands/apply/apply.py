@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, assert_never
 
@@ -56,6 +57,7 @@ from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.subset import fitting, names_of
 from odfbuild.project.config.project_file import load_config
+from odfbuild.state.runs import usual_seconds
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -551,7 +553,8 @@ def _run(
         declared=doing.declared,
     )
     try:
-        with run_progress(len(plan.steps), live=options.progress) as progress:
+        usual = partial(usual_seconds, project.workspace.root)
+        with run_progress(len(plan.steps), usual, live=options.progress) as progress:
             report = app.apply(
                 project,
                 plan,

@@ -1,0 +1,98 @@
+"""Live lines of steps: rows, their rate and the time that is left."""
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from odfbuild.cli.render.progress import LiveProgress, StepPace
+from odfbuild.executors.engine.context import Round
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan import Ingest, Step
+from odfbuild.planner.plan.reasons import SourceHasNews
+from odfbuild.state.runs import usual_seconds
+from tests.support.process.inside import lay_out
+from tests.support.projects import odfbuild
+
+_NAMES = ("2024-01.csv", "2024-02.csv", "2024-03.csv", "2024-04.csv")
+
+
+@pytest.mark.parametrize(
+    ("pace", "elapsed", "said"),
+    [
+        (StepPace(), 5.0, ""),
+        (StepPace(usual=65.0), 5.0, "about 1m 0s left"),
+        (StepPace(usual=65.0), 70.0, ""),
+        (StepPace(commits=1, rows=50, at=0.5), 1.0, "1 committed · 50 rows"),
+        (
+            StepPace(files=4, commits=1, rows=9000, at=3.0, source="a.csv"),
+            4.0,
+            "about 8s left · 1 of 4 committed · 9,000 rows · 3,000 rows/s · a.csv",
+        ),
+        (
+            StepPace(files=4, usual=900.0, commits=4, rows=8, at=4.0),
+            5.0,
+            "4 of 4 committed · 8 rows · 2 rows/s",
+        ),
+        (StepPace(files=2, usual=7300.0), 10.0, "about 2h 1m left"),
+    ],
+)  # fmt: skip
+def test_a_line_says_what_is_known(pace: StepPace, elapsed: float, said: str) -> None:
+    assert pace.note(elapsed) == said
+
+
+@given(
+    files=st.integers(0, 9), commits=st.integers(0, 9), rows=st.integers(0, 10**12),
+    usual=st.none() | st.floats(0, 10**6), at=st.floats(0, 10**6), later=st.floats(0, 10**6),
+)  # fmt: skip
+def test_no_time_left_is_negative(
+    files: int, commits: int, rows: int, usual: float | None, at: float, later: float
+) -> None:
+    pace = StepPace(files=files, usual=usual, commits=commits, rows=rows, at=at)
+    assert "-" not in pace.note(at + later)
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_a_step_has_one_line_of_any_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    step = Step(
+        id="ingest:com.example.shop.orders-of-all-branches",
+        target=DatasetAlias.parse("com.example.shop.orders-of-all-branches"),
+        work=Ingest(),
+        after=(),
+        reasons=(SourceHasNews(_NAMES),),
+    )
+    progress = LiveProgress(1, lambda: {step.id: 30.0})
+    progress.started(step)
+    first = _drawn(progress, columns)
+    progress.advanced(step, Round(source=_NAMES[0], blocks=1, records=1_234_567))
+    second = _drawn(progress, columns)
+    assert [len(each) for each in (first, second)] == [1, 1]
+    assert "ingest:com.example.shop" in first[0]
+    assert "about 30s left" in first[0]
+    assert "1 of 4 committed" in second[0]
+    assert "1,234,567 rows" in second[0] or columns == 80
+    assert second[0].rstrip().endswith("0:00:00")
+
+
+def _drawn(progress: LiveProgress, columns: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=columns)
+    with console.capture() as capture:
+        console.print(progress._bars.get_renderable())
+    return [line for line in capture.get().splitlines() if line.strip()]
+
+
+def test_a_step_usually_takes_as_long_as_when_it_was_last_done(project: Path) -> None:
+    """What failed or was never recorded says nothing."""
+    root = project / ".odfbuild"
+    before = usual_seconds(root)
+    assert usual_seconds(project / "nowhere") == {}
+    lay_out(project, {"data/9.csv": "t,k,v\n2024-03-01,d1,not a number\n"})
+    assert odfbuild("apply", "--yes", cwd=project).code == 1
+    assert usual_seconds(root) == before
+    for events in root.glob("runs/*/events.ndjson"):
+        events.write_text("damaged\n")
+    assert usual_seconds(root) == {}
