@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from time import time_ns
+from typing import TYPE_CHECKING
 
 from odfbuild.app.load_project import (
     known_names,
@@ -52,6 +53,9 @@ from odfbuild.state.memory.origins import pulled_from
 from odfbuild.state.partial_inputs import chains_in_part
 from odfbuild.values import dataclass
 
+if TYPE_CHECKING:
+    from odfbuild.app.plan.query_errors import JudgedDefinitions
+
 _NONE_PASSED: Mapping[DatasetAlias, SkippedFiles] = {}
 
 
@@ -67,8 +71,9 @@ class PlanRequest:
     local sources are not looked at; `repositories` says whether those are asked for inputs that are
     datasets of them: for what is not known at all, always (look), or never (offline); `against` is
     a revision of git to compare with, in place of the workspace; with `engine`, one is asked about
-    new queries.  What is let pass depends on the datasets that there are.  With `diverged` datasets
-    of which an input was rewritten are in the plan, with steps that would fail.
+    new queries; with `validates` engines elsewhere are, unless `repositories` is offline.  What is
+    let pass depends on the datasets that there are.  With `diverged` datasets of which an input was
+    rewritten are in the plan, with steps that would fail.
     """
 
     gate: str = "default"
@@ -79,6 +84,7 @@ class PlanRequest:
     against: str | None = None
     engine: bool = False
     diverged: bool = False
+    validates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,8 @@ def _plan_of_workspace(
     project: Opened, asked: PlanRequest, files: ProjectFiles
 ) -> tuple[PlanResult, PlanBasis | None]:
     """Return a plan, and what it was made of if it is one of the whole project."""
+    if asked.repositories == "offline":
+        asked = replace(asked, validates=False)
     names, heads, table = _heads(project)
     current = project.workspace.states(heads=heads)
     known = known_names(project, current)
@@ -147,7 +155,7 @@ def _plan_of_workspace(
     rest = found.rest
     seen = None
     if (
-        asked == PlanRequest() and not rest.left_out
+        asked == PlanRequest() and not rest.left_out and found.is_checked
     ):  # of a plan that leaves something out, nothing follows for the whole
         seen = PlanBasis(
             files.context,
@@ -164,11 +172,15 @@ def _plan_of_workspace(
 
 @dataclass(frozen=True, slots=True)
 class WorkedOut:
-    """A plan, the datasets that it is of, and what was found of the files of sources."""
+    """A plan, the datasets that it is of, and what was found of the files of sources.
+
+    It is not checked if an engine elsewhere should have looked at a query, and did not.
+    """
 
     plan: Plan
     rest: Plannable
     looked: Files
+    is_checked: bool
 
 
 def work_out(
@@ -199,14 +211,18 @@ def work_out(
     passed = files_seen.passed
     sound = replace(whole, declared=rest.declared)
     plan = _plan_of(project, asked, sound, rest.current, looks, passed, remote=remote)
-    if refused := _definition_errors(project, asked, whole, plan, rest.current):
-        wrong = _with(project, wrong, refused, current)
+    judged = _judged(project, asked, whole, plan, rest.current)
+    if judged.refused:
+        wrong = _with(project, wrong, judged.refused, current)
         rest = plannable(whole.declared, current, wrong)
         sound = replace(whole, declared=rest.declared)
         plan = _plan_of(project, asked, sound, rest.current, looks, passed, remote=remote)
+    if judged.unchecked:
+        plan = replace(plan, notes=(*plan.notes, *judged.unchecked))
     if links:
         plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
-    return WorkedOut(with_foreseen(plan, project.workspace), rest, files_seen)
+    foreseen = with_foreseen(plan, project.workspace)
+    return WorkedOut(foreseen, rest, files_seen, is_checked=not judged.unchecked)
 
 
 def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTable]:
@@ -237,7 +253,7 @@ def _plan_against(project: Opened, asked: PlanRequest, against: str) -> PlanResu
     rest = plannable(loaded.declared, current, wrong)
     sound = replace(loaded, declared=rest.declared)
     plan = _plan_of(project, alone, sound, rest.current, {}, against=called)
-    if refused := _definition_errors(project, asked, loaded, plan, rest.current):
+    if refused := _judged(project, asked, loaded, plan, rest.current).refused:
         rest = plannable(loaded.declared, current, _with(project, wrong, refused, current))
         sound = replace(loaded, declared=rest.declared)
         plan = _plan_of(project, alone, sound, rest.current, {}, against=called)
@@ -268,33 +284,38 @@ def _by_new_names(
     return apply_moved(current, moved, [each.alias for each in declared]).current
 
 
-def _definition_errors(
+def _judged(
     project: Opened,
     asked: PlanRequest,
     loaded: Project,
     plan: Plan,
     current: Mapping[DatasetAlias, ChainState],
-) -> Mapping[DatasetAlias, OdfBuildError]:
+) -> "JudgedDefinitions":
     """Return what is wrong with the definitions that a plan would append; most append none."""
+    from odfbuild.app.plan.query_errors import JudgedDefinitions
+
     if not plan.refused and not any(isinstance(step.work, Append) for step in plan.steps):
-        return {}
+        return JudgedDefinitions({})
     from odfbuild.app.plan.file_columns import refused_files
-    from odfbuild.app.plan.query_errors import refused_by_engine, refused_definitions
+    from odfbuild.app.plan.query_errors import judged_definitions, refused_by_engine
 
     current = _by_new_names(project, loaded.declared, current)
-    found = dict(refused_definitions(project, loaded, plan, current))
+    there = asked.validates and asked.against is None
+    judged = judged_definitions(project, loaded, plan, current, elsewhere=there)
+    found = dict(judged.refused)
     for alias, secrets in _literal_secrets(project, loaded, plan).items():
         others = found[alias].diagnostics() if alias in found else ()
         found[alias] = ProjectErrors([*secrets, *others])
     if asked.refresh and asked.against is None:
         found = {**refused_files(project, loaded.declared, plan, current), **found}
     if not asked.engine:
-        return found
+        return replace(judged, refused=found)
     from odfbuild.executors.engine.registry import engine_of
 
     sound = [each for each in loaded.declared if each.alias not in found]
     with engine_of(project) as engine:
-        return {**refused_by_engine(project, sound, plan, engine, current), **found}
+        found = {**refused_by_engine(project, sound, plan, engine, current), **found}
+    return replace(judged, refused=found)
 
 
 def _plan_of(

@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.analysis import Analyser, QueryPlace
 from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query, query_path
+from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import QuickEngines, query_engines
+from odfbuild.host.permissions import NotPermittedError
 from odfbuild.host.reading_session import made_of
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
@@ -56,6 +58,7 @@ from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import is_of_spark
 from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.texts.patterns import late_pattern
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import OutputColumn, QueryColumns
@@ -239,36 +242,91 @@ def _locked_schema(
     return lock.schema_of(alias, definitions.definition(alias), inputs)
 
 
-def refused_definitions(
-    project: Opened, loaded: Project, plan: Plan, current: Mapping[DatasetAlias, ChainState]
-) -> Mapping[DatasetAlias, ProjectErrors]:
-    """Return what is certainly wrong with the definitions that a plan would append, by dataset.
+@dataclass(frozen=True, slots=True)
+class JudgedDefinitions:
+    """What is wrong with definitions, by dataset; warnings of engines that did not check some."""
+
+    refused: Mapping[DatasetAlias, OdfBuildError]
+    unchecked: tuple[Diagnostic, ...] = ()
+
+
+def judged_definitions(
+    project: Opened,
+    loaded: Project,
+    plan: Plan,
+    current: Mapping[DatasetAlias, ChainState],
+    *,
+    elsewhere: bool,
+) -> JudgedDefinitions:
+    """Return what is certainly wrong with the definitions that a plan would append.
 
     Beside what the planner refused itself, it is columns that are not there, and what engines say
-    that start at once.  Of an event time that is lost the gate says more, where it refuses that.
+    that start at once; with `elsewhere` also engines elsewhere.  Of an event time that is lost the
+    gate says more, where it refuses that.
     """
     found = {alias: ProjectErrors(problems) for alias, problems in plan.refused.items()}
     changed = _changed_datasets(plan)
     if not changed:
-        return found
-    with quick_engines(project, [e for e in loaded.declared if e.alias in changed]) as asker:
-        return {**_refusals(loaded.root, loaded.declared, plan, current, asker), **found}
+        return JudgedDefinitions(found)
+    declared = [each for each in loaded.declared if each.alias in changed]
+    with quick_engines(project, declared, elsewhere=elsewhere) as asker:
+        refused = {**_refusals(loaded.root, loaded.declared, plan, current, asker), **found}
+        failed = {} if asker is None else asker.unchecked
+    return JudgedDefinitions(refused, tuple(_unchecked(project, failed)))
+
+
+def _unchecked(project: Opened, failed: Mapping[str, OdfBuildError]) -> Iterator[Diagnostic]:
+    """Yield a warning for each engine that did not check its queries."""
+    for name, error in failed.items():
+        yield Diagnostic(
+            code=error.diagnostics()[0].code,
+            what=f"queries for the engine {name} were not checked: {error.what}",
+            why="a plan asks an engine about new queries; errors in these are found by apply only",
+            fix=error.fix,
+            span=project.config.engines[name].span,
+            level=Level.WARNING,
+        )
 
 
 @contextmanager
-def quick_engines(project: Opened, declared: Sequence[Declared]) -> Iterator[Asker | None]:
-    """Yield what asks engines that start at once; None if no query of some datasets is for one."""
-    queries = (event for each in declared for event in each.snapshot.metadata)
+def quick_engines(
+    project: Opened, declared: Sequence[Declared], *, elsewhere: bool = False
+) -> Iterator[Asker | None]:
+    """Yield what asks engines that start at once; None if no query of some datasets is for one.
+
+    With `elsewhere` it asks engines elsewhere, too.
+    """
+    queries = [event for each in declared for event in each.snapshot.metadata]
     named = {name.lower() for name in query_engines(*queries)} & ENGINES.keys()
     quick = {name for name in named if ENGINES[name].starts_at_once and engine_version(name)}
-    if not quick:
+    there = _asked_elsewhere(project, queries) if elsewhere else {}
+    if not quick and not there:
         yield None
         return
     cache = project.workspace.root / "cache"
     answers = Answers(cache / "answers.sqlite" if cache.is_dir() else None)
     version = engine_version(DEFAULT_ENGINE) or ""
-    with Asker(lambda: QuickEngines(project, quick), version, answers, quick) as asker:
+    start = partial(QuickEngines, project, quick, there)
+    with Asker(start, version, answers, quick, there) as asker:
         yield asker
+
+
+def _asked_elsewhere(project: Opened, queries: Sequence[object]) -> Mapping[str, str]:
+    """Return the engines elsewhere that some transforms name, each with what it is.
+
+    Images and commands are not run at a plan, and engines that may not be used are not asked: of
+    these the plan warns.
+    """
+    transforms = [each for each in queries if isinstance(each, SetTransform)]
+    found = {}
+    for name in sorted(query_engines(*transforms) & project.config.engines.keys()):
+        engine = project.config.engines[name]
+        if engine.command or engine.image is not None:
+            continue
+        with suppress(NotPermittedError):
+            check_permitted(project, name)
+            found[name] = f"{engine.address} {engine.engine}"
+    return found
 
 
 def _is_refused(assessment: Assessment | None) -> bool:

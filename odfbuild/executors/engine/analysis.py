@@ -29,12 +29,13 @@ class AnalysedInput:
 class Analysis:
     """What an engine is asked: the steps of one query over inputs without rows.
 
-    `vocab` is the vocabulary of the result.
+    `vocab` is the vocabulary of the result, `version` that of the engine which the query declares.
     """
 
     steps: tuple[QueryStep, ...]
     inputs: tuple[AnalysedInput, ...]
     vocab: DatasetVocabulary
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ class RefusedQueryError(InvalidQueryError):
 
 class EngineFaultError(EngineFailedError):
     """An engine that fails at one question or step, and is there for the others."""
+
+
+class UnofferedQuestionError(EngineFailedError):
+    """An engine elsewhere that does not validate queries; it runs them nevertheless."""
 
 
 class QueryAnalyser(Protocol):

@@ -9,12 +9,19 @@ holds forever, a refusal as well; only a failure of the engine itself is never k
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from odfbuild.errors import Diagnostic, EngineFailedError, OdfBuildError, SourceSpan
+from odfbuild.errors import (
+    Diagnostic,
+    EngineFailedError,
+    OdfBuildError,
+    SourceSpan,
+    StateError,
+)
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import (
     AnalysedInput,
@@ -24,6 +31,7 @@ from odfbuild.executors.engine.analysis import (
     PlacedQueryError,
     QueryAnalyser,
     QueryPlace,
+    UnofferedQuestionError,
 )
 from odfbuild.executors.engine.protocol import IngestRequest, engine_version
 from odfbuild.host.json_text import parse_json
@@ -80,7 +88,8 @@ class Asker:
     """Puts questions to an engine, which starts with the first one that was never answered.
 
     `start` makes the engine, `version` is what it will be.  With `engines`, nothing is asked but
-    about queries for these.
+    about queries for these.  `elsewhere` are engines elsewhere that are asked, too, each with a
+    text of what it is; `unchecked` says of which there was no answer, and why.
     """
 
     def __init__(
@@ -89,28 +98,64 @@ class Asker:
         version: str,
         answers: Answers,
         engines: Collection[str] | None = None,
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._start = start
         self._version = version
         self._answers = answers
         self._engines = engines
+        self._elsewhere = elsewhere
+        self._silent: set[str] = set()
         self._engine: QueryAnalyser | None = None
+        self.unchecked: dict[str, OdfBuildError] = {}
 
     def asks(self, engine: str | None = None) -> bool:
         """Tell whether queries for an engine are asked about; without one, sources."""
         return self._engines is None or (engine is not None and engine.lower() in self._engines)
+
+    def asks_elsewhere(self, engine: str) -> bool:
+        """Tell whether an engine elsewhere is asked about its queries."""
+        return engine in self._elsewhere
 
     def transform(
         self, transform: TransformSql, inputs: Sequence[AnalysedInput], vocab: DatasetVocabulary
     ) -> Answer:
         """Return the data columns that a transform gives.  Raises EngineFailedError."""
         steps = steps_of(transform)
-        form = [
-            [[each.alias, each.text, *each.temporal, *_of_engine(each)] for each in steps],
-            [[i.alias, column_lines(i.schema), to_mapping(i.vocab)] for i in inputs],
-        ]
+        form = _form(steps, inputs)
         question = Analysis(steps=steps, inputs=tuple(inputs), vocab=vocab)
         return self._answer("transform", form, vocab, lambda: self._asked().analyse(question))
+
+    def transform_elsewhere(
+        self, transform: TransformSql, inputs: Sequence[AnalysedInput], vocab: DatasetVocabulary
+    ) -> Answer | None:
+        """Return what an engine elsewhere says of a transform, None if it says nothing.
+
+        One that gave no answer is not asked again.  Its refusals are not kept: behind an address
+        may be another version tomorrow.
+        """
+        name, steps = transform.engine, steps_of(transform)
+        if name in self._silent:
+            return None
+        form = [*_form(steps, inputs), self._elsewhere[name], transform.version]
+        question = Analysis(
+            steps=steps, inputs=tuple(inputs), vocab=vocab, version=transform.version
+        )
+
+        def ask() -> Any:
+            try:
+                return self._asked().analyse(question)
+            except StateError as error:  # the library is not installed
+                raise EngineFailedError(error.what, error.why, error.fix) from None
+
+        try:
+            return self._answer("elsewhere", form, vocab, ask, keeps_refusals=False)
+        except UnofferedQuestionError:
+            self._silent.add(name)
+        except EngineFailedError as error:
+            self._silent.add(name)
+            self.unchecked[name] = error
+        return None
 
     def source(self, source: Source, vocab: DatasetVocabulary) -> Answer:
         """Return the data columns that a source gives whose read step declares some.
@@ -164,7 +209,13 @@ class Asker:
         return self._engine
 
     def _answer(
-        self, kind: str, form: Any, vocab: DatasetVocabulary, ask: Callable[[], Any]
+        self,
+        kind: str,
+        form: Any,
+        vocab: DatasetVocabulary,
+        ask: Callable[[], Any],
+        *,
+        keeps_refusals: bool = True,
     ) -> Answer:
         question = _question([1, self._version, kind, form, to_mapping(vocab)])
         known = self._answers.get(question)
@@ -175,8 +226,17 @@ class Asker:
             answer = _stored_columns(ask, vocab)
         except EngineFaultError as error:
             return _refusal(error)  # not kept: another engine may answer
-        self._answers.put(question, _written(answer))
+        if keeps_refusals or isinstance(answer, DataSchema):
+            self._answers.put(question, _written(answer))
         return answer
+
+
+def _form(steps: Sequence[QueryStep], inputs: Sequence[AnalysedInput]) -> list[Any]:
+    """Return what the answer to a question depends on, but for the engine that is always asked."""
+    return [
+        [[each.alias, each.text, *each.temporal, *_of_engine(each)] for each in steps],
+        [[i.alias, column_lines(i.schema), to_mapping(i.vocab)] for i in inputs],
+    ]
 
 
 def _of_engine(step: QueryStep) -> tuple[str, ...]:
@@ -409,7 +469,9 @@ class ColumnsOf:
     def _of_transform(self, each: Declared, at: int, event: SetTransform) -> AnalysedColumns:
         if any(opaque_parts(event)) or not isinstance(event.transform, TransformSql):
             return AnalysedColumns(unknown=_UNREADABLE)
-        if is_foreign(steps_of(event.transform)):
+        foreign = is_foreign(steps_of(event.transform))
+        asker = self._asker
+        if foreign and (asker is None or not asker.asks_elsewhere(event.transform.engine)):
             return AnalysedColumns(unknown=_ELSEWHERE)
         inputs: list[AnalysedInput] = []
         for name, source in self._definitions.inputs(each.alias):
@@ -419,10 +481,13 @@ class ColumnsOf:
                     unknown=f"the columns of the input {source or name} are not known"
                 )
             inputs.append(found)
-        if self._asker is None or not self._asker.asks(event.transform.engine):
+        if asker is None or not (foreign or asker.asks(event.transform.engine)):
             return AnalysedColumns(unknown=_UNASKED)
         vocab = self._definitions.vocabulary(each.alias)
-        answer = self._asker.transform(event.transform, inputs, vocab)
+        ask = asker.transform_elsewhere if foreign else asker.transform
+        answer = ask(event.transform, inputs, vocab)
+        if answer is None:
+            return AnalysedColumns(unknown=_ELSEWHERE)
         path = ("metadata", at, "transform")
         return _columns(answer, lambda no: place_in_query(each, path, no.at))
 

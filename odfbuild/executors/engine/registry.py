@@ -4,7 +4,7 @@ Sources are merged by the engine that the project says, questions answered by th
 is imported, nor started, before it is needed.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
@@ -103,12 +103,21 @@ def engine_of(project: Opened) -> "EnginesByName":
 
 
 class QuickEngines(QueryAnalyser):
-    """Engines that start at once, each asked about queries for it alone."""
+    """Engines that start at once, and engines elsewhere, each asked about queries for it alone.
 
-    def __init__(self, project: Opened, names: Collection[str]) -> None:
-        self._engines: Mapping[str, QueryAnalyser] = {
+    Raises NotPermittedError of an engine elsewhere that may not be used.
+    """
+
+    def __init__(
+        self, project: Opened, names: Collection[str], elsewhere: Collection[str] = ()
+    ) -> None:
+        self._engines: dict[str, QueryAnalyser] = {
             name: _open_engine(project, name) for name in names
         }
+        for name in elsewhere:
+            from odfbuild.executors.engine.contract.outside import open_for_questions
+
+            self._engines[name] = open_for_questions(project, name)
 
     def analyse(self, question: "Analysis") -> "pa.Schema":
         return self._engines[question.steps[0].engine.lower()].analyse(question)

@@ -2,6 +2,7 @@
 
 It shares no code with the product: FlatBuffers are read and written by the stock runtime, queries
 run by DuckDB.  It prints its port.  A query that begins with `-- mode` is answered in a wrong way.
+It validates no query but those that begin with `-- mode columns`.
 """
 
 import os
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from tests.odf.wire.plain_flatbuffers import read, write
 from tests.support.servers.engine import envelope
 
-__all__ = ["MODULE", "WRONG"]
+__all__ = ["MODULE", "WRONG", "WRONG_COLUMNS"]
 
 MODULE = "tests.support.servers.second_engine"
 
@@ -50,10 +51,34 @@ WRONG = {
 """What is said of each wrong answer."""
 
 
+WRONG_COLUMNS = {
+    "two": "two columns named 'x'",
+    "no-time": "no event time 'event_time'",
+    "text-time": "no event time 'event_time'",
+    "many": "20,001 columns",
+    "many-inside": "20,003 columns",
+    "no-name": "whose name cannot be shown",
+    "long-name": "whose name cannot be shown",
+    "escape": "whose name cannot be shown",
+    "deep": "sent an invalid message",
+    "bytes": "sent an invalid message",
+    "envelope": "sent an invalid message",
+    "large": "RESOURCE_EXHAUSTED",
+    "nothing": "ended its answer without a result",
+    "status": "ended the call with DATA_LOSS: lost",
+    "failed": "out of luck",
+}
+"""The same of answers on queries to validate."""
+
+
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
     def service(self, details: Any) -> Any:
         name = details.method.rpartition("/")[2]
-        run = {"ExecuteTransform": _transform, "ExecuteRawQuery": _raw_query}.get(name)
+        run = {
+            "ExecuteTransform": _transform,
+            "ExecuteRawQuery": _raw_query,
+            "ValidateQuery": _validate,
+        }.get(name)
         return None if run is None else grpc.unary_stream_rpc_method_handler(run)
 
 
@@ -116,6 +141,51 @@ def _raw_query(data: bytes, context: Any) -> Iterator[bytes]:
     pq.write_table(rows, request["output_data_path"])
     count = rows.num_rows + (1 if mode == "count" else 0)
     yield _answer("RawQuery", "Success", {"num_records": count})
+
+
+def _validate(data: bytes, context: Any) -> Iterator[bytes]:
+    request = _message(data, "ValidateQueryRequest")
+    query = request["transform"][1]["queries"][0]["query"]
+    chosen, _, mode = _mode(query).partition(" ")
+    if chosen != "columns":
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+    if mode in _STREAMS:
+        yield from _STREAMS[mode]("ValidateQuery", context)
+        return
+    if mode == "refused":
+        yield _answer("ValidateQuery", "InvalidQuery", {"message": "no such column\x1b[31m"})
+        return
+    yield _answer("ValidateQuery", "Success", {"schema": {"fields": _fields(mode)}})
+
+
+def _fields(mode: str) -> list[dict[str, Any]]:
+    text: Any = ("DataTypeString", {})
+    whole: Any = ("DataTypeInt64", {})
+    moment: Any = ("DataTypeTimestamp", {"unit": 1, "timezone": "UTC"})
+    found = [("event_time", moment), ("n", whole), ("s", whole)]
+    match mode:
+        case "two":
+            found += [("x", text), ("x", text)]
+        case "no-time":
+            del found[0]
+        case "text-time":
+            found[0] = ("event_time", text)
+        case "many":
+            found = [(f"c{number}", text) for number in range(20_001)]
+        case "many-inside":
+            inner = [{"name": f"c{number}", "type": text} for number in range(19_999)]
+            found.append(("z", ("DataTypeStruct", {"fields": inner})))
+        case "no-name" | "long-name" | "escape":
+            name = {"no-name": "", "long-name": "n" * 1_001}.get(mode, "a\x1b[31mb")
+            found.append((name, text))
+        case "deep":
+            kind: Any = text
+            for _ in range(200):
+                kind = ("DataTypeList", {"item_type": kind})
+            found.append(("l", kind))
+        case "text-sum":
+            found[2] = ("s", text)
+    return [{"name": name, "type": kind} for name, kind in found]
 
 
 def _mode(query: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError, ProtocolError, StateError
+from odfbuild.executors.engine.analysis import UnofferedQuestionError
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES, SERVICE, packed, unpacked
 from odfbuild.executors.engine.contract.folders import Request
 from odfbuild.executors.engine.messages import (
@@ -172,7 +173,7 @@ class ContractClient(EngineClient):
         try:
             return self.success(self._last(call, METHODS[method].response))
         except grpc.RpcError as error:
-            raise self._of_status(error) from None
+            raise self._of_status(error, method) from None
         finally:
             with self._lock:
                 self._calls.discard(call)
@@ -208,7 +209,7 @@ class ContractClient(EngineClient):
                 return found
         raise self.wrong("ended its answer without a result")
 
-    def _of_status(self, error: "grpc.RpcError") -> EngineFailedError:
+    def _of_status(self, error: "grpc.RpcError", method: str) -> EngineFailedError:
         status, details = error.code(), said(error.details() or "")
         codes = _library().StatusCode
         if status is codes.CANCELLED and self._cancelled:
@@ -221,6 +222,12 @@ class ContractClient(EngineClient):
             )
         if status is codes.DEADLINE_EXCEEDED:
             return self.late()
+        if status is codes.UNIMPLEMENTED and method == "ValidateQuery":
+            return UnofferedQuestionError(
+                what=f"the engine {self.at} does not validate queries",
+                why="the specification has no message for it",
+                fix="run the query",
+            )
         return self.wrong(f"ended the call with {status.name}: {details}")
 
 

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.messages import RawQueryRequest, StepRequest, TransformRequest
+from odfbuild.odf.messages import (
+    RawQueryRequest,
+    StepRequest,
+    TransformRequest,
+    ValidateQueryRequest,
+)
 from odfbuild.values import dataclass
 
-Request: TypeAlias = RawQueryRequest | TransformRequest | StepRequest
+Request: TypeAlias = RawQueryRequest | TransformRequest | StepRequest | ValidateQueryRequest
+"""What engines are asked; a query to validate names no files."""
 
 MOST_FILES: Final = 100_000
 """Files that a request may name to be read."""
@@ -91,6 +97,8 @@ def _is_within(real: str, folders: tuple[Path, ...]) -> bool:
 
 def files_read(request: Request) -> Iterator[str]:
     """Yield the files that a request names to be read."""
+    if isinstance(request, ValidateQueryRequest):
+        return
     if isinstance(request, RawQueryRequest):
         yield from request.input_data_paths
         return
@@ -106,6 +114,8 @@ def files_read(request: Request) -> Iterator[str]:
 
 def files_written(request: Request) -> Iterator[str]:
     """Yield the files that a request names to be written."""
+    if isinstance(request, ValidateQueryRequest):
+        return
     if isinstance(request, RawQueryRequest):
         yield request.output_data_path
         return
@@ -127,6 +137,8 @@ def with_files(
     request: Request, read: Callable[[str], str], written: Callable[[str], str]
 ) -> Request:
     """Return a request in which its files have the names that the functions give them."""
+    if isinstance(request, ValidateQueryRequest):
+        return request
     if isinstance(request, RawQueryRequest):
         return replace(
             request,

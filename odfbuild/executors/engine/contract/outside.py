@@ -21,6 +21,7 @@ from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.analysis import Analysis, EngineFaultError
 from odfbuild.executors.engine.arrow.whole import by_value, completed, full_changes
+from odfbuild.executors.engine.contract.answered_columns import answered_columns
 from odfbuild.executors.engine.contract.client import ContractClient, EngineClient
 from odfbuild.executors.engine.contract.exchange import (
     MOST_BYTES,
@@ -39,7 +40,13 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.odf import messages as msg
 from odfbuild.odf.chain.state import RESTATE
-from odfbuild.odf.events import DataSchema, DatasetVocabulary, SqlQueryStep, TransformSql
+from odfbuild.odf.events import (
+    DataSchema,
+    DatasetVocabulary,
+    SqlQueryStep,
+    TemporalTable,
+    TransformSql,
+)
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.arrow import to_arrow
@@ -49,6 +56,9 @@ if TYPE_CHECKING:
     from odfbuild.executors.engine.querier import QueryRequest
     from odfbuild.project.config.outside_engines import OutsideEngine
     from odfbuild.project.opened import Opened
+
+LONGEST_QUESTION: Final = 30.0
+"""Seconds that an engine has to validate a query, at most: a plan waits for it."""
 
 _EPOCH: Final = Timestamp.from_millis(0)
 
@@ -97,9 +107,31 @@ class EngineElsewhere:
         """Raise EngineFaultError: columns are known when the query ran."""
         raise _fault(f"which columns {self._engine.name} gives is known once the query has run")
 
-    def analyse(self, _: Analysis) -> pa.Schema:
-        """Raise EngineFaultError: columns are known when the query ran."""
-        raise _fault(f"which columns {self._engine.name} gives is known once the query has run")
+    def analyse(self, question: Analysis) -> pa.Schema:
+        """Return the columns that a query gives, as the engine says.
+
+        Raises InvalidQueryError for what it refuses, UnofferedQuestionError if it does not answer
+        such questions, other errors of `EngineClient.ask`.
+        """
+        steps = tuple(SqlQueryStep(query=each.text, alias=each.alias) for each in question.steps)
+        tables = tuple(TemporalTable(*each) for each in question.steps[0].temporal)
+        transform = TransformSql(
+            engine=self._engine.name,
+            version=question.version,
+            queries=steps,
+            temporal_tables=tables or None,
+        )
+        request = msg.ValidateQueryRequest(
+            vocab=question.vocab,
+            transform=self._sent(transform),
+            query_inputs=tuple(
+                msg.ValidateQueryRequestInput(each.alias, each.vocab, each.schema)
+                for each in question.inputs
+            ),
+        )
+        with TemporaryDirectory(prefix="odfbuild-", ignore_cleanup_errors=True) as folder:
+            answer = self._client.ask("ValidateQuery", request, Path(folder))
+        return answered_columns(answer.schema, question.vocab, self._client.wrong)
 
     def query(self, _: "QueryRequest") -> Frame:
         """Raise EngineFaultError: the contract has no questions."""
@@ -198,6 +230,17 @@ def open_outside(project: "Opened", name: str) -> EngineElsewhere:
     """
     check_permitted(project, name)
     engine = project.config.engines[name]
+    return EngineElsewhere(engine, client_of(engine, project.workspace.root, project.root))
+
+
+def open_for_questions(project: "Opened", name: str) -> EngineElsewhere:
+    """Return an engine that a plan asks about queries, which it has less time to answer.
+
+    Raises EngineNotPermittedError.
+    """
+    check_permitted(project, name)
+    engine = project.config.engines[name]
+    engine = replace(engine, limit=min(engine.limit, LONGEST_QUESTION))
     return EngineElsewhere(engine, client_of(engine, project.workspace.root, project.root))
 
 

@@ -63,11 +63,11 @@ class ContractSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """An operation: its messages."""
+    """An operation: its messages; one that is short has no Progress."""
 
     request: type[Any]
     root: type[Any]
-    progress: Record
+    progress: Record | None
     failed: Callable[[str, str | None], Any]
 
 
@@ -83,6 +83,12 @@ _OPERATIONS: Final[Mapping[str, _Operation]] = {
         msg.TransformResponseRoot,
         msg.TransformResponseProgress(),
         msg.TransformResponseInternalError,
+    ),
+    "ValidateQuery": _Operation(
+        msg.ValidateQueryRequest,
+        msg.ValidateQueryResponseRoot,
+        None,
+        msg.ValidateQueryResponseInternalError,
     ),
 }
 
@@ -201,7 +207,9 @@ class _Call:
                 if loop.time() - start > limits.longest:
                     await self._end(self._failed(f"the query ran for {limits.longest:.0f} s"))
                     return
-                await self._context.write(packed(self._operation.root(self._operation.progress)))
+                if self._operation.progress is not None:
+                    progress = self._operation.root(self._operation.progress)
+                    await self._context.write(packed(progress))
             await self._end(await asked)
         finally:
             if not asked.done():

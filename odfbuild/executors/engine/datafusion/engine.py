@@ -116,7 +116,9 @@ class DataFusionEngine:
         """Return the schema that the step would give, without reading rows."""
         _admit(work)
         with self._running():
-            return transform.step_schema(work)
+            found, steps = transform.step_schema(work), work.query.steps
+            check_constants(steps, transform.texts_of(steps), transform.seen_columns(work))
+            return found
 
     def analyse(self, question: Analysis) -> pa.Schema:
         """Return the columns that a query gives.  Raises InvalidQueryError."""

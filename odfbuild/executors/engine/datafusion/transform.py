@@ -209,12 +209,16 @@ def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
 
 def step_schema(work: TransformWork) -> pa.Schema:
     """Return the columns that a step gives, all nullable, without reading rows."""
-    inputs = {
+    return result_schema(work.query.steps, seen_columns(work), work.vocab, raw=_raw(work))
+
+
+def seen_columns(work: TransformWork) -> dict[str, pa.Schema]:
+    """Return the columns that the query of a step sees of each input that it reads."""
+    return {
         each.alias: pa.schema(visible(to_arrow(each.schema), each.vocab, raw=_raw(work)))
         for each in work.inputs
         if each.alias in work.query.facts.inputs
     }
-    return result_schema(work.query.steps, inputs, work.vocab, raw=_raw(work))
 
 
 def _raw(work: TransformWork) -> bool:

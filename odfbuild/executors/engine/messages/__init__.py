@@ -111,18 +111,21 @@ SUCCESSES: Final = (
     msg.RawQueryResponseSuccess,
     msg.TransformResponseSuccess,
     msg.StepResponseSuccess,
+    msg.ValidateQueryResponseSuccess,
 )
-"""Answers of operations that write files: they are done."""
+"""Answers of operations that coordinators ask for: what was asked is done."""
 INVALID_QUERIES: Final = (
     msg.RawQueryResponseInvalidQuery,
     msg.TransformResponseInvalidQuery,
     msg.StepResponseInvalidQuery,
+    msg.ValidateQueryResponseInvalidQuery,
 )
 """Answers of such operations: the query is wrong."""
 INTERNAL_ERRORS: Final = (
     msg.RawQueryResponseInternalError,
     msg.TransformResponseInternalError,
     msg.StepResponseInternalError,
+    msg.ValidateQueryResponseInternalError,
 )
 """Answers of such operations: the engine failed."""
 

@@ -273,7 +273,7 @@ def test_callers_that_send_no_request_are_left_in_time(server: Served, channel: 
 
 
 def test_other_methods_there_are_none(channel: Any) -> None:
-    for method in ("ValidateQuery", "Shutdown"):
+    for method in ("MigrateQuery", "Shutdown"):
         call = channel.unary_stream(f"/engine.Engine/{method}")
         with pytest.raises(grpc.RpcError) as caught:
             list(call(b"", timeout=30))
