@@ -30,6 +30,7 @@ from odfbuild.odf.events import AddData, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.chain.objects import ObjectEntry, ObjectStore
 from odfbuild.state.chain.refs import refs
 from odfbuild.state.chain.stores import Stores
@@ -339,19 +340,21 @@ class _Reach:
 class ChainReads:
     """The blocks of others that the chains of a dataset say they read, by dataset.
 
-    If one of them is not `whole`, these are those of its newer blocks.
+    If one of them is not `whole`, these are those of its newer blocks.  `has_head` tells whether
+    the dataset has a head, be it damaged.
     """
 
     blocks: Reads
     whole: bool
+    has_head: bool = True
 
 
 def chain_reads(dataset: Dataset) -> ChainReads:
     """Return which blocks the chains of a dataset say that they read."""
     found: dict[DatasetId, set[Multihash]] = {}
     try:
-        reach = _Reach()
-        for target in refs(dataset).values():
+        reach, targets = _Reach(), refs(dataset)
+        for target in targets.values():
             for event in reach.walk(dataset, target):
                 if isinstance(event, ExecuteTransform):
                     for each in event.query_inputs:
@@ -359,7 +362,7 @@ def chain_reads(dataset: Dataset) -> ChainReads:
                             found.setdefault(each.dataset_id, set()).add(each.new_block_hash)
     except (StateError, ProtocolError):
         return ChainReads(found, whole=False)
-    return ChainReads(found, whole=True)
+    return ChainReads(found, whole=True, has_head=HEAD in targets)
 
 
 def blocks_read(reads: Iterable[ChainReads]) -> Reads:
@@ -384,7 +387,7 @@ def collect(
     """
     heads = dataset.stores.heads
     try:
-        reach = _reach_now(dataset)  # long chains are walked before anybody has to wait
+        reach = _reach_ahead(dataset)
         with nullcontext() if dry_run else heads.lock(timeout=0):
             found = _find(dataset, reach, read, before)
             if not dry_run:
@@ -414,10 +417,12 @@ class _Garbage:
     young: int
 
 
-def _reach_now(dataset: Dataset) -> _Reach:
+def _reach_ahead(dataset: Dataset) -> _Reach:
+    """Walk long chains before anybody has to wait for the lock; a store has none."""
     reach = _Reach()
-    for target in refs(dataset).values():
-        _walked(reach, dataset, target)
+    if dataset.stores.blocks.is_at_hand:
+        for target in refs(dataset).values():
+            _walked(reach, dataset, target)
     return reach
 
 

@@ -105,8 +105,11 @@ class Home(Protocol):
     def locks(self) -> Mapping[DatasetId, Holder]:
         """Return who is changing which dataset just now, as far as they said."""
 
-    def headless(self) -> list[DatasetId]:
-        """Return the datasets without a head that only `gc` by objects can take away."""
+    def listed(self) -> Iterator[tuple[DatasetId, Stores]]:
+        """Yield the datasets whose objects `gc` looks at, in order, with what they have at once.
+
+        That is all that have a head, and in a store all that have any object.
+        """
 
     def place(self, id: DatasetId) -> str:
         """Return where a dataset is, for messages."""
@@ -256,8 +259,8 @@ class FolderHome:
         found = ((name, held_by(self._datasets / name, notes / name)) for name in names)
         return {DatasetId(bytes.fromhex(name[5:])): by for name, by in found if by is not None}
 
-    def headless(self) -> list[DatasetId]:
-        return []
+    def listed(self) -> Iterator[tuple[DatasetId, Stores]]:
+        return ((id, self.stores(id)) for id, _ in self.heads())
 
     def place(self, id: DatasetId) -> str:
         return str(self._datasets / id.multibase)

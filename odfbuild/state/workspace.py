@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 _HOST = r"[a-z0-9]+(?:[.-][a-z0-9]+)*"
 _NAME_FILE = re.compile(rf"{_HOST}(?:%2F{_HOST})?")
+_LISTED = 256  # datasets whose lists are in memory
 _SWEEPING = DEFAULT_LOCK_TIMEOUT  # seconds for the steps of one run to get past each other
 
 
@@ -159,8 +161,11 @@ class Workspace:
         """Let a source be used; tell whether it was disabled."""
         return enable(self.root, dataset)
 
-    def disabled(self) -> Mapping[str, str]:
-        """Return the marks of sources that are not to be used, by the folders of their datasets."""
+    def disabled(self, only: DatasetId | None = None) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the marks of sources that are not to be used, by the folders of their datasets.
+
+        With `only`, at least that of one dataset.
+        """
         return disabled_folders(self.root)
 
     def send_run(self, run: str) -> None:
@@ -232,10 +237,6 @@ class Workspace:
                 self._wrong_chains[id] = head
         return found
 
-    def headless(self) -> list[DatasetId]:
-        """Return the datasets without a head that only `gc` by objects can take away."""
-        return self._home.headless()
-
     def named_heads(
         self, aliases: Collection[DatasetAlias] | None = None
     ) -> Mapping[DatasetAlias, Multihash]:
@@ -286,6 +287,16 @@ class Workspace:
         """Return what a work makes of each dataset, in order; several at a time in a store."""
         return self._home.each(datasets, work)
 
+    def each_listed(self, work: Callable[[Dataset], R]) -> Iterator[tuple[DatasetId, R]]:
+        """Yield what a work makes of each dataset that has a head, in order.
+
+        In a store it is each that has any object, and what its stores list is from one list of the
+        whole workspace, which is read while the work goes on.
+        """
+        found = (Dataset(id, stores, self.index, self.seen) for id, stores in self._home.listed())
+        while some := tuple(islice(found, _LISTED)):
+            yield from zip((each.id for each in some), self.each(some, work), strict=True)
+
     def _agrees(self, state: ChainState) -> bool:
         with suppress(OdfBuildError, OSError):  # which reading the chain will name
             return agrees(state, self.dataset(state.dataset).stores.blocks)
@@ -307,11 +318,15 @@ class Workspace:
 
     def open(self, ref: DatasetAlias | DatasetId) -> Dataset | None:
         """Return a dataset by name or id, or None if there is none."""
+        dataset = self.find(ref)
+        return None if dataset is None or dataset.head() is None else dataset
+
+    def find(self, ref: DatasetAlias | DatasetId) -> Dataset | None:
+        """Return a dataset by name or id, whether or not it has a head; None if no dataset has the
+        name.
+        """
         id = ref if isinstance(ref, DatasetId) else self._id_of(ref)
-        if id is None:
-            return None
-        dataset = self.dataset(id)
-        return None if dataset.head() is None else dataset
+        return None if id is None else self.dataset(id)
 
     def dataset(self, id: DatasetId) -> Dataset:
         """Return the dataset of an id whether or not it has a block; makes nothing on disk."""

@@ -81,23 +81,23 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
 def _collected(project: Opened, wanted: Collection) -> Collected:
     workspace = project.workspace
     names = workspace.aliases()
-    datasets = [workspace.dataset(id) for id in workspace.heads()]
-    heads = [each.id for each in datasets]
     before = workspace.now() - wanted.age
-    broken = names.keys() - heads
+    reads = dict(workspace.each_listed(chain_reads))
+    broken = names.keys() - {id for id, each in reads.items() if each.has_head}
     broken |= {id for id in workspace.damage() if isinstance(id, DatasetId)}
-    reads = dict(zip(heads, workspace.each(datasets, chain_reads), strict=True))
     broken |= {id for id, each in reads.items() if not each.whole}
     read = blocks_read(reads.values())
     doubt = next((id for id in broken if not _reads_nothing(workspace, id)), None)
 
-    def freed_of(each: Dataset) -> Freed:
+    def freed_of(each: Dataset) -> Freed | None:
+        if each.id not in reads:  # it was created meanwhile
+            return None
         if doubt not in (None, each.id):
             return Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read it")
         return collect(each, read.get(each.id, ()), before=before, dry_run=wanted.dry_run)
 
-    headless = (workspace.dataset(id) for id in workspace.headless())
-    freed = list(workspace.each((*datasets, *headless), freed_of))
+    # references are read again, after the list of what may go
+    freed = [each for _, each in workspace.each_listed(freed_of) if each is not None]
     since = time.time() - wanted.age
     left = find_leftovers(workspace.root, names, before=since)
     if not wanted.dry_run:

@@ -176,7 +176,7 @@ def _name(site: Site, dataset: Dataset) -> str:
 
 def _refuse_disabled(site: Site, dataset: Dataset, source: SetPollingSource) -> None:
     """Refuse a source that came with a chain from elsewhere, whatever the plan says of it."""
-    marks = site.workspace.disabled()
+    marks = site.workspace.disabled(dataset.id)
     if is_disabled(marks, dataset.id, source):
         raise DisabledSourceError(
             what=f"the source of {dataset.id} is not used",

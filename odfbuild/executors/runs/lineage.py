@@ -52,9 +52,9 @@ class Recording:
     def advanced(self, step: "Step", done: "Round") -> None:
         if done.blocks and not isinstance(step.work, Ingest):
             try:
-                dataset = self._workspace.open(step.target)
+                dataset = self._workspace.find(step.target)
                 if dataset is not None:
-                    record(self._store, dataset)
+                    record(self._store, dataset, done.head)
             except (OdfBuildError, InconsistentLineageException, OSError):
                 pass
         self._watched.advanced(step, done)
@@ -96,17 +96,17 @@ def catch_up(workspace: Workspace, store: SqliteLineageResource) -> tuple[Contra
     return tuple(wrong)
 
 
-def record(store: SqliteLineageResource, dataset: Dataset) -> None:
-    """Record what the chain of a dataset says of its inputs, up to its head."""
-    state = dataset.state()
+def record(store: SqliteLineageResource, dataset: Dataset, upto: Multihash | None = None) -> None:
+    """Record what the chain of a dataset says of its inputs, up to a block, by default its head."""
+    state = dataset.state(upto)
     if state is None:
         return
     if state.kind is DatasetKind.ROOT:
         put_inputs(store, dataset.id, state.head, ())
         return
-    upto, inputs = inputs_of(store, dataset.id)
+    known, inputs = inputs_of(store, dataset.id)
     try:
-        blocks = dataset.blocks(upto, state.head)
+        blocks = dataset.blocks(known, state.head)
     except NotInChainError:  # it was reset or rewritten
         inputs, blocks = (), dataset.blocks(upto=state.head)
     put_inputs(store, dataset.id, state.head, trace(inputs, blocks))

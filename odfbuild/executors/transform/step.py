@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from odfbuild.errors import EngineError, StateError
+from odfbuild.errors import Diagnostic, EngineError, StateError
 from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, slices_upto
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
@@ -103,10 +103,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
     now = _system_time(site, state, pending)
     with site.workspace.staging() as staging:
         sealed, work, place = None, None, None
-        inputs = [
-            StepSource(each, found.now.state)
-            for (_, each), found in zip(opened, pending, strict=True)
-        ]
+        inputs = [each for _, each in opened]
         query = step_query(state, batch, inputs)
         if needs_engine(state, batch, query):
             work = step_work(query, dataset, state, batch, inputs, staging, name=name)
@@ -121,13 +118,17 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
             _keep_empty(site, state, pending)
             return None
         names = ", ".join(each.alias for each in batch.inputs if each.slices)
-        cut = () if sealed is None else times_cut(f"the result of {name()}", sealed.cut)
+        cut = () if sealed is None else _cut(sealed, name)
         notes = InputNotes(checks=(*cut, *gate_findings(site, dataset.id, state, sealed, names)))
         files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
         left = dataset.commit(CommitRequest(events, now, files), on=state)
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
         done(Round(names, len(events), records, notes, read, left.head, place))
         return left
+
+
+def _cut(sealed: Sealed, name: Callable[[], str]) -> tuple[Diagnostic, ...]:
+    return times_cut(f"the result of {name()}", sealed.cut) if sealed.cut else ()
 
 
 def _placed(site: Site, dataset: Dataset, work: TransformWork) -> tuple[str | None, StepEngine]:
@@ -290,30 +291,29 @@ def _refuse_version(name: Callable[[], str], sql: TransformSql) -> None:
     )
 
 
-def _open_inputs(site: Site, transform: SetTransform) -> list[tuple[str, Dataset]]:
+def _open_inputs(site: Site, transform: SetTransform) -> list[tuple[str, StepSource]]:
     opened = []
     for source in transform.inputs:
-        dataset = site.workspace.open(source.dataset_ref)
-        if dataset is None:
+        dataset = site.workspace.find(source.dataset_ref)
+        state = None if dataset is None else dataset.state()
+        if dataset is None or state is None:
             raise StateError(
                 what=f"the input {source.dataset_ref} is not in the workspace",
                 why="a transform reads the chains of its inputs",
                 fix="declare the input in the project and apply again",
             )
-        opened.append((input_name(source), dataset))
+        opened.append((input_name(source), StepSource(dataset, state)))
     return opened
 
 
 def _pending(
-    output: ChainState, alias: str, dataset: Dataset, name: Callable[[], str]
+    output: ChainState, alias: str, source: StepSource, name: Callable[[], str]
 ) -> PendingInput:
-    state = dataset.state()
-    if state is None:
-        raise diverged(alias, "has no blocks", name())
+    state = source.state
     before = output.progress.get(state.dataset)
     after = None if before is None else before.new_block_hash
     try:
-        blocks = tuple(dataset.blocks(after=after, upto=state.head))
+        blocks = tuple(source.dataset.blocks(after=after, upto=state.head))
     except NotInChainError:
         raise diverged(alias, "no longer holds the block that was read last", name()) from None
     return PendingInput(InputNow(alias, state), blocks)

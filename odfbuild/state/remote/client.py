@@ -35,6 +35,10 @@ class TaggedBytes:
     tag: str | None
 
 
+ListObjects: TypeAlias = Callable[[str], Iterator[StoredObject]]
+"""Yields the objects below a prefix that ends with a slash."""
+
+
 class Unchanged:
     """An object is what it was when its ETag was seen."""
 

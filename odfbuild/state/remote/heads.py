@@ -7,7 +7,7 @@ from typing import Protocol
 
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, checked_name, is_ref_name, parse_head
-from odfbuild.state.remote.client import ObjectClient, TaggedBytes, Unchanged
+from odfbuild.state.remote.client import ListObjects, ObjectClient, TaggedBytes, Unchanged
 from odfbuild.state.remote.errors import UnreachableRepositoryError
 from odfbuild.values import dataclass
 
@@ -104,15 +104,17 @@ class BucketHeads:
         new_head: NewHead | None = None,
         *,
         check: Callable[[], None] = lambda: None,
+        listed: ListObjects | None = None,
     ) -> None:
         self._client = client
+        self._list_objects = listed or client.listed
         self._prefix = f"{prefix}refs/"
         self._tags = tags
         self._new_head = new_head
         self._check = check
 
     def names(self) -> tuple[str, ...]:
-        found = self._client.listed(self._prefix)
+        found = self._list_objects(self._prefix)
         names = (each.key.rpartition("/")[2] for each in found if each.size)
         return tuple(sorted(filter(is_ref_name, names)))
 

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -26,7 +28,12 @@ from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.lock import Holder
 from odfbuild.state.homes import FOLDER, NameStore, R, T, brought_meanwhile
 from odfbuild.state.remote.cache import ObjectCache
-from odfbuild.state.remote.client import ObjectClient, side_by_side
+from odfbuild.state.remote.client import (
+    ListObjects,
+    ObjectClient,
+    StoredObject,
+    side_by_side,
+)
 from odfbuild.state.remote.heads import BucketHeads, HeadTags, read_head
 from odfbuild.state.remote.memory import StoreMemory, keep_memory, read_memory, touch_memory
 from odfbuild.state.remote.names import BucketNames
@@ -44,6 +51,12 @@ class WorkspaceFormatError(StateError):
     """A workspace in a store has the layout of another version."""
 
     code = "workspace-format"
+
+
+class UnorderedStoreError(StateError):
+    """An object store lists the objects of a dataset apart from each other."""
+
+    code = "unordered-store"
 
 
 class BucketHome:
@@ -116,7 +129,20 @@ class BucketHome:
                 known = self._stores[id] = self._new_stores(id)
             return known
 
-    def _new_stores(self, id: DatasetId) -> Stores:
+    def listed(self) -> Iterator[tuple[DatasetId, Stores]]:
+        """See `Home.listed`; a store that does not list keys in order is refused, since a dataset
+        would be seen in part.
+        """
+        last = ""
+        for name, objects in groupby(self._client.listed(DATASETS), key=_folder_of):
+            if name <= last:
+                raise _unordered(self._client.place)
+            last = name
+            if FOLDER.fullmatch(name):
+                id = DatasetId(bytes.fromhex(name[5:]))
+                yield id, self._new_stores(id, partial(_below, tuple(objects)))
+
+    def _new_stores(self, id: DatasetId, listed: ListObjects | None = None) -> Stores:
         prefix, sent = f"{DATASETS}{id.multibase}/", UploadedObjects()
 
         def objects(part: str) -> BucketObjects:
@@ -128,26 +154,28 @@ class BucketHome:
                 keeps_blocks=part == "blocks",
                 trusts=lambda: self.trusts_cache,
                 check=self.check,
+                listed=listed,
             )
 
         of = DatasetObjects(objects("blocks"), objects("data"), objects("checkpoints"), sent)
         return Stores(
             heads=BucketHeads(
-                self._client, prefix, self._tags, Reach(of, self._settled), check=self.check
+                self._client,
+                prefix,
+                self._tags,
+                Reach(of, self._settled),
+                check=self.check,
+                listed=listed,
             ),
             blocks=of.blocks,
             data=of.data,
             checkpoints=of.checkpoints,
             checked=CheckedFiles(self._root / "cache" / "checked" / id.multibase),
-            attestations=BucketAttestations(self._client, prefix),
+            attestations=BucketAttestations(self._client, prefix, listed),
         )
 
     def locks(self) -> Mapping[DatasetId, Holder]:
         return {}
-
-    def headless(self) -> list[DatasetId]:
-        heads = {id for id, _ in self.heads()}
-        return [id for id in self.ids() if id not in heads]
 
     def has_block(self, head: Multihash) -> bool:
         """Tell whether a block is in the cache."""
@@ -271,6 +299,23 @@ def check_format(found: bytes | None, place: str) -> None:
 
 def _head_key(id: DatasetId) -> str:
     return f"{DATASETS}{id.multibase}/refs/{HEAD}"
+
+
+def _folder_of(found: StoredObject) -> str:
+    return found.key.removeprefix(DATASETS).partition("/")[0]
+
+
+def _below(objects: Iterable[StoredObject], prefix: str) -> Iterator[StoredObject]:
+    return (each for each in objects if each.key.startswith(prefix))
+
+
+def _unordered(place: str) -> StateError:
+    return UnorderedStoreError(
+        what=f"{place} does not list objects in the order of their keys",
+        why="gc reads what all datasets have from one list, and would see part of a dataset",
+        fix="use a store that lists keys in order, as S3 does in its general purpose buckets; "
+        "nothing was deleted",
+    )
 
 
 def _files(folder: Path) -> list[Path]:

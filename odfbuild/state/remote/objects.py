@@ -16,6 +16,7 @@ from typing import Final
 from odfbuild.errors import OdfBuildError
 from odfbuild.host.files import read_regular
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.wire.blocks import decode_link
 from odfbuild.state.chain.attestations import AttestationName, head_of
 from odfbuild.state.chain.objects import (
     LARGEST_BLOCK,
@@ -25,7 +26,12 @@ from odfbuild.state.chain.objects import (
     check_bytes,
 )
 from odfbuild.state.remote.cache import ObjectCache
-from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
+from odfbuild.state.remote.client import (
+    ListObjects,
+    ObjectClient,
+    StoredObject,
+    side_by_side,
+)
 
 FILES_AT_ONCE: Final = 8
 YOUNG: Final = 6 * 3_600.0  # seconds; an object that was written since is far from any collector
@@ -80,8 +86,10 @@ class BucketObjects:
         keeps_blocks: bool,
         trusts: Callable[[], bool] = lambda: True,
         check: Callable[[], None] = lambda: None,
+        listed: ListObjects | None = None,
     ) -> None:
         self._client = client
+        self._list_objects = listed or client.listed
         self._prefix = prefix
         self._cache = cache
         self._sent = sent
@@ -113,8 +121,9 @@ class BucketObjects:
         data = None
         self._missed += 1
         if self._missed > _SINGLE:
-            self._missed = -(1 << 30)  # once: what comes later is read one by one
-            self._bring_blocks()
+            wanted = self._remembered(hash)
+            self._missed = 0 if wanted else -(1 << 30)  # after a list, blocks are read one by one
+            self._bring_blocks(wanted or list(self.list()))
             data = self._known_block(hash)
         return self._bring_block(hash) if data is None else data
 
@@ -134,9 +143,24 @@ class BucketObjects:
         self._brought.add(hash)
         return data
 
-    def _bring_blocks(self) -> None:
-        """Bring all blocks that there are, many at a time; who reads a chain asks for each."""
-        wanted = [hash for hash in self.list() if self._known_block(hash) is None]
+    def _remembered(self, last: Multihash) -> list[Multihash]:
+        """Return the blocks up to one if the cache knows them all, else none.
+
+        A cache that is distrusted still names them, which saves a list of all objects.
+        """
+        found: list[Multihash] = []
+        at: Multihash | None = last
+        while at is not None:
+            data = self._cache.block(at)
+            if data is None:
+                return []
+            found.append(at)
+            at = decode_link(data)
+        return found
+
+    def _bring_blocks(self, hashes: Collection[Multihash]) -> None:
+        """Bring blocks that are not here, many at a time; who reads a chain asks for each."""
+        wanted = [hash for hash in hashes if self._known_block(hash) is None]
 
         def bring(hash: Multihash) -> None:
             with suppress(OdfBuildError):  # which who asks for the block will meet
@@ -185,7 +209,7 @@ class BucketObjects:
             yield each.hash
 
     def entries(self) -> Iterator[ObjectEntry]:
-        for each in self._client.listed(self._prefix):
+        for each in self._list_objects(self._prefix):
             hash = as_hash(each.key.rpartition("/")[2])
             if hash is not None:
                 self._listed[hash] = each
@@ -294,9 +318,12 @@ class BucketObjects:
 class BucketAttestations:
     """Attestations as objects below `attestations/` of a dataset."""
 
-    def __init__(self, client: ObjectClient, prefix: str) -> None:
+    def __init__(
+        self, client: ObjectClient, prefix: str, listed: ListObjects | None = None
+    ) -> None:
         self._client = client
         self._prefix = f"{prefix}attestations/"
+        self._list_objects = listed or client.listed
 
     def heads(self) -> tuple[Multihash, ...]:
         return tuple(each.hash for each in self.entries())
@@ -312,7 +339,7 @@ class BucketAttestations:
 
     def entries(self) -> tuple[ObjectEntry, ...]:
         found = []
-        for each in self._client.listed(self._prefix):
+        for each in self._list_objects(self._prefix):
             head = head_of(each.key.rpartition("/")[2])
             if head is not None:
                 found.append(ObjectEntry(head, each.size, each.touched))

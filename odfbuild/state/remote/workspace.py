@@ -98,11 +98,14 @@ class BucketWorkspace(Workspace):
         self.client.delete(key)
         return was_disabled
 
-    def disabled(self) -> Mapping[str, str]:
+    def disabled(self, only: DatasetId | None = None) -> Mapping[str, str]:
+        if only is not None:
+            mark = self.client.get(f"{_DISABLED}{only.multibase}", _LARGEST_MARK)
+            return {} if mark is None else {only.multibase: _mark_text(mark)}
         keys = [each.key for each in self.client.listed(_DISABLED)]
         marks = side_by_side(keys, lambda key: self.client.get(key, _LARGEST_MARK) or b"")
         return {
-            key.removeprefix(_DISABLED): mark.decode("ascii", "replace").strip()
+            key.removeprefix(_DISABLED): _mark_text(mark)
             for key, mark in zip(keys, marks, strict=True)
         }
 
@@ -187,6 +190,10 @@ class OfflineBucketWorkspace(BucketWorkspace):
 
     def bring_runs(self) -> None:
         """Leave the records as they are here."""
+
+
+def _mark_text(mark: bytes) -> str:
+    return mark.decode("ascii", "replace").strip()
 
 
 def local_half(url: str) -> Path:
