@@ -195,6 +195,7 @@ def _lay_out(project: Path, count: int, roots: int, workspace: str) -> None:
 def linked(target: int) -> Iterator[Link]:
     """Run a link to a port of this machine for the length of a block."""
     link, loop = Link(), asyncio.new_event_loop()
+    kept: set[object] = set()
 
     async def passing(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, there: bool
@@ -211,6 +212,7 @@ def linked(target: int) -> Iterator[Link]:
         loop.call_later(link.seconds, writer.close)
 
     async def joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        kept.add(asyncio.current_task())  # the loop alone does not keep it
         back, out = await asyncio.open_connection("127.0.0.1", target)
         await asyncio.gather(passing(reader, out, there=True), passing(back, writer, there=False))
 
@@ -221,6 +223,7 @@ def linked(target: int) -> Iterator[Link]:
     try:
         yield link
     finally:
+        loop.call_soon_threadsafe(server.close)  # nobody is let in meanwhile
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.run_until_complete(_cancelled(loop))  # connections that a command left open

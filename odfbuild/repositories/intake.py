@@ -43,6 +43,7 @@ from odfbuild.state.chain.objects import (
     MissingObjectError,
     ObjectEntry,
     ObjectStore,
+    StoredFile,
 )
 from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.disk import Disk, write_file
@@ -303,6 +304,9 @@ class _Either:
 
     def bring(self, hashes: Collection[Multihash]) -> None:
         self._here.bring([each for each in hashes if not self._received.has(each)])
+
+    def stored(self, hash: Multihash, size: int) -> StoredFile | None:
+        return self._of(hash).stored(hash, size)
 
     def renew(self, hash: Multihash) -> bool:
         return self._of(hash).renew(hash)

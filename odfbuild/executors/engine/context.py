@@ -24,16 +24,23 @@ SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says other
 
 
 class StepEngine(Protocol):
-    """Carries out steps elsewhere."""
+    """Carries out steps, here or elsewhere."""
 
     def transform(self, work: TransformWork) -> Frame:
         """Run one step of a transform; see `Engine`."""
 
 
+class RemoteEngine(StepEngine, Protocol):
+    """Carries out steps elsewhere; `reads_store` if it gets files from an object store."""
+
+    @property
+    def reads_store(self) -> bool: ...
+
+
 class StepPlacement(Protocol):
     """Says which steps are carried out elsewhere."""
 
-    def place(self, target: "DatasetAlias", work: TransformWork) -> tuple[str, StepEngine] | None:
+    def place(self, target: "DatasetAlias", work: TransformWork) -> tuple[str, RemoteEngine] | None:
         """Return the name of an engine, and what carries out the step; None if that is here."""
 
     def cancel(self) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
@@ -25,6 +25,7 @@ from odfbuild.odf.merge_strategies import History, traits_of
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.config.engines import ENGINES
 from odfbuild.sql.query import Query, QueryInput
+from odfbuild.state.chain.objects import StoredFile
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -117,6 +118,9 @@ class TransformWork:
 
     `new_checkpoint` is where a step leaves what the next one continues from, None if it shall leave
     nothing; `checkpoint` is what the step before left.  The rows do not depend on either.
+
+    `stored` are the files, by their paths, that are in an object store and may not be here: of work
+    for an engine elsewhere that reads them there.
     """
 
     inputs: tuple[TransformInputFrame, ...]
@@ -131,6 +135,7 @@ class TransformWork:
     unbroken: bool = False
     checkpoint: Path | None = None
     new_checkpoint: Path | None = None
+    stored: Mapping[Path, StoredFile] = field(default_factory=dict)
 
 
 def system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:

@@ -5,8 +5,9 @@ definition changes, nor does what `*` stands for inside of a query: `select dist
 find other rows.  A column that is named is taken with the fields that it had.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from odfbuild.executors.data.checks.verified_files import check_present
@@ -28,10 +29,14 @@ from odfbuild.state.chain.dataset import Dataset
 
 
 def check_inputs(work: TransformWork) -> None:
-    """Raise LostDataError for the first file that is lost of those that a step reads."""
+    """Raise LostDataError for the first file that is lost of those that a step reads here."""
+
+    def here(paths: Iterable[Path]) -> Iterator[Path]:
+        return (path for path in paths if path not in work.stored)
+
     for source in work.inputs:
-        check_present((*source.past, *source.paths), f"the input {source.alias}")
-    check_present(work.output, "the dataset itself")
+        check_present(here((*source.past, *source.paths)), f"the input {source.alias}")
+    check_present(here(work.output), "the dataset itself")
 
 
 _TAKES_ALL: Final = ("*", "natural")  # a text without them names every column that it takes

@@ -31,6 +31,7 @@ from odfbuild.executors.transform.checkpoint import (
 )
 from odfbuild.executors.transform.continuity import check_earlier_rows, unbroken
 from odfbuild.executors.transform.input_columns import accepted_schemas, check_inputs
+from odfbuild.executors.transform.stored_files import StoredStepFiles
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
@@ -106,8 +107,8 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         inputs = [each for _, each in opened]
         query = step_query(state, batch, inputs)
         if needs_engine(state, batch, query):
-            work = step_work(query, dataset, state, batch, inputs, staging, name=name)
-            place, engine = _placed(site, dataset, work)
+            make = partial(step_work, query, dataset, state, batch, inputs, staging, name=name)
+            place, engine, work = _placed(site, dataset, make)
             sealed = execute(engine, state, work, now)
             check_earlier_rows(dataset, state, work, sealed, name)
             if work.query.facts.names_op:  # then nothing else proves its operations right
@@ -131,12 +132,24 @@ def _cut(sealed: Sealed, name: Callable[[], str]) -> tuple[Diagnostic, ...]:
     return times_cut(f"the result of {name()}", sealed.cut) if sealed.cut else ()
 
 
-def _placed(site: Site, dataset: Dataset, work: TransformWork) -> tuple[str | None, StepEngine]:
-    """Return what carries out a step, with its name if that is elsewhere."""
-    placed = None
-    if site.placement is not None and (target := _alias(site, dataset)) is not None:
-        placed = site.placement.place(target, work)
-    return (None, site.engine) if placed is None else placed
+def _placed(
+    site: Site, dataset: Dataset, make: Callable[..., TransformWork]
+) -> tuple[str | None, StepEngine, TransformWork]:
+    """Return what carries out a step, with its name if that is elsewhere, and the work that `make`
+    makes: with its files here, unless they are in a store and read there.
+    """
+    target = None if site.placement is None else _alias(site, dataset)
+    if site.placement is None or target is None:
+        return None, site.engine, make()
+    named = StoredStepFiles()
+    work = make(files=named.of, checkpoint=named.checkpoint)
+    placed = site.placement.place(target, replace(work, stored=named.stored))
+    if placed is None:
+        return None, site.engine, make() if named.stored else work
+    name, engine = placed
+    if engine.reads_store:
+        return name, engine, replace(work, stored=named.stored)
+    return name, engine, make() if named.stored else work
 
 
 def _system_time(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -> Timestamp:

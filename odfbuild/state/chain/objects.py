@@ -7,8 +7,8 @@ Names starting with a dot are unfinished.
 import hashlib
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -82,6 +82,20 @@ class ObjectEntry:
     touched: float
 
 
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file that is in an object store: its `url` there, and what opens its bytes, in pieces.
+
+    `path` is where the file is on this machine once it was brought; it is named by its hash.
+    """
+
+    hash: Multihash
+    size: int
+    path: Path
+    url: str
+    pieces: Callable[[], AbstractContextManager[Iterator[bytes]]]
+
+
 class ObjectStore(Protocol):
     """A set of objects by hash; an object never changes.
 
@@ -112,6 +126,11 @@ class ObjectStore(Protocol):
 
     def bring(self, hashes: Collection[Multihash]) -> None:
         """Have files of objects at hand, several at a time, that will be asked for one by one."""
+
+    def stored(self, hash: Multihash, size: int) -> StoredFile | None:
+        """Return where an object of so many bytes is elsewhere, be it there or not; None of a store
+        that is at hand.
+        """
 
     def renew(self, hash: Multihash) -> bool:
         """Bring an object again whose file has other bytes; tell whether there was a better one."""
@@ -186,6 +205,9 @@ class LocalObjects:
     def bring(self, hashes: Collection[Multihash]) -> None:
         pass
 
+    def stored(self, hash: Multihash, size: int) -> StoredFile | None:  # noqa: ARG002
+        return None
+
     def renew(self, hash: Multihash) -> bool:  # noqa: ARG002
         return False
 
@@ -252,6 +274,9 @@ class MemoryObjects:
 
     def bring(self, hashes: Collection[Multihash]) -> None:
         pass
+
+    def stored(self, hash: Multihash, size: int) -> StoredFile | None:  # noqa: ARG002
+        return None
 
     def renew(self, hash: Multihash) -> bool:  # noqa: ARG002
         return False

@@ -22,6 +22,7 @@ from odfbuild.state.chain.objects import (
     LARGEST_BLOCK,
     MissingObjectError,
     ObjectEntry,
+    StoredFile,
     as_hash,
     check_bytes,
 )
@@ -183,6 +184,16 @@ class BucketObjects:
 
     def bring(self, hashes: Collection[Multihash]) -> None:
         side_by_side(tuple(dict.fromkeys(hashes)), self.path, parallel=FILES_AT_ONCE)
+
+    def stored(self, hash: Multihash, size: int) -> StoredFile | None:
+        key = self.key(hash)
+        return StoredFile(
+            hash=hash,
+            size=size,
+            path=self._cache.place(hash),
+            url=f"{self._client.place}{key}",
+            pieces=lambda: self._client.open(key, 0),
+        )
 
     def renew(self, hash: Multihash) -> bool:
         self._cache.drop(hash)

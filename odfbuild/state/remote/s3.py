@@ -246,6 +246,36 @@ class Bucket:
             self._asked(lambda: obstore.put(self._store, key, pieces, chunk_size=_PART))
         return True
 
+    def copy(self, url: str, key: str) -> bool:
+        """Have what another object is; tell whether the store made the copy by itself.
+
+        It does within one bucket, up to a size of its own.
+        """
+        import obstore
+
+        bucket, server, source = bucket_of(url)
+        mine, server_of_mine, prefix = bucket_of(self.place)
+        if (bucket, server) != (mine, server_of_mine):
+            return False
+        root = _store(f"s3://{bucket}" if server is None else f"s3+{server}/{bucket}", None)
+        target = f"{prefix}/{key}".lstrip("/")
+        with suppress(StateError, FileNotFoundError):  # then its bytes have to pass here
+            self._asked(lambda: obstore.copy(root, source, target))
+            return True
+        return False
+
+    def put_pieces(self, key: str, size: int, pieces: Iterator[bytes]) -> None:
+        """Have an object of so many bytes, of which a few are in memory at a time.
+
+        What `pieces` raises leaves the object as it was.
+        """
+        import obstore
+
+        if size <= _PART:
+            self.put(key, b"".join(pieces))
+        else:
+            self._asked(lambda: obstore.put(self._store, key, pieces, chunk_size=_PART))
+
     def delete(self, key: str) -> None:
         """Take an object away, if there is one."""
         import obstore

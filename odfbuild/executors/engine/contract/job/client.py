@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.engine.contract.client import (
@@ -32,6 +32,7 @@ from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlac
 from odfbuild.host.files import open_regular
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.project.config.outside_engines import REQUEST_PLACE
+from odfbuild.state.chain.objects import StoredFile
 from odfbuild.texts.redaction import hiding, variable_has_secret
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ _LOOKS: Final = (0.05, 5.0)  # seconds between two looks for the answer: the fir
 _SAID: Final = 64 << 10  # bytes of what a command prints that are kept in memory
 _LINES: Final = 3
 _ENDING: Final = 5.0  # seconds that a command has to end when it is asked to
+
+
+JobFiles: TypeAlias = Mapping[JobFile, Path | StoredFile]
+"""The files of a request, here or in an object store."""
 
 
 class JobClient(EngineClient):
@@ -62,23 +67,27 @@ class JobClient(EngineClient):
         paths = [folder / name for name in dict.fromkeys(files_read(request))]
         return self._guarded(method, request, {job_file(p, p.name): p for p in paths}, folder)
 
+    @property
+    def reads_store(self) -> bool:
+        """Tell whether jobs get their files from an object store."""
+        return self._engine.objects is not None
+
     def ask_of_datasets(
-        self, method: str, request: Request, paths: Collection[Path], folder: Path
+        self, method: str, request: Request, given: Collection[Path | StoredFile], folder: Path
     ) -> Any:
         """Do what `ask` does, for a request that names files of datasets by their hashes.
 
-        In an object store they are kept for later jobs.
+        In an object store they are kept for later jobs.  Files that are in a store are given only
+        if `reads_store`.
         """
-        shared = self._engine.objects is not None
-        if not shared:
-            for path in paths:
+        if not self.reads_store:
+            for path in given:
+                assert isinstance(path, Path)  # noqa: S101 - as above
                 shutil.copyfile(path, folder / path.name)  # the command may change what it is given
-        files = {_file_of_dataset(path, shared=shared): path for path in paths}
+        files = {_file_of_dataset(each, shared=self.reads_store): each for each in given}
         return self._guarded(method, request, files, folder)
 
-    def _guarded(
-        self, method: str, request: Request, files: Mapping[JobFile, Path], folder: Path
-    ) -> Any:
+    def _guarded(self, method: str, request: Request, files: JobFiles, folder: Path) -> Any:
         try:
             return self._asked(method, request, files, folder)
         except OSError as error:
@@ -89,9 +98,7 @@ class JobClient(EngineClient):
                 fix="the command must not change files next to the request",
             ) from None
 
-    def _asked(
-        self, method: str, request: Request, files: Mapping[JobFile, Path], folder: Path
-    ) -> Any:
+    def _asked(self, method: str, request: Request, files: JobFiles, folder: Path) -> Any:
         data = write_request(JobRequest(operation=method, message=request, files=tuple(files)))
         if self._engine.objects is None:
             return self._answered(FolderPlace(folder), method, request, data, folder)
@@ -99,8 +106,11 @@ class JobClient(EngineClient):
         prefix = f"{self._engine.objects.rstrip('/')}/{folder.name}-{token_hex(8)}/"
         place = BucketPlace(prefix)
         try:
-            for each, path in files.items():
-                place.upload(path, each)
+            for each, given in files.items():
+                if isinstance(given, StoredFile):
+                    place.refer(given, each)
+                else:
+                    place.upload(given, each)
             return self._answered(place, method, request, data, folder)
         finally:
             with suppress(OdfBuildError):
@@ -236,8 +246,11 @@ class JobClient(EngineClient):
         )
 
 
-def _file_of_dataset(path: Path, *, shared: bool) -> JobFile:
+def _file_of_dataset(given: Path | StoredFile, *, shared: bool) -> JobFile:
     """Return what a request says of a file of a dataset, whose name is its hash."""
+    if isinstance(given, StoredFile):
+        return JobFile(str(given.hash), given.size, given.hash, shared)
+    path = given
     return JobFile(path.name, path.stat().st_size, Multihash.parse(path.name), shared)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,9 @@ from odfbuild.executors.engine.contract.envelope import MOST_BYTES
 from odfbuild.executors.engine.contract.job import SHARED, BadJobError, JobFile
 from odfbuild.host.files import open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
+from odfbuild.odf.identity import Multihash
 from odfbuild.project.config.targets import is_store
+from odfbuild.state.chain.objects import CorruptObjectError, StoredFile
 from odfbuild.state.files.disk import Disk, pending, place_new
 from odfbuild.state.remote.s3 import Bucket
 
@@ -204,6 +207,18 @@ class BucketPlace:
         elif not self._shared.has(file):
             self._shared._bucket.put_file(file.stored, path, overwrite=True)
 
+    def refer(self, stored: StoredFile, file: JobFile) -> None:
+        """Have a shared file that is in an object store; of another store, its bytes pass here.
+
+        Raises CorruptObjectError if these are not those of its name, BrokenSourceError if it does
+        not exist; a copy within one store is checked by who reads it.
+        """
+        shared = self._shared
+        if shared.has(file) or shared._bucket.copy(stored.url, file.stored):
+            return
+        with stored.pieces() as pieces:
+            shared._bucket.put_pieces(file.stored, file.size, _hashed(pieces, stored))
+
     def clear(self) -> None:
         """Take the whole job away."""
         for each in list(self._bucket.listed("")):
@@ -229,6 +244,17 @@ def place_of(given: str) -> tuple[Place, str]:
 def job_file(path: Path, name: str) -> JobFile:
     """Return what a document says of a file that is here."""
     return JobFile(name, path.stat().st_size, physical_hash(path))
+
+
+def _hashed(pieces: Iterator[bytes], stored: StoredFile) -> Iterator[bytes]:
+    """Yield the bytes of a file, and raise CorruptObjectError after the last if they are others."""
+    digest = hashlib.sha3_256()
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+    if digest.digest() != stored.hash.digest:
+        actual = Multihash(stored.hash.code, digest.digest())
+        raise CorruptObjectError(stored.hash, actual, stored.url.rpartition("/")[0])
 
 
 def _too_large(shown: str) -> BadJobError:

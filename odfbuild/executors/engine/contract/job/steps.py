@@ -36,14 +36,20 @@ class StepJobs:
     def __init__(self, client: JobClient) -> None:
         self._client = client
 
+    @property
+    def reads_store(self) -> bool:
+        """Tell whether steps get their files from an object store."""
+        return self._client.reads_store
+
     def transform(self, work: TransformWork) -> Frame:
         """Run one step of a transform; see `Engine`."""
         with TemporaryDirectory(
             prefix="engine-", dir=work.staging, ignore_cleanup_errors=True
         ) as name:
-            folder, paths = Path(name), files_of(work)
+            folder = Path(name)
+            given = [work.stored.get(path, path) for path in files_of(work)]
             request = step_request(work, lambda path: path.name, _ROWS, _CHECKPOINT)
-            answer = self._client.ask_of_datasets("ExecuteStep", request, paths, folder)
+            answer = self._client.ask_of_datasets("ExecuteStep", request, given, folder)
             rows = work.staging / _ROWS
             self._take(folder / _ROWS, rows)
             if answer.new_checkpoint and work.new_checkpoint is not None:
@@ -134,4 +140,8 @@ def _is_large(work: TransformWork, engine: "OutsideEngine") -> bool:
     least = None if engine.steps is None else engine.steps.least
     if least is None:
         return False
-    return sum(path.stat().st_size for path in files_of(work)) >= least
+    stored = work.stored
+    return (
+        sum(stored[path].size if path in stored else path.stat().st_size for path in files_of(work))
+        >= least
+    )

@@ -1,6 +1,7 @@
 """Steps of our own engines that go as jobs: which do, and that their blocks do not show it."""
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from bench.bucket import Link, linked
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
@@ -191,6 +193,88 @@ def test_steps_of_a_workspace_in_a_store_go_as_jobs(
     assert there("workspace", "move", ".odfbuild").code == 0
     settings.write_text(settings.read_text().replace(workspace, "dev: {}"))
     assert here == there.slices()
+
+
+WIDE = 40_000  # rows of random texts, that is a slice of more than a megabyte
+LITTLE = 400_000  # bytes of blocks, results, requests and answers
+NARROW = {
+    "large": "select t, k, v from given where v > 39990",
+    "totals": "select max(t) as t, v % 10 as k, count(*) as n from given group by v % 10",
+}
+
+
+def _wide(folder: Path, month: int) -> None:
+    texts = random.Random(month)
+    rows = (
+        f"2020-{month:02}-03T00:00:00Z,{texts.randbytes(24).hex()},{number}"
+        for number in range(WIDE)
+    )
+    (folder / "data" / f"wide{month}.csv").write_text("\n".join(["t,k,v", *rows]) + "\n")
+
+
+def through(tmp_path: Path, link: Link, server: ObjectServer) -> list[str]:
+    """Return a command that runs a job without the link to the server."""
+    script = (
+        "import os\n"
+        f"given = sys.argv[1].replace(':{link.port}/', ':{server.port}/')\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'odfbuild', 'step', 'run', given])\n"
+    )
+    return scripted(tmp_path, script)
+
+
+@pytest.mark.parametrize("query", ["large", "totals"])
+@pytest.mark.parametrize("apart", [False, True], ids=["one bucket", "two servers"])
+def test_the_files_of_a_step_elsewhere_are_not_brought_here(
+    tmp_path: Path,
+    running_store: ObjectServer,
+    simulated_store: ObjectServer,
+    request: pytest.FixtureRequest,
+    apart: bool,
+    query: str,
+) -> None:
+    """Within a store they are copied; from one to another they pass, and no file is kept."""
+    name = request.node.name.replace(" ", "-").replace("[", "-").replace("]", "")
+    of_jobs = simulated_store if apart else running_store
+    with linked(running_store.port) as link, linked(of_jobs.port) as second:
+        jobs = second if apart else link
+        objects = f", objects: '{of_jobs.url(name).replace(str(of_jobs.port), str(jobs.port))}'"
+        command = through(tmp_path, jobs, of_jobs)
+        project = Sales(tmp_path / "project", "{tags: [big]}", command, objects)
+        for each in QUERIES:
+            (project.folder / "datasets" / f"{each}.yaml").unlink()
+        text = READER % (query, "sales", "datafusion", NARROW[query])
+        (project.folder / "datasets" / f"{query}.yaml").write_text(text)
+        settings = project.folder / "odfbuild.yaml"
+        place = running_store.url(f"{name}-workspace")
+        place = place.replace(str(running_store.port), str(link.port))
+        tag = f"defaults: {{{query}: {{tags: [big]}}}}"
+        text = settings.read_text().replace(TAGS, tag)
+        settings.write_text(text.replace("dev: {}", f"dev: {{workspace: '{place}'}}"))
+        _wide(project.folder, 1)
+        here, there = (
+            {f"XDG_{kind}_HOME": str(tmp_path / each / kind) for kind in ("CACHE", "STATE")}
+            for each in ("here", "there")
+        )
+        assert project("apply", "--yes", "--target", "dev", "sales", **here).code == 0
+        link.start()
+        done = project("apply", "--yes", "-o", "json", query, **there)
+        assert done.code == 0, done.err
+        (step,) = (e for e in json.loads(done.out)["steps"] if e["work"] == "transform")
+        assert _places(step) == ["batch"]
+        objects_there = [
+            each for page in running_store.store(f"{name}-workspace").list() for each in page
+        ]
+        size, path = max((each["size"], each["path"]) for each in objects_there)
+        assert size > 1 << 20
+        cache = tmp_path / "there" / "CACHE" / "odfbuild" / "objects"
+        assert not [*cache.rglob(path.rpartition("/")[2])]
+        assert [*cache.rglob("f1620*")]
+        passed = size if apart else 0
+        assert passed <= link.received < passed + LITTLE
+        assert link.sent < LITTLE
+        if apart:
+            assert size <= second.sent < size + LITTLE
+            assert second.received < LITTLE
 
 
 @pytest.mark.parametrize("damage", ["gone", "other bytes", "shorter"])
