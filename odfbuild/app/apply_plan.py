@@ -1,6 +1,7 @@
 """Execution of plans."""
 
 import os
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from time import time_ns
@@ -10,7 +11,7 @@ from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import PlanRequest, plan_result
 from odfbuild.app.plan.sources import merges, planned_work
-from odfbuild.errors import Level, OdfBuildError, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.testing.gate_checks import gate_of
@@ -144,7 +145,7 @@ def _run_and_record(
             settings = replace(settings, refused=refused)
         with openlineage_events(project, recording, events) as sink:
             report = run(plan, site, jobs=jobs, progress=sink.progress, settings=settings)
-        report = replace(report, notes=sink.notes)
+        report = replace(report, notes=(*sink.notes, *_kept_jobs()))
     except KeyboardInterrupt:
         stopped = True
         raise
@@ -156,6 +157,15 @@ def _run_and_record(
         engine.close()
         recording.close()
     return report
+
+
+def _kept_jobs() -> tuple[Diagnostic, ...]:
+    """Return warnings of jobs that a store did not let odfbuild delete."""
+    if "odfbuild.executors.engine.contract.job.leftovers" not in sys.modules:  # there was no job
+        return ()
+    from odfbuild.executors.engine.contract.job.leftovers import kept_jobs
+
+    return kept_jobs()
 
 
 def _placement(

@@ -3,12 +3,15 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odfbuild.errors import StateError
+from odfbuild.executors.engine.contract.permission import check_permitted
+from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.gc import (
@@ -20,9 +23,13 @@ from odfbuild.state.gc import (
     find_leftovers,
     remove_leftover,
 )
+from odfbuild.state.remote.s3 import Bucket
 from odfbuild.state.runs import Pruned, prune_runs
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.contract.job.leftovers import FreedJobs
 
 _LEAST_IN_STORE: Final = 86_400.0  # seconds
 
@@ -50,11 +57,13 @@ class Collected:
     names: Mapping[DatasetId, DatasetAlias]
     leftovers: Sequence[Leftover]
     runs: Pruned
+    jobs: "Sequence[FreedJobs]" = ()
 
     @property
     def bytes(self) -> int:
         """Return how many bytes are free now, or would be."""
         of_datasets = sum(each.bytes for each in self.datasets)
+        of_datasets += sum(each.bytes for each in self.jobs)
         return of_datasets + sum(each.bytes for each in self.leftovers) + self.runs.bytes
 
     @property
@@ -106,7 +115,32 @@ def _collected(project: Opened, wanted: Collection) -> Collected:
     runs = prune_runs(workspace.root, keep=wanted.keep_runs, dry_run=wanted.dry_run)
     if not wanted.dry_run:
         workspace.forget_runs(runs.runs)
-    return Collected(datasets=freed, names=names, leftovers=left, runs=runs)
+    jobs = _freed_jobs(project, wanted)
+    return Collected(datasets=freed, names=names, leftovers=left, runs=runs, jobs=jobs)
+
+
+def _freed_jobs(project: Opened, wanted: Collection) -> "tuple[FreedJobs, ...]":
+    """Delete what engines that take jobs have left in object stores, one place after the other."""
+    places: dict[str, list[OutsideEngine]] = {}
+    for each in project.config.engines.values():
+        if each.objects is not None:
+            places.setdefault(f"{each.objects.rstrip('/')}/", []).append(each)
+    return tuple(_freed_of(project, wanted, *each) for each in places.items())
+
+
+def _freed_of(
+    project: Opened, wanted: Collection, place: str, engines: Sequence[OutsideEngine]
+) -> "FreedJobs":
+    from odfbuild.executors.engine.contract.job.leftovers import FreedJobs, collect_jobs
+
+    try:
+        for each in engines:
+            check_permitted(project, each.name)
+        client = Bucket(place)
+    except (NotPermittedError, StateError) as error:
+        return FreedJobs(place=place, problem=error.what)
+    limit = max(each.limit for each in engines)
+    return collect_jobs(client, age=wanted.age, limit=limit, dry_run=wanted.dry_run)
 
 
 def _reads_nothing(workspace: Workspace, id: DatasetId) -> bool:

@@ -24,7 +24,7 @@ class ObjectProxy:
     out; `fault` is the number of a request, counted from the last `restart`, and what becomes of
     it: "before" or "after" breaks off, "409" and "500" are answers, "late" is one; `lies` is the
     store to which conditional requests go without conditions; `cut` after how many bytes of a body
-    a download breaks off, once.
+    a download breaks off, once; `keeps` says that deletions are answered with 403.
     """
 
     port: int = 0
@@ -32,6 +32,7 @@ class ObjectProxy:
     lies: S3Store | None = None
     cut: int | None = None
     fault: tuple[int, str] | None = None
+    keeps: bool = False
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -85,7 +86,9 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             if due == "before":
                 self.close_connection = True
                 return
-            if due in ("409", "500"):
+            if proxy.keeps and (self.command == "DELETE" or self.path.endswith("?delete")):
+                due = "403"
+            if due in ("403", "409", "500"):
                 self.send_response_only(int(due))
                 self.send_header("Content-Length", "0")
                 self.end_headers()

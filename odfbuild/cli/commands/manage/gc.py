@@ -102,6 +102,9 @@ def _others(found: Collected) -> Iterator[str]:
         if of_kind:
             size = bytes_text(sum(each.bytes for each in of_kind))
             yield f"{word}: {len(of_kind):,}, {size}"
+    for jobs in found.jobs:
+        if jobs.files:
+            yield f"files of jobs in {jobs.place}: {jobs.files:,}, {bytes_text(jobs.bytes)}"
     if found.runs.runs:
         yield f"records of runs: {len(found.runs.runs):,}, {bytes_text(found.runs.bytes)}"
 
@@ -115,11 +118,15 @@ def _notes(found: Collected, age: int) -> Iterator[str]:
     for freed in found.datasets:
         if freed.problem is not None:
             yield f"skipped: {_name(found, freed)}: {freed.problem}"
+    for jobs in found.jobs:
+        if jobs.problem is not None:
+            yield f"skipped: jobs in {jobs.place}: {jobs.problem}"
 
 
 def _last(found: Collected, *, dry_run: bool) -> str:
     looked = count(len(found.datasets), "dataset")
-    if not found.bytes and not found.leftovers and not found.runs.runs:
+    jobs = any(each.files for each in found.jobs)
+    if not found.bytes and not found.leftovers and not found.runs.runs and not jobs:
         return f"Nothing to free in {looked}."
     if dry_run:
         return f"Would free {bytes_text(found.bytes)}. Nothing was deleted."
@@ -146,6 +153,15 @@ def _document(found: Collected, *, dry_run: bool) -> dict[str, Any]:
         "leftovers": [
             {"kind": each.kind.value, "path": str(each.path), "bytes": each.bytes}
             for each in found.leftovers
+        ],
+        "jobs": [
+            {
+                "place": each.place,
+                "files": each.files,
+                "bytes": each.bytes,
+                "problem": each.problem,
+            }
+            for each in found.jobs
         ],
         "runs": {"deleted": list(found.runs.runs), "bytes": found.runs.bytes},
     }

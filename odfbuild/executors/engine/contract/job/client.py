@@ -28,6 +28,7 @@ from odfbuild.executors.engine.contract.job import (
     read_answer,
     write_request,
 )
+from odfbuild.executors.engine.contract.job.leftovers import note_kept_job
 from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place, job_file
 from odfbuild.host.files import open_regular
 from odfbuild.odf.identity import Multihash, sha3_256
@@ -113,8 +114,10 @@ class JobClient(EngineClient):
                     place.upload(given, each)
             return self._answered(place, method, request, data, folder)
         finally:
-            with suppress(OdfBuildError):
+            try:
                 place.clear()
+            except OdfBuildError as error:
+                note_kept_job(self._engine.objects, error.what)
 
     def _answered(
         self, place: Place, method: str, request: Request, data: bytes, folder: Path

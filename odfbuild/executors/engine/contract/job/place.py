@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final, Protocol
 
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES
 from odfbuild.executors.engine.contract.job import SHARED, BadJobError, JobFile
+from odfbuild.executors.engine.contract.job.leftovers import RENEWED
 from odfbuild.host.files import open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
@@ -148,8 +150,9 @@ class FolderPlace:
 class BucketPlace:
     """A job below a prefix of an object store; `url` ends with a slash."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
         self._url = url
+        self._clock = clock
         self._bucket = Bucket(url)
 
     def shown(self, name: str) -> str:
@@ -204,7 +207,7 @@ class BucketPlace:
         """Store a file that a request names; a shared one that is there is not sent again."""
         if not file.shared:
             self._bucket.put_file(file.path, path, overwrite=True)
-        elif not self._shared.has(file):
+        elif not self._stays(file):
             self._shared._bucket.put_file(file.stored, path, overwrite=True)
 
     def refer(self, stored: StoredFile, file: JobFile) -> None:
@@ -214,10 +217,26 @@ class BucketPlace:
         not exist; a copy within one store is checked by who reads it.
         """
         shared = self._shared
-        if shared.has(file) or shared._bucket.copy(stored.url, file.stored):
+        if self._stays(file) or shared._bucket.copy(stored.url, file.stored):
             return
         with stored.pieces() as pieces:
             shared._bucket.put_pieces(file.stored, file.size, _hashed(pieces, stored))
+
+    def _stays(self, file: JobFile) -> bool:
+        """Tell whether a shared file is there for as long as a job may need it; renew an old one.
+
+        No store copies an object onto itself, so that is done by way of the job.
+        """
+        shared = self._shared
+        found = shared._bucket.facts(file.stored)
+        if found is None or found.size != file.size:
+            return False
+        if found.touched > self._clock() - RENEWED:
+            return True
+        aside = f"renewed-{file.stored}"
+        return self._bucket.copy(shared.shown(file.stored), aside) and shared._bucket.copy(
+            self.shown(aside), file.stored
+        )
 
     def clear(self) -> None:
         """Take the whole job away."""

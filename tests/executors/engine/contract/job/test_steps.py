@@ -20,6 +20,7 @@ from tests.executors.engine.contract.job.test_projects import (
     sleeping,
 )
 from tests.support.projects import Done, odfbuild
+from tests.support.servers.object_proxy import proxying
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer
 
 ROOT = """\
@@ -275,6 +276,29 @@ def test_the_files_of_a_step_elsewhere_are_not_brought_here(
         if apart:
             assert size <= second.sent < size + LITTLE
             assert second.received < LITTLE
+
+
+def test_a_store_that_keeps_jobs_is_said_once_and_gc_deletes_them_later(
+    tmp_path: Path, running_store: ObjectServer, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.name
+    with proxying(running_store.port) as proxy:
+        place = running_store.url(name).replace(str(running_store.port), str(proxy.port))
+        project = Sales(tmp_path / "project", "{tags: [big]}", more=f", objects: '{place}'")
+        proxy.keeps = True
+        project.grow()
+        done = project("apply", "--yes")
+        assert done.code == 0, done.err
+        assert (done.out + done.err).count("warning[jobs-kept]") == 1
+        left = [each["path"] for page in running_store.store(name).list() for each in page]
+        assert len({path.partition("/")[0] for path in left}) == 1 + len(QUERIES)
+        looked = project("gc", "--older-than", "0s")
+        assert looked.code == 0, looked.err
+        assert "jobs in" not in looked.out, "they are young"
+        project.policy.write_text("odfbuild_policy: 1\n")
+        looked = project("gc")
+        assert looked.code == 0, looked.err
+        assert f"skipped: jobs in {place}" in looked.out
 
 
 @pytest.mark.parametrize("damage", ["gone", "other bytes", "shorter"])
