@@ -36,7 +36,7 @@ from tests.faults.concurrent import (
 from tests.faults.races import forked, wait, world_apart
 from tests.faults.workload import memory
 
-__all__ = ["processes"]
+__all__ = ["Process", "act", "check_all", "problems_of", "processes"]
 
 _LONGEST = 240.0  # seconds for the commands of a round, on a busy machine
 _LATEST = 0.5  # seconds after which the last command begins
@@ -73,8 +73,11 @@ def _commands(draw: random.Random, world: World) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Process:
-    """A command, what becomes of its output, and after how many seconds it gets which signal."""
+class Process:
+    """A command, what becomes of its output, and after how many seconds it gets which signal.
+
+    `prepare` is called first in its process.
+    """
 
     arguments: list[str]
     output: str
@@ -84,12 +87,17 @@ class _Process:
     id: int = 0
     code: int | None = None
     errors: Path = Path()
+    prepare: Callable[[], None] = lambda: None
 
     def start(self, folder: Path, number: int) -> None:
         self.errors = folder / f"{number}.stderr"
         self.errors.touch()
         self.began = time.monotonic()
-        self.id = forked(lambda: _act(self.arguments, self.output, self.errors, folder))
+        self.id = forked(partial(self._be, folder))
+
+    def _be(self, folder: Path) -> None:
+        self.prepare()
+        act(self.arguments, self.output, self.errors, folder)
 
     def has_ended(self) -> bool:
         """Tell whether it ended; send the signal if it is time."""
@@ -115,7 +123,7 @@ class _Process:
         return f"{' '.join(self.arguments)} [{self.output}, {self.by.name}] -> {self.code}"
 
 
-def _act(arguments: Sequence[str], output: str, errors: Path, folder: Path) -> None:
+def act(arguments: Sequence[str], output: str, errors: Path, folder: Path) -> None:
     """Be the command, with its output as it is to be."""
     os.chdir(folder)
     with errors.open("wb") as file:
@@ -172,21 +180,21 @@ def _round(draw: random.Random, worlds: Sequence[World], found: Path) -> str | N
         arguments = _commands(draw, world)
         cut = "--watch" in arguments or draw.random() < 0.2
         stopped = draw.uniform(0.1, 3) if cut else None
-        work.append(_Process(arguments, draw.choice(_OUTPUTS), stopped, draw.choice(_SIGNALS)))
+        work.append(Process(arguments, draw.choice(_OUTPUTS), stopped, draw.choice(_SIGNALS)))
     with world.copy() as folder:
         _run(draw, work, folder)
         collected = any(each.arguments[0] == "gc" for each in work)
         problems = [each for process in work if (each := process.problem())]
         if not problems:
-            problems += _problems(partial(check_chains, folder, collected=collected), found)
+            problems += problems_of(partial(check_chains, folder, collected=collected), found)
         if not problems:
             problems += _settle(folder)
         if not problems:
-            problems += _problems(partial(_check_all, folder, work, collected=collected), found)
+            problems += problems_of(partial(check_all, folder, work, collected=collected), found)
     return "\n  ".join([*map(str, work), *problems]) if problems else None
 
 
-def _problems(check: Callable[[], None], found: Path) -> list[str]:
+def problems_of(check: Callable[[], None], found: Path) -> list[str]:
     """Check in a process of its own, as who forks may have no threads."""
 
     def checked() -> None:
@@ -200,7 +208,7 @@ def _problems(check: Callable[[], None], found: Path) -> list[str]:
     return [text for text in [found.read_text("utf-8")] if text or code]
 
 
-def _run(draw: random.Random, work: Sequence[_Process], folder: Path) -> None:
+def _run(draw: random.Random, work: Sequence[Process], folder: Path) -> None:
     for number, each in enumerate(work):
         each.start(folder, number)
         time.sleep(draw.random() * _LATEST / len(work))
@@ -216,7 +224,7 @@ def _run(draw: random.Random, work: Sequence[_Process], folder: Path) -> None:
 def _settle(folder: Path) -> list[str]:
     """Do what is left; a derivative whose input was rewritten is rebuilt."""
     for number, arguments in enumerate((["apply", "--yes"], ["rebuild", "out", "--yes"]) * 2):
-        done = _Process(arguments, "kept")
+        done = Process(arguments, "kept")
         _run(random.Random(0), [done], folder / ".")
         said = done.errors.read_text("utf-8", "replace")
         if done.code == 0 and arguments[0] == "apply":
@@ -226,13 +234,13 @@ def _settle(folder: Path) -> list[str]:
     return ["never"]
 
 
-def _check_all(folder: Path, work: Sequence[_Process], *, collected: bool) -> None:
+def check_all(folder: Path, work: Sequence[Process], *, collected: bool) -> None:
     check_chains(folder, collected=collected)
     check_readers(folder)
     _check_rows(folder, work)
 
 
-def _check_rows(folder: Path, work: Sequence[_Process]) -> None:
+def _check_rows(folder: Path, work: Sequence[Process]) -> None:
     names = Workspace(folder / ".odfbuild").names()
     source = "called" if DatasetAlias.parse("called") in names else "src"
     wanted = sorted(f"{letter}{n}" for letter in "kl" for n in (1, 2, 3, 4, 6))
@@ -246,7 +254,7 @@ def _check_rows(folder: Path, work: Sequence[_Process]) -> None:
         assert (least and not undone) <= posts[key] <= 1, posts
 
 
-def _succeeded(process: _Process) -> bool:
+def _succeeded(process: Process) -> bool:
     return process.code == 0 and "skip" not in process.arguments
 
 

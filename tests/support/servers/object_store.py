@@ -29,6 +29,7 @@ from obstore.store import S3Store
 __all__ = [
     "BUCKET",
     "CREDENTIALS",
+    "KilledServer",
     "ObjectServer",
     "serving_objects",
     "serving_simulated_objects",
@@ -67,10 +68,47 @@ class ObjectServer:
         return {path: bytes(obstore.get(store, path).bytes()) for path in found}
 
 
+class KilledServer:
+    """A server that can be killed, and goes on with what it had on its disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._command, self.server = _laid_out(folder)
+        self._start()
+
+    def _start(self) -> None:
+        self._process = _started(self._command, self._folder)
+
+    def kill(self) -> None:
+        """Kill the server and start it again; `wait` tells when it answers."""
+        self.close()
+        self._start()
+
+    def close(self) -> None:
+        """Kill the server for good."""
+        self._process.kill()
+        self._process.wait()
+
+    def wait(self) -> None:
+        """Return once the server takes writes."""
+        _wait_for_writes(self.server, self._folder / "log")
+
+
 @contextmanager
 def serving_objects() -> Iterator[ObjectServer]:
     """Run a server for the length of a block."""
     folder = Path(tempfile.mkdtemp(prefix="odf-s3-"))
+    killed = KilledServer(folder)
+    try:
+        killed.wait()
+        yield killed.server
+    finally:
+        killed.close()  # it takes ten seconds to end otherwise
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _laid_out(folder: Path) -> tuple[list[str], ObjectServer]:
+    """Write the settings of a server; return its command and address."""
     master, volume, filer, s3 = _ports()
     action = ["Admin", "Read", "Write", "List", "Tagging"]
     keys = {
@@ -89,18 +127,14 @@ def serving_objects() -> Iterator[ObjectServer]:
         *("-s3.port.iceberg", "0", "-s3.port.lance", "0", "-master.telemetry=false"),
         *("-s3", "-s3.port", str(s3), "-s3.config", str(folder / "s3.json")),
     ]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
+    return command, ObjectServer(s3)
+
+
+def _started(command: list[str], folder: Path) -> "subprocess.Popen[bytes]":
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
             command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(folder)}, cwd=folder
         )
-    try:
-        server = ObjectServer(s3)
-        _wait_for_writes(server, process, folder / "log")
-        yield server
-    finally:
-        process.kill()  # it takes ten seconds to end otherwise
-        process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -119,13 +153,13 @@ def serving_simulated_objects() -> Iterator[ObjectServer]:
         simulator.stop()
 
 
-def _wait_for_writes(server: ObjectServer, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait_for_writes(server: ObjectServer, log: Path) -> None:
     """Return when a write succeeds: the port answers before."""
     deadline = time.monotonic() + _SECONDS
     while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text("utf-8", "replace")[-2000:]
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # it is there after a kill
             _make_bucket(server)
+        with contextlib.suppress(Exception):
             obstore.put(server.store("probe"), "x", b"x")
             return
         time.sleep(0.2)
