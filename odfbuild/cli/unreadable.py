@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild.cli import exits
 from odfbuild.cli.terminal.console import hint
-from odfbuild.errors import StateError
+from odfbuild.errors import Diagnostic, StateError
 from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
@@ -83,16 +84,23 @@ def damage_is_reported() -> None:
 
 
 def report_damage(said: str | None = None) -> None:
-    """Print what was found to be damaged; `said` is the error that the command ended with."""
+    """Print what was found to be damaged; `said` is the error that the command ended with.
+
+    Nothing is printed if a store, which has the names of datasets, cannot be reached any more: what
+    could not be read of it seems damaged, too.
+    """
     for workspace in _WATCHED:
-        found = [
-            replace(
-                each, what=f"{name}: {each.what}" if isinstance(name, DatasetAlias) else each.what
-            )
-            for name, error in workspace.damage().items()
-            if error.what != said
-            for each in error.diagnostics()
-        ]
+        found: list[Diagnostic] = []
+        with suppress(StateError):
+            found = [
+                replace(
+                    each,
+                    what=f"{name}: {each.what}" if isinstance(name, DatasetAlias) else each.what,
+                )
+                for name, error in workspace.damage().items()
+                if error.what != said
+                for each in error.diagnostics()
+            ]
         if found:
             from odfbuild.cli.render.diagnostics import render_diagnostics
 
