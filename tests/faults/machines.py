@@ -3,11 +3,12 @@
     python -m tests.faults.machines --rounds 1000 --seed 0
     python -m tests.faults.machines --rounds 300 --kills
 
-Each machine has a copy of the project and folders of its own for caches and state.  With `--kills`
-commands get SIGKILL at some moment, and so does the server at times, which goes on with what is on
-its disk.  To `gc`, what is there before a round is old, and what comes with it young.  Afterwards
-a third machine applies and verifies, and brings the workspace into a folder, where all must be true
-that is true after the commands of one machine (`tests.faults.processes`).
+Each machine has a copy of the project and folders of its own for caches and state.  In every fourth
+round, with `--kills` in all, commands get SIGKILL, and so does the server at times, which goes on
+with what is on its disk; leases are stale after half a minute.  To `gc`, what is there before a
+round is old, and what comes with it young.  Afterwards a third machine applies and verifies, and
+brings the workspace into a folder, where all must be true that is true after the commands of one
+machine (`tests.faults.processes`).
 """
 
 import argparse
@@ -23,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
+from odfbuild.state.remote import leases
 from odfbuild.state.remote import workspace as bucket_workspace
 from tests.faults.concurrent import MERGES, World, without_spark
 from tests.faults.processes import Process, check_all, problems_of
@@ -33,6 +35,7 @@ from tests.support.servers.object_store import CREDENTIALS, KilledServer
 __all__ = ["machines"]
 
 _DAY = 86_400.0
+_PERIOD = 15.0  # seconds; leases are renewed every twenty
 _LONGEST = 240.0
 _LATEST = 0.5
 _GIVEN_UP = 0.7
@@ -85,6 +88,7 @@ class _Machine:
             ODFBUILD_POLICY=str(_policy(self.folder)),
             CI="",
         )
+        mock.patch.object(leases, "PERIOD", _PERIOD).start()
         # to gc, what came before the round is a day old
         mock.patch.object(bucket_workspace, "now_of", lambda _: self._moment + _DAY).start()
 
@@ -110,7 +114,8 @@ def machines(
                 folder = Path(place) / f"round-{number}"
                 folder.mkdir()
                 draw = random.Random(number)
-                problem = _round(draw, draw.choice(worlds), folder, store, kills=kills)
+                cut = kills or number % 4 == 0
+                problem = _round(draw, draw.choice(worlds), folder, store, kills=cut)
                 if problem is not None:
                     broken += 1
                     say(f"BROKEN, seed {number}: {problem}")

@@ -14,7 +14,8 @@ from tests.support.projects import REPOSITORY, environment
 
 __all__ = ["HARNESSES", "main"]
 
-_ALL = ("calls", "replay", "power", "spark", "races", "processes", "schedules", "flips")
+_ON_DISK = ("calls", "replay", "power", "spark", "flips")
+_ALL = (*_ON_DISK, "races", "processes", "machines", "schedules")
 HARNESSES = tuple(each for each in _ALL if Path(__file__).with_name(f"{each}.py").exists())
 
 
@@ -23,10 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(HARNESSES))
     parser.add_argument("--rounds", type=int, help="of each; the default of each is a long run")
+    parser.add_argument("--seed", type=int, help="of each that has one")
     given = parser.parse_args(arguments)
     if unknown := set(given.names) - set(HARNESSES):
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose of {', '.join(HARNESSES)}")
     more = [] if given.rounds is None else ["--rounds", str(given.rounds)]
+    more += [] if given.seed is None else ["--seed", str(given.seed)]
     failed = []
     for name in given.names or HARNESSES:
         command = [sys.executable, "-m", f"tests.faults.{name}", *more]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.faults import run
 from tests.faults.concurrent import COMMANDS, MERGES, World, without_spark
 from tests.faults.processes import processes
 from tests.faults.races import races
@@ -73,6 +74,11 @@ def test_real_processes_at_once() -> None:
 
 def test_commands_of_the_command_line_at_once() -> None:
     assert processes(1) == 0
+
+
+def test_machines_that_share_a_bucket() -> None:
+    """In a process of its own, as who forks may have no threads."""
+    assert run.main(["machines", "--rounds", "1", "--seed", "1"]) == 0
 
 
 def test_every_command_is_among_those_that_are_tried() -> None:
