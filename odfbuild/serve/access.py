@@ -129,21 +129,30 @@ class Access:
 
     def writes(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> bool:
         """Return whether a caller has a token to push to a name; `id` is None if it is new."""
-        scope = TokenScope.CREATE if id is None else TokenScope.WRITE
-        return caller.token is not None and caller.token.allows(scope, alias)
+        return self.creates(caller, alias) if id is None else self.changes(caller, alias)
+
+    def creates(self, caller: Caller, alias: DatasetAlias) -> bool:
+        """Return whether a caller has a token to create a dataset of a name."""
+        return caller.token is not None and caller.token.allows(TokenScope.CREATE, alias)
+
+    def changes(self, caller: Caller, alias: DatasetAlias) -> bool:
+        """Return whether a caller has a token to push to an existing dataset of a name."""
+        return caller.token is not None and caller.token.allows(TokenScope.WRITE, alias)
 
     def check_write(self, caller: Caller, alias: DatasetAlias, id: DatasetId | None) -> None:
         """Raise AccessError if a caller may not push to a name; `id` is None if it is new.
 
-        A push by signature is admitted here, and checked when its signature has arrived.
+        A push by signature is admitted here, and checked when its signature has arrived.  Who may
+        neither read a dataset nor create one of its name is refused as for an unused name.
         """
         if self.writes(caller, alias, id) or self.takes_signed(alias):
             return
         if caller.token is None:
             raise AccessError(401, "A token is needed to push.")
-        if id is not None and not self.sees(caller, alias, id):
+        is_hidden = id is not None and not self.sees(caller, alias, id)
+        if is_hidden and self.creates(caller, alias):
             raise AccessError(404, "There is no such dataset.")
-        verb = "create" if id is None else "write"
+        verb = "create" if id is None or is_hidden else "write"
         raise AccessError(403, f"The token does not allow to {verb} {alias}.")
 
     def check_push_access(self, caller: Caller, alias: DatasetAlias) -> None:

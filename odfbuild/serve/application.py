@@ -49,6 +49,7 @@ from odfbuild.serve.smart.frames import Frames
 from odfbuild.serve.smart.pull import answer_pull
 from odfbuild.serve.smart.push import HeadJudge, SmartPush
 from odfbuild.serve.smart.signed_pushes import SignedPushes
+from odfbuild.serve.tokens import ServerTokenFileError
 from odfbuild.serve.uploads import PUSH_HEADER
 from odfbuild.state.chain.dataset import Dataset
 
@@ -65,11 +66,16 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Li
     served = Served(settings)
     routes = _Routes(served, judge or SignedPushes())
     dataset = "/{account}/{name}" if settings.is_multi_tenant else "/{name}"
-    files: list[Route | WebSocketRoute] = [
+    paths: list[Route | WebSocketRoute] = [  # first those of datasets, which may have any name
+        Route(dataset + "/tail", routes.tail),
+        Route(dataset + "/metadata", routes.metadata),
+        Route(dataset + "/history", routes.history),
+        Route(dataset + "/refs/{ref}", routes.ref),
+        Route(dataset + "/attestations/{hash}", routes.attestation, methods=["GET", "PUT"]),
         Route("/info", routes.info),
         Route("/accounts/me", routes.me),
         Route("/.odfbuild/index.json", routes.index),
-        Route("/datasets/{id:path}", routes.dataset),
+        Route("/datasets/{id}", routes.dataset),
         *(
             Route(path, routes.live.file)
             for path in ("/", "/.odfbuild/live.css", "/.odfbuild/live.js")
@@ -80,17 +86,18 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Li
         Route("/system/health", routes.health),
         Route("/query", routes.questions.query, methods=["GET", "POST"]),
         Route("/verify", routes.questions.verify, methods=["POST"]),
-        Route(dataset + "/tail", routes.tail),
-        Route(dataset + "/metadata", routes.metadata),
-        Route(dataset + "/history", routes.history),
-        Route(dataset + "/refs/{ref}", routes.ref),
-        Route(dataset + "/attestations/{hash}", routes.attestation, methods=["GET", "PUT"]),
         Route(dataset + "/{kind}/{hash}", routes.object, methods=["GET", "PUT"]),
         WebSocketRoute(dataset + "/pull", routes.pull),
         WebSocketRoute(dataset + "/push", routes.push),
     ]
-    refusals: dict[Any, Any] = {AccessError: _refused, HTTPException: _refused, Exception: _failed}
-    starlette = Starlette(routes=files, exception_handlers=refusals)
+    refusals: dict[Any, Any] = {
+        AccessError: _refused,
+        HTTPException: _refused,
+        ServerTokenFileError: _failed,
+        OdfBuildError: _unreadable,
+        Exception: _failed,
+    }
+    starlette = Starlette(routes=paths, exception_handlers=refusals)
     starlette.router.redirect_slashes = False
     return LimitedApplication(starlette, served, routes.answers)
 
@@ -102,6 +109,13 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AccessError)  # noqa: S101 - for types
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
     return _error_response(request, error.status, error.text, headers)
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    """Return the response to an error of a dataset, which is logged."""
+    assert isinstance(error, OdfBuildError)  # noqa: S101 - for types
+    _ERRORS.warning("%s: %s", error.code, error.what)
+    return _error_response(request, 500, f"The dataset cannot be read: {error.code}.", None)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
@@ -179,8 +193,10 @@ class _Routes:
     # rows and metadata
 
     async def tail(self, request: Request) -> Response:
-        alias, dataset, _ = self._read(request)
-        return await self.questions.tail(request, alias, dataset)
+        alias, dataset, caller = self._read(request)
+        found = await self.questions.tail(request, alias, dataset)
+        self._served.access.check_token(caller)
+        return found
 
     async def metadata(self, request: Request) -> Response:
         return await self.questions.metadata(request, self._read(request)[1])
@@ -199,7 +215,8 @@ class _Routes:
             raise AccessError(404, "There is no such file.")
         if request.method == "PUT":
             return await self._put(request)
-        return await get_object(request, self._read(request)[1])
+        alias, dataset, caller = self._read(request)
+        return await get_object(request, dataset, self._access_check(caller, alias, dataset))
 
     async def attestation(self, request: Request) -> Response:
         alias, dataset, caller = self._read(request)
@@ -212,17 +229,28 @@ class _Routes:
             raise AccessError(405, "Blocks are sent by a push, not by PUT.")
         alias = self._alias(request)
         caller = self._caller(request)
-        dataset = self._served.find(alias)
+        dataset = self._served.find(caller, alias)
         self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
         return await put_object(request, self._served, alias, caller)
 
     def _read(self, request: Request) -> tuple[DatasetAlias, Dataset, Caller]:
         """Return the dataset of a request; raises AccessError if the caller may not read it."""
         alias, caller = self._alias(request), self._caller(request)
-        dataset = self._served.find(alias)
+        dataset = self._served.find(caller, alias)
         self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
         assert dataset is not None  # noqa: S101 - what may be read is there
         return alias, dataset, caller
+
+    def _access_check(
+        self, caller: Caller, alias: DatasetAlias, dataset: Dataset
+    ) -> Callable[[], None]:
+        """Return a function that raises AccessError if a caller may no longer read a dataset."""
+
+        def check() -> None:
+            self._served.access.check_token(caller)
+            self._served.access.check_read(caller, alias, dataset.id)
+
+        return check
 
     # transfers
 
@@ -230,7 +258,7 @@ class _Routes:
         limits = self._served.settings.limits
         try:
             alias, caller = self._alias(socket), self._caller(socket)
-            dataset = self._served.find(alias)
+            dataset = self._served.find(caller, alias)
             self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
             check_version(socket.headers)
             assert dataset is not None  # noqa: S101 - what may be read is there
@@ -241,10 +269,7 @@ class _Routes:
                 def address_of(kind: str, hash: Multihash) -> TransferUrl:
                     return self._address(socket, alias, kind, hash)
 
-                def check_access() -> None:
-                    self._served.access.check_token(caller)
-                    self._served.access.check_read(caller, alias, dataset.id)
-
+                check_access = self._access_check(caller, alias, dataset)
                 await answer_pull(frames, dataset, address_of, limits, check_access)
                 await frames.close()
         except AccessError as error:
@@ -254,7 +279,7 @@ class _Routes:
         limits = self._served.settings.limits
         try:
             alias, caller = self._alias(socket), self._caller(socket)
-            dataset = self._served.find(alias)
+            dataset = self._served.find(caller, alias)
             self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
             check_version(socket.headers)
             with self._served.transfer("push", _caller_key(socket, caller)):

@@ -21,7 +21,8 @@ class ServerLimits:
 
     At most `questions` are answered at once, others wait for at most a `turn`; each has `answer`
     seconds and `memory`, and is a document of at most `question` with an answer of at most `rows`
-    and `output`. At most `calls` of FlightSQL run at once.
+    and `output`. At most `calls` of FlightSQL run at once.  One answer has blocks of a history, or
+    events of a run, of at most `page` together.
     """
 
     head: int = 16 << 10
@@ -51,4 +52,5 @@ class ServerLimits:
     memory: int = 4 << 30
     rows: int = 100_000
     output: int = 32 << 20
+    page: int = 4 << 20
     calls: int = 64

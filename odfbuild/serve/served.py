@@ -44,8 +44,11 @@ class Served:
             raise AccessError(404, "There is no such dataset.")
         return DatasetAlias(account, name)
 
-    def find(self, alias: DatasetAlias) -> Dataset | None:
-        """Return the dataset of a name; None if there is none.  Raises AccessError (400, 500)."""
+    def find(self, caller: Caller, alias: DatasetAlias) -> Dataset | None:
+        """Return the dataset of a name; None if there is none, whether or not it may be read.
+
+        Raises AccessError (400, 500); of a damaged one only if the caller may read or change it.
+        """
         try:
             return self.workspace.open(alias)
         except ProtocolError:
@@ -53,7 +56,10 @@ class Served:
         except UnusableNameError as error:
             raise AccessError(400, f"{error.what}: {error.why}.") from error
         except OdfBuildError as error:
-            raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
+            id = self.workspace.names().get(alias)
+            if self.access.sees(caller, alias, id) or self.access.changes(caller, alias):
+                raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
+            return None
 
     def states(self) -> Mapping[DatasetAlias, ChainState]:
         """Return the states of all datasets but damaged ones; only new heads are read."""

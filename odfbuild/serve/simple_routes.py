@@ -7,7 +7,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,15 +52,20 @@ async def get_ref(request: "Request", dataset: Dataset) -> Response:
     return _small(request, str(hash).encode(), str(hash), "text/plain", "no-cache")
 
 
-async def get_object(request: "Request", dataset: Dataset) -> Response:
-    """Return an object, or the requested range of it."""
+async def get_object(
+    request: "Request", dataset: Dataset, check_access: Callable[[], None]
+) -> Response:
+    """Return an object, or the requested range of it.
+
+    Before each piece, `check_access` raises AccessError if the caller may no longer read.
+    """
     kind, hash = request.path_params["kind"], _hash(request)
     stores = {
         "blocks": dataset.stores.blocks,
         "data": dataset.stores.data,
         "checkpoints": dataset.stores.checkpoints,
     }
-    return await _file(request, stores[kind].path(hash), str(hash))
+    return await _file(request, stores[kind].path(hash), str(hash), check_access)
 
 
 async def get_attestation(request: "Request", dataset: Dataset) -> Response:
@@ -191,7 +196,9 @@ def _knows(request: "Request", tag: str) -> bool:
     return f'"{tag}"' in tags or "*" in tags
 
 
-async def _file(request: "Request", path: Path, tag: str) -> Response:
+async def _file(
+    request: "Request", path: Path, tag: str, check_access: Callable[[], None]
+) -> Response:
     try:
         opened = await run_sync(_opened, path)
     except OSError:
@@ -215,21 +222,30 @@ async def _file(request: "Request", path: Path, tag: str) -> Response:
     if request.method == "HEAD":
         os.close(opened)
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(_pieces(opened, start, end), status, headers)
+    return StreamingResponse(_pieces(opened, start, end, check_access), status, headers)
 
 
 def _opened(path: Path) -> int:
     return open_descriptor(path, follow=False)
 
 
-async def _pieces(opened: int, start: int, end: int) -> AsyncIterator[bytes]:
+async def _pieces(
+    opened: int, start: int, end: int, check_access: Callable[[], None]
+) -> AsyncIterator[bytes]:
+    def piece() -> bytes:
+        try:
+            check_access()
+        except AccessError as error:  # the status was sent before
+            raise OSError(f"the transfer was cut off: {error.text}") from None
+        return os.pread(opened, min(_PIECE, end - start), start)
+
     try:
         while start < end:
-            piece = await run_sync(os.pread, opened, min(_PIECE, end - start), start)
-            if not piece:
+            found = await run_sync(piece)
+            if not found:
                 raise OSError("the file was truncated meanwhile")
-            start += len(piece)
-            yield piece
+            start += len(found)
+            yield found
     finally:
         os.close(opened)
 

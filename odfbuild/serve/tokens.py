@@ -7,6 +7,7 @@ token is 32 random bytes, so a plain hash reveals nothing about it.
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from odfbuild.values import dataclass
 
 PREFIX = "odfb_"
 _LONGEST = 256
+_ANY, _ANY_OF_ACCOUNTS = re.compile(r"\*+"), re.compile(r"\*+(?:/\*+)?")
 _PATTERN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-*/")
 
 
@@ -79,9 +81,13 @@ class KeptToken:
             return is_own and matches(self.patterns, alias)
         return matches(self.patterns, alias)
 
-    def reads_all(self) -> bool:
-        """Return whether the token permits to read any dataset, whatever its name."""
-        return TokenScope.READ in self.scopes and any(set(each) == {"*"} for each in self.patterns)
+    def reads_all(self, *, is_multi_tenant: bool) -> bool:
+        """Return whether the token permits to read any dataset of a server, whatever its name.
+
+        On a server of several tenants, where each name has an account, `*/*` is any.
+        """
+        any_name = _ANY_OF_ACCOUNTS if is_multi_tenant else _ANY
+        return TokenScope.READ in self.scopes and any(map(any_name.fullmatch, self.patterns))
 
 
 def matches(patterns: Sequence[str], alias: DatasetAlias) -> bool:

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from unittest import mock
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from odfbuild.repositories.signatures.signing import find_signing_key, sign_move
 from odfbuild.repositories.smart.client import SmartDataset
 from odfbuild.repositories.smart.messages import VERSION_HEADER, Visibility
 from odfbuild.repositories.transports.odf_server import OdfServer
+from odfbuild.serve.tokens import TokenFile
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.remote.errors import RefusedByRepositoryError, UnreachableRepositoryError
 from odfbuild.state.workspace import Workspace
@@ -479,3 +481,60 @@ def test_a_path_of_any_text_is_answered_and_is_no_fault_of_the_server(
 @pytest.fixture(scope="module")
 def narrow(server: DatasetServer) -> str:
     return server.token("read", "write")
+
+
+WORDS = (
+    *("datasets", "system", "runs", "status", "health", "info", "query", "verify", "accounts"),
+    *("me", "tail", "metadata", "history", "refs", "head", "blocks", "data", "pull", "push"),
+)
+
+
+@pytest.mark.parametrize("options", [(), ("--multi-tenant",)], ids=["one", "several"])
+def test_datasets_may_be_named_like_any_word_of_a_route(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    accounts = ("datasets", "system", "accounts") if options else (None,)
+    names = [str(DatasetAlias(account, name)) for account in accounts for name in WORDS]
+    with serving_datasets(tmp_path, *options) as server:
+        datasets = {name: made(server.workspace, name) for name in names}
+        headers = bearer(server.token("read"))
+        with httpx.Client(base_url=server.url, headers=headers) as client:
+            for name, dataset in datasets.items():
+                head, id = str(dataset.head()), str(dataset.id)
+                assert client.get(f"{name}/refs/head").text == head
+                assert client.get(f"{name}/blocks/{head}").status_code == 200
+                assert client.get(f"{name}/history").json()["blocks"][0]["hash"] == head
+                seed = client.get(f"{name}/metadata").json()["output"]["seed"]
+                assert seed["datasetId"] == id
+                assert "limit" in client.get(f"{name}/tail?limit=x").json()["message"]
+                assert client.get(f"datasets/{id}").json()["datasetName"] == dataset_name(name)
+            for path in ("info", "system/health", "system/status", "system/runs"):
+                assert client.get(path).status_code == 200
+            assert client.get("system/runs/none").text == "There is no such run.\n"
+
+
+def dataset_name(name: str) -> str:
+    return DatasetAlias.parse(name).name
+
+
+def test_a_token_that_is_revoked_ends_a_transfer_before_its_next_piece(tmp_path: Path) -> None:
+    size = 64 << 20
+    with serving_datasets(tmp_path) as server:
+        dataset = made(server.workspace, "long")
+        hash = Multihash.parse(f"f1620{'ab' * 32}")
+        with dataset.stores.data.path(hash).open("wb") as file:
+            file.truncate(size)
+        token, other = server.token("read"), server.token("read")
+        with httpx.stream("GET", f"{server.url}long/data/{hash}", headers=bearer(token)) as answer:
+            assert answer.headers["content-length"] == str(size)
+            pieces = answer.iter_raw(1 << 16)
+            got = len(next(pieces))
+            TokenFile(server.tokens).revoke(sha256(token.encode()).hexdigest()[:12])
+            with pytest.raises(httpx.RemoteProtocolError):
+                got += sum(map(len, pieces))
+        assert got < size // 2
+        again = httpx.get(f"{server.url}long/data/{hash}", headers=bearer(token))
+        assert again.status_code == 401
+        rest = httpx.get(f"{server.url}long/data/{hash}", headers=bearer(other))
+        assert len(rest.content) == size
+    assert "Traceback" not in (tmp_path / "log").read_text()

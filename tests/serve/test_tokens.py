@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.tokens import (
@@ -165,3 +167,24 @@ def test_what_is_kept_says_what_a_token_is_good_for(tokens: TokenFile) -> None:
             "expires": "2026-08-02T00:00:00+00:00",
         }
     ]
+
+
+@pytest.mark.parametrize("is_multi_tenant", [False, True])
+@given(st.text("*/a.", min_size=1, max_size=4))
+def test_a_token_reads_all_if_its_pattern_matches_every_name(
+    is_multi_tenant: bool, pattern: str
+) -> None:
+    """A pattern with a letter or a dot does not match these names, and `*` alone matches both."""
+    alias = DatasetAlias.parse("x/y" if is_multi_tenant else "x")
+    token = KeptToken(
+        id="1",
+        digest="0" * 64,
+        label="x",
+        scopes=frozenset({TokenScope.READ}),
+        patterns=(pattern,),
+        account=None,
+        created=NOW,
+        expires=None,
+    )
+    expected = token.allows(TokenScope.READ, alias)
+    assert token.reads_all(is_multi_tenant=is_multi_tenant) == expected

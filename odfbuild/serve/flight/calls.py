@@ -111,6 +111,7 @@ class Calls:
             handler(CallRequest(message, caller, _caller_key(caller, context)))
         ) as replies:
             async for each in replies:
+                self._served.access.check_token(caller)
                 async with asyncio.timeout(limits.piece):
                     await context.write(each)
 

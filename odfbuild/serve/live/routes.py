@@ -8,7 +8,8 @@
 The page contains no data: it requests them with the token of its reader.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
 from hashlib import sha256
@@ -20,7 +21,8 @@ from starlette.responses import JSONResponse, Response
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.events import MetadataBlock
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.planner.staleness import lag_of
 from odfbuild.serve.access import AccessError, Caller
@@ -80,7 +82,8 @@ class LiveRoutes:
     async def history(self, request: "Request", dataset: Dataset) -> Response:
         """Return blocks, newest first: from the head, or from the block `from`."""
         limit = count_of(request, "limit", 50, _BLOCKS)
-        return JSONResponse(await run_sync(_blocks, request, dataset, limit))
+        size = self._served.settings.limits.page
+        return JSONResponse(await run_sync(_blocks, request, dataset, limit, size))
 
     async def runs(self, request: "Request") -> Response:
         """Return the recorded runs, newest first."""
@@ -92,19 +95,20 @@ class LiveRoutes:
         )
 
     async def run(self, request: "Request") -> Response:
-        """Return one run, and its events without the first `after` ones."""
+        """Return one run, and its events after the first `after` ones, of limited size."""
         self._check_reads_all(self._caller(request))
         after = count_of(request, "after", 0, None)
         root = self._served.workspace.root
         try:
             summary = await run_sync(find_run, root, request.path_params["id"])
             read = read_events(root, summary.id)
-            events = await run_sync(lambda: list(islice(read, after, None)))
+            size = self._served.settings.limits.page
+            events, more = await run_sync(_page, islice(read, after, None), size)
         except UnknownRunError:
             raise AccessError(404, "There is no such run.") from None
         except OdfBuildError as error:
             raise AccessError(500, f"The run cannot be read: {error.code}.") from None
-        return JSONResponse({"run": _summary(summary), "events": events})
+        return JSONResponse({"run": _summary(summary), "events": events, "more": more})
 
     def _caller(self, request: "Request") -> Caller:
         caller = self._served.access.caller(request.headers)
@@ -118,7 +122,7 @@ class LiveRoutes:
         """
         if caller.token is None:
             raise AccessError(401, "A token is needed.")
-        if not caller.token.reads_all():
+        if not caller.token.reads_all(is_multi_tenant=self._served.settings.is_multi_tenant):
             raise AccessError(403, "Runs are shown only to tokens that may read all datasets.")
 
     def _status(self, caller: Caller) -> dict[str, Any]:
@@ -140,24 +144,37 @@ def _file(text: str, media_type: str) -> tuple[bytes, str, str]:
     return content, media_type, f'"{sha256(content).hexdigest()}"'
 
 
-def _blocks(request: "Request", dataset: Dataset, limit: int) -> dict[str, Any]:
+def _blocks(request: "Request", dataset: Dataset, limit: int, size: int) -> dict[str, Any]:
+    """Return at most `limit` blocks of `size` bytes together, or one; and where to go on."""
     start = block_of(request, "from", dataset) or dataset.head()
     if start is None:
         raise AccessError(404, "There is no such dataset.")
-    found = list(islice(ancestry(dataset, start), limit))
+    chain = (_block(*each) for each in islice(ancestry(dataset, start), limit))
+    found, _ = _page(chain, size)
+    before = dataset.block(Multihash.parse(found[-1]["hash"])).prev_block_hash if found else None
+    return {"blocks": found, "next": None if before is None else str(before)}
+
+
+def _page(
+    forms: Iterable[Mapping[str, Any]], size: int
+) -> tuple[Sequence[Mapping[str, Any]], bool]:
+    """Return the first values, of at most `size` bytes as JSON, or one; and whether more follow."""
+    found: list[Mapping[str, Any]] = []
+    for each in forms:
+        size -= len(json.dumps(each))
+        if found and size < 0:
+            return found, True
+        found.append(each)
+    return found, False
+
+
+def _block(hash: Multihash, block: MetadataBlock) -> dict[str, Any]:
     return {
-        "blocks": [
-            {
-                "hash": str(hash),
-                "sequenceNumber": block.sequence_number,
-                "systemTime": str(block.system_time),
-                "event": to_mapping(block.event),
-            }
-            for hash, block in found
-        ],
-        "next": None if not found or found[-1][1].prev_block_hash is None
-        else str(found[-1][1].prev_block_hash),
-    }  # fmt: skip
+        "hash": str(hash),
+        "sequenceNumber": block.sequence_number,
+        "systemTime": str(block.system_time),
+        "event": to_mapping(block.event),
+    }
 
 
 def _now(

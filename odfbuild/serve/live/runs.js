@@ -35,9 +35,12 @@ async function openRun(id) {
   view.replaceChildren(make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/runs", text: "Runs" })),
     make("h1", { id: "runs-title", tabindex: "-1", text: `Run ${id}` }), make("div", { id: "run" }));
   await keepFresh(2, async (own) => {
-    const found = await request(`system/runs/${encodeURIComponent(id)}?after=${events.length}`);
-    if (own.ends) return;
-    events.push(...found.events);
+    let found;
+    do {
+      found = await request(`system/runs/${encodeURIComponent(id)}?after=${events.length}`);
+      if (own.ends) return;
+      events.push(...found.events);
+    } while (found.more);
     showRun(found.run, events);
     if (found.run.outcome !== "running") stopRefreshing();
   });

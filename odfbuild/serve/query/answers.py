@@ -132,7 +132,7 @@ class Answers:
         return tuple(self._pin(name, pinned.get(name), caller) for name in names)
 
     def _pin(self, name: str, pinned: PinnedDataset | None, caller: Caller) -> PinnedDataset:
-        found = self._named(name) if pinned is None else self._with_id(pinned.id)
+        found = self._named(caller, name) if pinned is None else self._with_id(pinned.id)
         if found is None or not self._served.access.sees(caller, *found):
             asked = name if pinned is None else str(pinned.id)
             raise AccessError(404, f"There is no dataset {excerpt(asked, 100)}.")
@@ -148,12 +148,12 @@ class Answers:
             raise MissingBlockError(404, f"{name} has no block {block}.")
         return PinnedDataset(name, id, block)
 
-    def _named(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
+    def _named(self, caller: Caller, name: str) -> tuple[DatasetAlias, DatasetId] | None:
         try:
             alias = DatasetAlias.parse(name)
         except OdfBuildError:
             return None
-        dataset = self._served.find(alias) if self._served.is_served(alias) else None
+        dataset = self._served.find(caller, alias) if self._served.is_served(alias) else None
         return None if dataset is None else (alias, dataset.id)
 
     def _with_id(self, id: DatasetId) -> tuple[DatasetAlias, DatasetId] | None:

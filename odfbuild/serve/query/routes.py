@@ -68,6 +68,7 @@ class QueryRoutes:
         document = await self._document(request) if request.method == "POST" else _given(request)
         question = self._question(document)
         pinned, answer = await _while_connected(request, self._answers.answer(question, caller))
+        self._served.access.check_token(caller)
         found: dict[str, Any] = {}
         if "Input" in question.include:
             found["input"] = pinned.document()
@@ -103,6 +104,7 @@ class QueryRoutes:
         try:
             answering = self._answers.answer(question, caller, at_head=False)
             _, answer = await _while_connected(request, answering)
+            self._served.access.check_token(caller)
         except MissingBlockError as error:
             return _refused("VerificationFailed::DatasetBlockNotFound", error.text)
         except AccessError as error:

@@ -173,7 +173,7 @@ class SmartPush:
             await run_sync(lambda: staging.__exit__(None, None, None))
 
     def _check_request(self, request: PushRequest) -> None:
-        dataset = self._workspace.open(self._alias)
+        dataset = self._served.find(self._push.caller, self._alias)
         head = None if dataset is None else dataset.head()
         if not self._is_blind(dataset) and head != request.current_head:
             raise _Refused(InvalidHead(request.current_head, head))

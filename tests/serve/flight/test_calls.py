@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow.flight as fl
@@ -13,6 +14,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.flight.statement import Statement, read_handle
 from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.query.question import PinnedDataset, QueryQuestion
+from odfbuild.serve.tokens import TokenFile
 from tests.serve.flight.flight_client import FlightSqlClient, calling, statement, wrapped
 from tests.serve.query.test_routes import FIRST, LIMITS, MANY, built
 from tests.support.servers.datasets import DatasetServer, serving_datasets
@@ -267,3 +269,16 @@ def test_a_handle_is_read_back_as_it_was_made() -> None:
     question = QueryQuestion(query="select 'é\n\x00😀'", limit=100_000)
     made = Statement(question, b"\x00\xff")
     assert read_handle(made.handle(), ServerLimits()) == made
+
+
+def test_a_token_that_is_revoked_ends_an_answer_in_transit(tmp_path: Path) -> None:
+    built(tmp_path, FIRST)
+    with serving_datasets(tmp_path, "--flight", "0") as server:
+        token = server.token("read")
+        with calling(server.flight or "", token) as caller:
+            reader = caller.reader(caller.ticket(WIDE))
+            first = reader.read_chunk().data
+            TokenFile(server.tokens).revoke(sha256(token.encode()).hexdigest()[:12])
+            with pytest.raises(fl.FlightUnauthenticatedError, match="revoked"):
+                reader.read_all()
+            assert 0 < first.num_rows < 90_000

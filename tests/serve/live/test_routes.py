@@ -112,6 +112,38 @@ def test_history_is_the_whole_chain_in_pages(server: DatasetServer, client: http
     assert got(client, f"/{READINGS}/history")["blocks"][0]["event"]["kind"] == "AddData"
 
 
+def test_a_page_has_limited_bytes_and_all_pages_together_the_whole(
+    server: DatasetServer, client: httpx.Client
+) -> None:
+    history = got(client, f"/{READINGS}/history")["blocks"]
+    run = got(client, "/system/runs")["runs"][0]["id"]
+    events = got(client, f"/system/runs/{run}")["events"]
+    longest = max(len(json.dumps(each)) for each in (*history, *events))
+    for size in (1, 1_000, longest):
+        limits = {"page": size}
+        with serving_datasets(server.folder.parent, limits=limits) as other, asking(other) as there:
+            found: list[Any] = []
+            start: dict[str, str] | None = {}
+            while start is not None:
+                page = got(there, f"/{READINGS}/history", **start)
+                assert_is_page(page["blocks"], size)
+                found += page["blocks"]
+                start = {"from": page["next"]} if page["next"] else None
+            assert found == history
+            read: list[Any] = []
+            more = True
+            while more:
+                page = got(there, f"/system/runs/{run}", after=len(read))
+                assert_is_page(page["events"], size)
+                read += page["events"]
+                more = page["more"]
+            assert read == events
+
+
+def assert_is_page(found: list[Any], size: int) -> None:
+    assert len(found) == 1 or sum(len(json.dumps(each)) for each in found) <= size
+
+
 def test_rows_by_a_block_are_those_that_were_there_then(
     server: DatasetServer, client: httpx.Client
 ) -> None:
