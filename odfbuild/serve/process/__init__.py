@@ -118,17 +118,16 @@ class _Server(uvicorn.Server):
             raise unusable_port(address.host, address.port, error) from error
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End both servers, each within its time."""
-        if self._flight is None:
-            await super().shutdown(sockets)
-            return
+        """End both servers, each within its time, then the processes for questions."""
         limits = self._limited.served.settings.limits
-        stopping = asyncio.create_task(self._flight.stop(limits.stop))
+        flight = self._flight
+        stopping = None if flight is None else asyncio.create_task(flight.stop(limits.stop))
         await super().shutdown(sockets)
-        while not stopping.done():
+        while flight is not None and stopping is not None and not stopping.done():
             await asyncio.wait({stopping}, timeout=_LOOK)
             if self.force_exit:
-                await self._flight.stop(0)
+                await flight.stop(0)
+        await self._limited.answers.close()
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit

@@ -89,6 +89,10 @@ class Answers:
     def _at_head(self, pinned: PinnedDataset, caller: Caller) -> PinnedDataset:
         return self._pin(pinned.alias, None, caller)
 
+    async def close(self) -> None:
+        """End the processes that are ready for questions."""
+        await self._workers.close()
+
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[Worker]:
         """Yield a process for one question; delete the files of one that was cut off."""

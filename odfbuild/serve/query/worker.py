@@ -78,11 +78,7 @@ def main() -> None:
     os.dup2(2, 1)  # output of libraries must not mix with answers
     sent: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=_listen, args=(sent,), daemon=True).start()
-    import datafusion  # noqa: F401 - loaded before the question arrives
-    import pyarrow.parquet  # noqa: F401
-
-    from odfbuild.executors.engine.datafusion import query  # noqa: F401
-    from odfbuild.sql.text import tree_datafusion  # noqa: F401
+    load()
 
     def say(message: Mapping[str, Any]) -> None:
         answers.write(framed(_json(message)))
@@ -93,6 +89,23 @@ def main() -> None:
     answers.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def load() -> None:
+    """Load all libraries that a question needs, before it arrives."""
+    import datafusion  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+
+    from odfbuild.executors.data.checks import verified_files  # noqa: F401
+    from odfbuild.executors.engine.datafusion import query  # noqa: F401
+    from odfbuild.odf.manifest import writer  # noqa: F401
+    from odfbuild.odf.schema import arrow, arrow_bytes  # noqa: F401
+    from odfbuild.serve.query import flight_data  # noqa: F401
+    from odfbuild.sql.text.steps import DATAFUSION, QueryStep
+    from odfbuild.state import workspace  # noqa: F401
+    from odfbuild.texts import json_values  # noqa: F401
+
+    _check(_step(QueryStep(None, "select 1", engine=DATAFUSION)), {}, is_repeatable=True)
 
 
 def _listen(sent: "queue.Queue[Any]") -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import sys
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -102,12 +103,16 @@ class Worker:
 
 
 class Workers:
-    """The processes of one server: several running, and one ready for the next question."""
+    """The processes of one server: some that answer, and as many that are ready.
+
+    From the first question on, as many are ready as may answer at once: a tool that prepares a
+    statement and then reads its rows needs two within a moment.
+    """
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._room = asyncio.Semaphore(limits.questions)
-        self._next: asyncio.Task[Worker] | None = None
+        self._ready: deque[asyncio.Task[Worker]] = deque()
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[Worker]:
@@ -130,25 +135,23 @@ class Workers:
             self._room.release()
 
     async def close(self) -> None:
-        """End the process that is ready."""
-        ready, self._next = self._next, None
-        if ready is not None:
+        """End the processes that are ready."""
+        while self._ready:
             with suppress(OSError):
-                await (await ready).end()
+                await (await self._ready.popleft()).end()
 
     async def _ready_worker(self) -> Worker:
-        """Return the process that is ready, and start another one.  Raises AccessError."""
-        ready, self._next = self._next, None
+        """Return a process that is ready, and start others.  Raises AccessError."""
         worker = None
-        if ready is not None:
+        while self._ready and (worker is None or worker.has_ended):
             with suppress(OSError):
-                worker = await ready
+                worker = await self._ready.popleft()
         if worker is None or worker.has_ended:
             try:
                 worker = await Worker.start(self._limits)
             except OSError as error:
                 _ERRORS.warning("no process for a question: %s", error)
                 raise AccessError(503, _NONE_STARTS) from None
-        if self._next is None:
-            self._next = asyncio.create_task(Worker.start(self._limits))
+        while len(self._ready) < self._limits.questions:
+            self._ready.append(asyncio.create_task(Worker.start(self._limits)))
         return worker
