@@ -37,7 +37,7 @@ from odfbuild.texts.redaction import redacted
 from odfbuild.values import dataclass
 
 _PAUSE: Final = 0.05
-"""Seconds without a change after which a project is checked; longer if a check takes longer."""
+"""Seconds without a change after which a project is checked; at least half of the last check."""
 _LONGEST_PAUSE: Final = 1.0
 _LOOK: Final = 5.0
 """Seconds between checks for the process of the client."""
@@ -264,7 +264,8 @@ class EditorServer(LanguageServer):
         if root not in self._pauses:
             gc.collect()
             gc.freeze()  # objects of the first check stay, and need not be scanned again
-        self._pauses[root] = min(max(_PAUSE, perf_counter() - began), _LONGEST_PAUSE)
+        took = perf_counter() - began
+        self._pauses[root] = min(max(_PAUSE, took / 2), _LONGEST_PAUSE)
 
     def _publish(self, root: Path, found: Mapping[str, Sequence[types.Diagnostic]]) -> None:
         """Send the diagnostics of files for which they have changed."""

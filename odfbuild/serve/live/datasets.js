@@ -37,5 +37,5 @@ function showList() {
     make("td", {}, since(each.watermark)),
     make("td", {}, since(each.time))));
   byId("list-rows").replaceChildren(lines.length === 0 ? "" :
-    table("List of datasets", ["Dataset", "Kind", "State", amountHead("Rows"), amountHead("Size"), "Watermark", "Last change"], lines));
+    cardTable("List of datasets", ["Dataset", "Kind", "State", amountHead("Rows"), amountHead("Size"), "Watermark", "Last change"], lines));
 }

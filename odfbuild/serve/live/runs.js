@@ -24,7 +24,7 @@ async function openRuns() {
       amount(run.steps), amount(run.blocks), amount(run.records), make("td", { text: `${run.user} at ${run.host}` })));
     byId("run-rows").replaceChildren(
       found.damaged.length ? make("p", { class: "notice warn", text: `Records that are damaged: ${found.damaged.join(", ")}` }) : "",
-      lines.length ? table("Runs, newest first", ["Run", "Command", "Outcome", "Began", ...["Took", "Steps", "Blocks", "Rows"].map(amountHead), "By"], lines) :
+      lines.length ? cardTable("Runs, newest first", ["Run", "Command", "Outcome", "Began", ...["Took", "Steps", "Blocks", "Rows"].map(amountHead), "By"], lines) :
         make("p", { class: "faint", text: "There are no records of runs." }));
   });
 }
@@ -72,7 +72,7 @@ function showRun(run, events) {
       run.follows ? fact("Follows", make("a", { href: `#/runs/${encodeURIComponent(run.follows)}`, text: run.follows })) : null),
     ...problems.map(([dataset, problem]) => make("div", {}, dataset ? make("h3", {}, datasetLink(dataset)) : null, notice(problem))),
     make("h2", { text: "Steps" }),
-    lines.length ? table("Steps", ["Dataset", "Work", "Outcome", ...["Took", "Blocks", "Rows"].map(amountHead), { text: "When", class: "when" }], lines) : make("p", { class: "faint", text: "None has begun." }));
+    lines.length ? cardTable("Steps", ["Dataset", "Work", "Outcome", ...["Took", "Blocks", "Rows"].map(amountHead), { text: "When", class: "when" }], lines) : make("p", { class: "faint", text: "None has begun." }));
 }
 
 // When a step ran, as a part of the whole run.
