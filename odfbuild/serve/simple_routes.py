@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _FOREVER = "private, max-age=31536000, immutable"
-_PIECE = 1 << 20
+_PIECE = 1 << 17  # bytes that a slow reader keeps in memory, two or three times
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 OBJECTS = ("blocks", "data", "checkpoints")
 
