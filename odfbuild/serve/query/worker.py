@@ -1,7 +1,7 @@
 """A process that answers one question of a client within limits, and ends.
 
 A question may take any time and memory, so it is not answered in the server itself.  Server and
-process exchange frames of JSON:
+process exchange frames of JSON, after an empty one of the process when it is ready:
 
     server    {"query": text, "is_repeatable": bool}        or    {"rows": name, ...}
     process   {"tables": [name, ...]}
@@ -79,6 +79,8 @@ def main() -> None:
     sent: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=_listen, args=(sent,), daemon=True).start()
     load()
+    answers.write(framed(b""))
+    answers.flush()
 
     def say(message: Mapping[str, Any]) -> None:
         answers.write(framed(_json(message)))

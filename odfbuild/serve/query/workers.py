@@ -54,6 +54,14 @@ class Worker:
         """Whether the process has ended."""
         return self._process.returncode is not None
 
+    async def loaded(self, seconds: float) -> None:
+        """Wait until the process has loaded its libraries, once.  Raises AccessError."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._frame()
+        except TimeoutError:
+            raise AccessError(503, _NONE_STARTS) from None
+
     async def say(self, message: Mapping[str, Any]) -> Any:
         """Send a message and return the reply.  Raises AccessError for a refusal."""
         stdin = self._process.stdin
@@ -105,8 +113,8 @@ class Worker:
 class Workers:
     """The processes of one server: some that answer, and as many that are ready.
 
-    From the first question on, as many are ready as may answer at once: a tool that prepares a
-    statement and then reads its rows needs two within a moment.
+    A tool that prepares a statement and then reads its rows needs two within a moment.  One is
+    started with a question, and the others after it, so that they do not delay the answer.
     """
 
     def __init__(self, limits: ServerLimits) -> None:
@@ -125,12 +133,14 @@ class Workers:
         try:
             worker = await self._ready_worker()
             try:
+                await worker.loaded(self._limits.answer)  # which is not a part of the answer
                 async with asyncio.timeout(self._limits.answer):
                     yield worker
             except TimeoutError:
                 raise AccessError(400, _CUT_OFF, TIME_LIMIT) from None
             finally:
                 await asyncio.shield(worker.end())
+                self._fill(self._limits.questions)
         finally:
             self._room.release()
 
@@ -141,7 +151,7 @@ class Workers:
                 await (await self._ready.popleft()).end()
 
     async def _ready_worker(self) -> Worker:
-        """Return a process that is ready, and start others.  Raises AccessError."""
+        """Return a process that is ready, and start another one.  Raises AccessError."""
         worker = None
         while self._ready and (worker is None or worker.has_ended):
             with suppress(OSError):
@@ -152,6 +162,10 @@ class Workers:
             except OSError as error:
                 _ERRORS.warning("no process for a question: %s", error)
                 raise AccessError(503, _NONE_STARTS) from None
-        while len(self._ready) < self._limits.questions:
-            self._ready.append(asyncio.create_task(Worker.start(self._limits)))
+        self._fill(1)
         return worker
+
+    def _fill(self, count: int) -> None:
+        """Start processes until so many are ready, or will be."""
+        while len(self._ready) < count:
+            self._ready.append(asyncio.create_task(Worker.start(self._limits)))

@@ -60,6 +60,7 @@ def test_as_many_processes_are_ready_as_may_answer_at_once() -> None:
                 reply = await worker.say({"query": "select 1", "is_repeatable": True})
                 assert reply == {"tables": []}
                 used.append(worker)
+                assert workers._ready
             ready = [await each for each in workers._ready]
             assert len(ready) == limits.questions
             assert not any(each.has_ended for each in ready)
