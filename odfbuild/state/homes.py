@@ -134,9 +134,9 @@ class FolderNames:
         place_new(self._disk, self._folder / name, data)
 
     def replace(self, name: str, data: bytes) -> None:
-        near = pending(self._folder)
-        self._disk.write(near, data)
-        self._disk.rename(near, self._folder / name)
+        draft = pending(self._folder)
+        self._disk.write(draft, data)
+        self._disk.rename(draft, self._folder / name)
         self._disk.sync(self._folder)
 
     def remove(self, name: str) -> None:

@@ -84,10 +84,10 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
             fix="give --older-than 1d or more",
         )
     with nullcontext() if wanted.dry_run else project.workspace.collecting():
-        return _collected(project, wanted)
+        return _collect(project, wanted)
 
 
-def _collected(project: Opened, wanted: Collection) -> Collected:
+def _collect(project: Opened, wanted: Collection) -> Collected:
     workspace = project.workspace
     names = workspace.aliases()
     before = workspace.now() - wanted.age

@@ -102,7 +102,7 @@ def column_findings(
         existing=states.get,
         broken=broken,
         static=True,
-        settled=has_columns,
+        has_columns=has_columns,
     )
     times = {each.alias: _vocab(each).event_time_column for each in declared}
     times |= {alias: state.vocab.event_time_column for alias, state in states.items()}

@@ -331,8 +331,8 @@ class ColumnsOf:
 
     `known` answers without an engine, given a dataset and the hash of its inputs; `existing` gives
     the chain of a dataset.  Datasets in `broken` are not looked at.  With `static`, no engine is
-    asked about what the texts alone make certain; without an asker, about nothing.  Those that
-    are `settled` have the columns of their chains.
+    asked about what the texts alone make certain; without an asker, about nothing.  Those of which
+    `has_columns` is true have the columns of their chains.
     """
 
     def __init__(
@@ -344,7 +344,7 @@ class ColumnsOf:
         existing: Callable[[DatasetAlias], ChainState | None] = lambda _: None,
         broken: Collection[DatasetAlias] = (),
         static: bool = False,
-        settled: Callable[[DatasetAlias], bool] = lambda _: False,
+        has_columns: Callable[[DatasetAlias], bool] = lambda _: False,
     ) -> None:
         self._definitions = definitions
         self._asker = asker
@@ -352,7 +352,7 @@ class ColumnsOf:
         self._existing = existing
         self._broken = frozenset(broken)
         self._static = static
-        self._settled = settled
+        self._has_columns = has_columns
         self._made: dict[DatasetAlias, DerivedColumns | None] = {}
         self._found: dict[DatasetAlias, AnalysedColumns] = {}
 
@@ -434,7 +434,7 @@ class ColumnsOf:
 
     def _below(self, alias: DatasetAlias) -> Iterable[DatasetAlias]:
         declared = self._definitions.declared
-        if self._settled(alias):
+        if self._has_columns(alias):
             return ()
         sources = (source for _, source in self._definitions.inputs(alias))
         return [s for s in sources if s is not None and s in declared]
@@ -444,7 +444,7 @@ class ColumnsOf:
             return self._found[alias]
         if alias in self._broken:
             return AnalysedColumns(unknown=_BROKEN)
-        if self._settled(alias):
+        if self._has_columns(alias):
             return self._of_chain(alias)
         known = self._known
         schema = None if known is None else known(alias, self.inputs_hash(alias))

@@ -108,7 +108,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         query = step_query(state, batch, inputs)
         if needs_engine(state, batch, query):
             make = partial(step_work, query, dataset, state, batch, inputs, staging, name=name)
-            place, engine, work = _placed(site, dataset, make)
+            place, engine, work = _engine_of_step(site, dataset, make)
             sealed = execute(engine, state, work, now)
             check_earlier_rows(dataset, state, work, sealed, name)
             if work.query.facts.names_op:  # then nothing else proves its operations right
@@ -132,7 +132,7 @@ def _cut(sealed: Sealed, name: Callable[[], str]) -> tuple[Diagnostic, ...]:
     return times_cut(f"the result of {name()}", sealed.cut) if sealed.cut else ()
 
 
-def _placed(
+def _engine_of_step(
     site: Site, dataset: Dataset, make: Callable[..., TransformWork]
 ) -> tuple[str | None, StepEngine, TransformWork]:
     """Return what carries out a step, with its name if that is elsewhere, and the work that `make`

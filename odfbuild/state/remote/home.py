@@ -62,7 +62,8 @@ class UnorderedStoreError(StateError):
 class BucketHome:
     """Datasets below `datasets/` of a store; what was seen of it is remembered in a local folder.
 
-    `settled` returns once no collector is at work; `remembers` says whether that folder is written.
+    `wait_for_collector` returns once no collector is at work; `remembers` says whether that folder
+    is written.
     """
 
     def __init__(
@@ -71,14 +72,14 @@ class BucketHome:
         root: Path,
         cache: ObjectCache,
         *,
-        settled: Callable[[], None] = lambda: None,
+        wait_for_collector: Callable[[], None] = lambda: None,
         remembers: bool = True,
     ) -> None:
         self._remembers = remembers
         self._client = client
         self._root = root
         self._cache = cache
-        self._settled = settled
+        self._wait_for_collector = wait_for_collector
         self._tags = HeadTags()
         self._own_names = BucketNames(client, self.keep_memory)
         self.names: NameStore = self._own_names
@@ -163,7 +164,7 @@ class BucketHome:
                 self._client,
                 prefix,
                 self._tags,
-                Reach(of, self._settled),
+                Reach(of, self._wait_for_collector),
                 check=self.check,
                 listed=listed,
             ),

@@ -22,7 +22,7 @@ class DatasetObjects:
 
 
 class Reach:
-    """What heads of a dataset reach; `settled` returns once no collector is at work.
+    """What heads of a dataset reach; `wait_for_collector` returns once no collector is at work.
 
     What is to be reached and was not written just now may have been reached by nothing for long,
     so that a collector is after it.  It is written again before the swap.  A collector that had
@@ -30,9 +30,11 @@ class Reach:
     written once more.
     """
 
-    def __init__(self, objects: DatasetObjects, settled: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, objects: DatasetObjects, wait_for_collector: Callable[[], None] = lambda: None
+    ) -> None:
         self._objects = objects
-        self._settled = settled
+        self._wait_for_collector = wait_for_collector
 
     def is_behind(self, head: Multihash | None, block: Multihash) -> bool:
         try:
@@ -84,6 +86,6 @@ class Reach:
         again = self._objects.sent.take_existing()
         if not again:
             return
-        self._settled()
+        self._wait_for_collector()
         for store in (self._objects.data, self._objects.checkpoints, self._objects.blocks):
             store.mend(again)

@@ -72,7 +72,7 @@ class BucketWorkspace(Workspace):
             self.client,
             local,
             self.objects,
-            settled=self._wait_for_collection,
+            wait_for_collector=self._wait_for_collection,
             remembers=self.seen_at is None,
         )
         self._runs = BucketRuns(self.client, local)

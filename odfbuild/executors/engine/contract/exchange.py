@@ -55,14 +55,14 @@ def write_log(
             columns = [
                 made[each.name].slice(start, part.num_rows).cast(each.type)
                 if each.name in made
-                else conform(_whole(part.column(each.name)), each.type)
+                else conform(_one_array(part.column(each.name)), each.type)
                 for each in wanted
             ]
             writer.write(pa.RecordBatch.from_arrays(columns, schema=wanted))
     return OffsetInterval(0, count - 1) if count else None
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     found = column.combine_chunks()
     return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
 

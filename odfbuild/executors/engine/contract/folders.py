@@ -45,45 +45,45 @@ class Folders:
         """
         count = sum(1 for _ in files_read(request))
         if count > MOST_FILES:
-            raise _refused(f"... and {count - 1:,} others", f"there are more than {MOST_FILES:,}")
+            raise _refusal(f"... and {count - 1:,} others", f"there are more than {MOST_FILES:,}")
         found = with_files(request, self._to_read, self._to_write)
         read, written = set(files_read(found)), list(files_written(found))
         for each in written:
             if each in read or written.count(each) > 1:
-                raise _refused(each, "the request reads or writes it twice")
+                raise _refusal(each, "the request reads or writes it twice")
         return found
 
     def _to_read(self, path: str) -> str:
         real = _real(path)
         if not _is_within(real, (*self.read, *self.write)):
-            raise _refused(path, "it is not in a folder that requests may read")
+            raise _refusal(path, "it is not in a folder that requests may read")
         try:
             mode = os.lstat(real).st_mode
         except OSError as error:
-            raise _refused(path, f"it cannot be read: {error.strerror}") from None
+            raise _refusal(path, f"it cannot be read: {error.strerror}") from None
         if not stat.S_ISREG(mode):
-            raise _refused(path, "it is not a regular file")
+            raise _refusal(path, "it is not a regular file")
         return real
 
     def _to_write(self, path: str) -> str:
         given = _absolute(path)
         real = os.path.join(_real(os.path.dirname(given)), os.path.basename(given))  # noqa: PTH118, PTH119, PTH120
         if not _is_within(real, self.write) or os.path.basename(given) in ("", ".", ".."):  # noqa: PTH119
-            raise _refused(path, "it is not in a folder that requests may write to")
+            raise _refusal(path, "it is not in a folder that requests may write to")
         try:
             mode = os.lstat(real).st_mode
         except FileNotFoundError:
             return real
         except OSError as error:
-            raise _refused(path, f"it cannot be written: {error.strerror}") from None
+            raise _refusal(path, f"it cannot be written: {error.strerror}") from None
         if not stat.S_ISREG(mode):
-            raise _refused(path, "it exists and is not a regular file")
+            raise _refusal(path, "it exists and is not a regular file")
         return real
 
 
 def _absolute(path: str) -> str:
     if not path.startswith("/") or "\0" in path:
-        raise _refused(path, "it is not an absolute path")
+        raise _refusal(path, "it is not an absolute path")
     return path
 
 
@@ -185,7 +185,7 @@ def _step_with_files(
     )
 
 
-def _refused(path: str, why: str) -> RefusedPathError:
+def _refusal(path: str, why: str) -> RefusedPathError:
     return RefusedPathError(
         what=f"the path {path!r} is refused: {why}",
         why="an engine only reads and writes files in the folders that it was started with",

@@ -71,13 +71,13 @@ def _sees(process: int, folder: str) -> bool:
 
 
 def _serve(listener: socket.socket, port: int) -> None:
-    while (found := _connected(port)) is None:
+    while (found := _connect(port)) is None:
         time.sleep(_PAUSE)
     found.close()
     os.write(sys.stdout.fileno(), b"ready\n")
     while True:
         caller, _ = listener.accept()
-        engine = _connected(port)
+        engine = _connect(port)
         if engine is None:
             caller.close()
             continue
@@ -85,7 +85,7 @@ def _serve(listener: socket.socket, port: int) -> None:
             threading.Thread(target=_copy, args=pair, daemon=True).start()
 
 
-def _connected(port: int) -> socket.socket | None:
+def _connect(port: int) -> socket.socket | None:
     for host in _HOSTS:
         with suppress(OSError):
             found = socket.create_connection((host, port))

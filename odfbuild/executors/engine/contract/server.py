@@ -214,7 +214,7 @@ class _Call:
         finally:
             if not asked.done():
                 asked.cancel()
-                await _settled(asked)
+                await _wait_for(asked)
             _LOG.info("%s took %.1f s", self._name, loop.time() - start)
 
     async def _request(self, requests: AsyncIterator[bytes]) -> bytes:
@@ -257,7 +257,7 @@ class _Call:
         await self._context.write(answer)
 
 
-async def _settled(task: "Awaitable[Any]") -> None:
+async def _wait_for(task: "Awaitable[Any]") -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 

@@ -64,10 +64,10 @@ class LocalEngines:
     def _of(self, name: str) -> LocalEngine:
         """Return an engine that `ENGINES` has, which whoever asks has looked up."""
         if name not in self._opened:
-            self._opened[name] = self._started(name)
+            self._opened[name] = self._start(name)
         return self._opened[name]
 
-    def _started(self, name: str) -> LocalEngine:
+    def _start(self, name: str) -> LocalEngine:
         if name == "datafusion":
             from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 

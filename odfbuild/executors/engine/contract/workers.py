@@ -42,17 +42,17 @@ class Worker:
         Whatever keeps this from coming to its end kills the worker.  Raises WorkerEndedError.
         """
         try:
-            process = self._process or await self._started()
+            process = self._process or await self._start()
             assert process.stdin is not None and process.stdout is not None  # noqa: S101 - pipes
             process.stdin.write(framed(method.encode() + b"\0" + message))
             await process.stdin.drain()
             size = int.from_bytes(await process.stdout.readexactly(LENGTH), "big")
             if size > MOST_BYTES:
-                raise _ended(f"its answer has {size:,} bytes")
+                raise _end_error(f"its answer has {size:,} bytes")
             return await process.stdout.readexactly(size)
         except (OSError, asyncio.IncompleteReadError) as error:
             code = await self._ended_with()
-            raise _ended(f"{type(error).__name__}, exit code {code}") from None
+            raise _end_error(f"{type(error).__name__}, exit code {code}") from None
         except BaseException:
             self.kill()
             raise
@@ -79,7 +79,7 @@ class Worker:
                 await process.wait()
         self._clear()
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _start(self) -> asyncio.subprocess.Process:
         self._staging = Path(mkdtemp(prefix="work-", dir=self._folder))
         cache = self._folder / "cache"
         cache.mkdir(mode=0o700, exist_ok=True)
@@ -129,7 +129,7 @@ class Workers:
         await asyncio.gather(*(each.close() for each in self._all))
 
 
-def _ended(how: str) -> WorkerEndedError:
+def _end_error(how: str) -> WorkerEndedError:
     return WorkerEndedError(
         what=f"the process that ran the query ended without an answer ({how})",
         why="it was killed, possibly for lack of memory, or crashed",

@@ -78,14 +78,14 @@ def _is_text(constant: str) -> bool:
 
 
 def _below(least: int) -> Callable[[str], bool]:
-    return lambda text: _NUMBER.fullmatch(text) is not None and _whole(text) < least
+    return lambda text: _NUMBER.fullmatch(text) is not None and _integer(text) < least
 
 
 def _is_zero(text: str) -> bool:
-    return _NUMBER.fullmatch(text) is not None and _whole(text) == 0
+    return _NUMBER.fullmatch(text) is not None and _integer(text) == 0
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     number = int(text.lstrip("-"))
     return -number if text.count("-") % 2 else number
 

@@ -34,7 +34,7 @@ def answer(request: QueryRequest) -> Frame:
     with query_context(spill=request.staging, clock=request.clock) as context:
         for name, view in request.views.items():
             with faults_named():
-                context.add(name, _rows(view, _named(statement, view.columns().names)))
+                context.add(name, _rows(view, _readable_columns(statement, view.columns().names)))
         frame = context.query(statement.sent)
         schema, held = columns(frame), BYTES_IN_MEMORY
         check_names(schema.names)
@@ -43,7 +43,7 @@ def answer(request: QueryRequest) -> Frame:
         return spooled(batches_of(frame, schema), schema, request.staging, held)
 
 
-def _named(statement: DataFusionStatement, columns: list[str]) -> list[str]:
+def _readable_columns(statement: DataFusionStatement, columns: list[str]) -> list[str]:
     """Return the columns that a text may read, one at least: all, if there is any star in it."""
     words = {each.text for each in statement.tokens}
     if "*" in words or "natural" in {each.lower() for each in words}:

@@ -222,7 +222,7 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     check_members(plan, _schema_of)
     written, computed = _as_stored(found), _as_stored(of_all)
     if written != computed:
-        raise _mixed(f"the columns {_types(written)}", _types(computed))
+        raise _mixed_types_error(f"the columns {_types(written)}", _types(computed))
     return written
 
 
@@ -293,7 +293,7 @@ def _plain_context() -> "datafusion.SessionContext":
     return datafusion.SessionContext()
 
 
-def _mixed(written: str, computed: str) -> InvalidQueryError:
+def _mixed_types_error(written: str, computed: str) -> InvalidQueryError:
     return InvalidQueryError(
         what=f"the query returns values of several types: {written} become {computed}",
         why="a column has one type, which must be known before there are rows",
@@ -305,7 +305,7 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     found = []
     for column, field in zip(batch.columns, schema, strict=True):
         if stored(field.name, column.type) != field.type:
-            raise _mixed(f"{field.name} {field.type}", str(column.type))
+            raise _mixed_types_error(f"{field.name} {field.type}", str(column.type))
         noting_column(field.name)
         found.append(conformed(column, field.type))
     return pa.RecordBatch.from_arrays(found, schema=schema)
@@ -326,22 +326,22 @@ def engine_errors(doing: str, advice: str | None = None) -> Iterator[None]:
         if not isinstance(error, Exception) and not _is_panic(error):
             raise
         error.__traceback__ = None  # it holds the rows, and contextlib's frame that holds it
-        raise _named(error, doing, advice) from None
+        raise _named_error(error, doing, advice) from None
 
 
 def _is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"  # of Rust
 
 
-def _named(error: BaseException, doing: str, advice: str | None) -> OdfBuildError:
+def _named_error(error: BaseException, doing: str, advice: str | None) -> OdfBuildError:
     """Return an error of DataFusion as one of this program."""
     if isinstance(error, MemoryError | OSError):
-        return _failed(doing, str(error), advice)
+        return _failure(doing, str(error), advice)
     if _is_panic(error):
-        return _failed(doing, str(error), advice, EngineFaultError)
+        return _failure(doing, str(error), advice, EngineFaultError)
     text = " ".join(str(error).split())
     if advice is not None:
-        return _failed(doing, text, advice)
+        return _failure(doing, text, advice)
     if "Resources exhausted" in text:
         return too_large(doing)
     return InvalidQueryError(
@@ -362,7 +362,7 @@ def too_large(doing: str) -> EngineFailedError:
     )
 
 
-def _failed(
+def _failure(
     doing: str,
     text: str,
     advice: str | None,

@@ -81,7 +81,7 @@ def linear(work: TransformWork, also: Sequence[str] = ()) -> Frame:
     raw, op = work.query.facts.names_op, work.vocab.operation_type_column
     noted = FineTimes()
     with noting(noted), query_context(spill=work.staging, clock=False) as context:
-        arranged = _arranged(work, context)
+        arranged = _rows_in_order(work, context)
         batches = arranged if raw else correction_pairs(arranged, op, POSITION)
         names, first = _names_of(work), next(batches)
         kept = first.schema.empty_table().select([*names, *also]).schema
@@ -94,7 +94,7 @@ def _names_of(work: TransformWork) -> list[str]:
     return list(step_schema(work).names)
 
 
-def _arranged(work: TransformWork, context: QueryContext) -> Iterator[pa.RecordBatch]:
+def _rows_in_order(work: TransformWork, context: QueryContext) -> Iterator[pa.RecordBatch]:
     """Yield the columns of the result and the position, in the order of positions."""
     raw, op = work.query.facts.names_op, work.vocab.operation_type_column
     texts = texts_of(work.query.steps, _hidden(raw=raw))

@@ -98,13 +98,13 @@ class FolderPlace:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        near = pending(self._folder)
+        draft = pending(self._folder)
         try:
-            self._disk.write(near, data, _MODE)
-            self._disk.rename(near, self._folder / name)
+            self._disk.write(draft, data, _MODE)
+            self._disk.rename(draft, self._folder / name)
         finally:
             with suppress(FileNotFoundError):
-                self._disk.remove(near)
+                self._disk.remove(draft)
         self._disk.sync(self._folder)
 
     def given(self, file: JobFile, folder: Path) -> Path:  # noqa: ARG002 - no copy

@@ -125,11 +125,11 @@ class ArrowMerger:
             sides.add_source(source.batches())
             if old is not None:
                 sides.add_history(request.history)
-            merged = self._merged(request, sides, by_piece=by_piece)
+            merged = self._merge(request, sides, by_piece=by_piece)
         declared = as_declared(merged, request.source.schema, first=request.in_force is None)
         return replace(declared, repeated=merged.repeated, left_out=merged.left_out)
 
-    def _merged(self, request: IngestRequest, sides: MergeInputs, *, by_piece: bool) -> Frame:
+    def _merge(self, request: IngestRequest, sides: MergeInputs, *, by_piece: bool) -> Frame:
         strategy, vocab, op = request.merge, request.vocab, request.vocab.operation_type_column
         skips = skips_keys(strategy)
         names = result_columns(
@@ -148,13 +148,13 @@ class ArrowMerger:
         rows = taken_rows((each.select(schema.names) for each in rows), op, lost)
         frame = sides.relations.collected(rows, schema)
         if skips and frame.parts:
-            frame = replace(frame, repeated=self._repeated(request, frame))
+            frame = replace(frame, repeated=self._repeated_keys(request, frame))
         if not lost:
             return frame
         left_out = pa.Table.from_batches(lost).select([n for n in schema.names if n != op])
         return replace(frame, left_out=left_out)
 
-    def _repeated(self, request: IngestRequest, merged: Frame) -> Repeated | None:
+    def _repeated_keys(self, request: IngestRequest, merged: Frame) -> Repeated | None:
         """Return what is several times among the keys of rows; a key with a null is none."""
         key = key_of(request.merge)
         rows = merged.select(key)

@@ -130,7 +130,7 @@ class MergeInputs:
     def add_source(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Make the rows of the source readable as `new`, with the place of each."""
         schema = self.new.append(pa.field(POSITION, pa.int64()))
-        self._add("new", schema, _numbered(batches, schema))
+        self._add("new", schema, _with_positions(batches, schema))
 
     def add_history(self, paths: Sequence[Path]) -> None:
         """Make the rows of Parquet files readable as `old`, null in columns that one lacks."""
@@ -193,7 +193,9 @@ class MergeInputs:
         }
 
 
-def _numbered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _with_positions(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """Yield batches with the place of each row as last column."""
     at = 0
     for batch in batches:

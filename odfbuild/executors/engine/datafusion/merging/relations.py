@@ -73,12 +73,12 @@ class Relations:
             self._context.register_record_batches(name, [few or [_empty(schema)]])
             return
         path = self._staging / f"{name}-{uuid4().hex}.parquet"
-        write(path, schema, self._measured(chain(few, rest)), compression="none")
+        write(path, schema, self._measure(chain(few, rest)), compression="none")
         size = batch_rows(self._memory, self._widest)
         self._context.sql(f"SET {BATCH_SIZE} = {size}").collect()
         self._context.register_parquet(name, str(path), schema=schema)
 
-    def _measured(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _measure(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches, and note how many bytes the widest rows have."""
         for batch in batches:
             self._widest = max(self._widest, batch.nbytes // max(1, batch.num_rows))
@@ -98,11 +98,11 @@ class Relations:
         name = self._functions.get((of, kind))
         if name is None:
             name = self._functions[of, kind] = f"odf_{len(self._functions)}"
-            made = datafusion.udf(self._kept(of), [kind], gives, "immutable", name)
+            made = datafusion.udf(self._keeping_errors(of), [kind], gives, "immutable", name)
             self._context.register_udf(made)
         return name
 
-    def _kept(self, of: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
+    def _keeping_errors(self, of: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
         """Return a function that keeps what it raises: DataFusion makes a text of it."""
 
         def keeping(array: pa.Array) -> pa.Array:

@@ -98,13 +98,13 @@ def merge_text(merge: Merge) -> str:
     """Return the statement that merges `new` into `old`."""
     match merge.strategy:
         case MergeStrategyAppend():
-            return _appended(merge, "new")
+            return _append_statement(merge, "new")
         case MergeStrategyLedger():
             return _ledger(merge)
         case MergeStrategySnapshot():
-            return _paired(merge, "new", _SNAPSHOT.format(without_key=merge.without_key))
+            return _pairs_statement(merge, "new", _SNAPSHOT.format(without_key=merge.without_key))
         case MergeStrategyUpsertStream():
-            return _upserted(merge)
+            return _upsert_statement(merge)
         case MergeStrategyChangelogStream():
             return _changelog(merge)
         case _:
@@ -145,7 +145,7 @@ def repeated_text(merge: Merge) -> str:
     )
 
 
-def _appended(merge: Merge, rows: str, op: str = "0") -> str:
+def _append_statement(merge: Merge, rows: str, op: str = "0") -> str:
     piece = (quoted(PIECE),) if merge.by_piece else ()
     time = merge.values.get(merge.vocab.event_time_column)
     by_time = (f"{quoted(time)} ASC NULLS FIRST",) if merge.has_time and time is not None else ()
@@ -158,7 +158,7 @@ def _appended(merge: Merge, rows: str, op: str = "0") -> str:
 def _ledger(merge: Merge) -> str:
     """Keep the rows of the first piece that has their key; a null matches no key."""
     if not merge.has_history and not merge.by_piece:
-        return _appended(merge, "new")
+        return _append_statement(merge, "new")
     piece, keys = quoted(PIECE), ", ".join(merge.keys)
     old = f"SELECT {keys}, -1 AS {piece} FROM old UNION ALL BY NAME " if merge.has_history else ""
     new = f"SELECT *{'' if merge.by_piece else f', 0 AS {piece}'} FROM new"
@@ -168,8 +168,8 @@ def _ledger(merge: Merge) -> str:
     )
     is_taken = f"(__odf_first = {piece} OR {merge.without_key})"
     if merge.marks:
-        return _appended(merge, rows, f"CASE WHEN {is_taken} THEN 0 ELSE {LEFT_OUT} END")
-    return _appended(merge, f"{rows} AND {is_taken}")
+        return _append_statement(merge, rows, f"CASE WHEN {is_taken} THEN 0 ELSE {LEFT_OUT} END")
+    return _append_statement(merge, f"{rows} AND {is_taken}")
 
 
 _SNAPSHOT: Final = f"""
@@ -184,7 +184,7 @@ _UPSERT: Final = f"""
   WHEN {_SIDE} = 1 AND {REQUESTED_OP} = 1 THEN NULL"""
 
 
-def _paired(merge: Merge, new: str, cases: str, asked: str | None = None) -> str:
+def _pairs_statement(merge: Merge, new: str, cases: str, asked: str | None = None) -> str:
     """Return the statement that compares the state of each key with its new row.
 
     `cases` are the operations that do not depend on whether the two differ; `asked` is a column of
@@ -227,7 +227,7 @@ def _differs(merge: Merge) -> str:
     return " OR ".join(tests) or "false"
 
 
-def _upserted(merge: Merge) -> str:
+def _upsert_statement(merge: Merge) -> str:
     """Return the statement of UpsertStream: the last row of each key, and faulty ones, count."""
     asked = merge.op if merge.has_operation else "0"
     is_wrong = _is_wrong(merge.op) if merge.has_operation else "false"
@@ -237,7 +237,9 @@ def _upserted(merge: Merge) -> str:
         f"{later} AS __odf_later FROM new) "
         f"WHERE __odf_later IS NULL OR (__odf_wrong AND NOT {merge.without_key}))"
     )
-    return _paired(merge, last, _UPSERT.format(without_key=merge.without_key), REQUESTED_OP)
+    return _pairs_statement(
+        merge, last, _UPSERT.format(without_key=merge.without_key), REQUESTED_OP
+    )
 
 
 def _changelog(merge: Merge) -> str:
@@ -250,10 +252,10 @@ SELECT CASE
     WHEN {is_timeless} THEN {NO_TIME}
     ELSE CAST({merge.op} AS INT)
   END AS {merge.op}, {columns}, {merge.op} AS {REQUESTED_OP}
-FROM {_timed(merge)} ORDER BY {merge.by_key(quoted(POSITION))}"""
+FROM {_rows_with_time(merge)} ORDER BY {merge.by_key(quoted(POSITION))}"""
 
 
-def _timed(merge: Merge) -> str:
+def _rows_with_time(merge: Merge) -> str:
     """Return the new rows, with looked up event times if they have none.
 
     What a row takes back is the last row of its key.  If that is in the input too, then its event
