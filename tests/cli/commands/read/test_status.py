@@ -9,6 +9,7 @@ import pytest
 
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.workspace import Workspace
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
 from tests.support.projects.market import workspace
@@ -63,6 +64,19 @@ def test_how_the_last_apply_left_a_dataset_is_told(run: Inside, project: Path) -
     assert run("apply", "--yes").code == 0
     assert results(run) == {"out": "ok", "src": "ok"}
     assert "Last run" not in run("explain", "src").out
+
+
+def test_each_chain_is_read_once(run: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    states = Workspace.states
+
+    def counted(self: Workspace, *given: Any, **named: Any) -> Any:
+        read.append(self)
+        return states(self, *given, **named)
+
+    monkeypatch.setattr(Workspace, "states", counted)
+    assert run("status").code == 0
+    assert len(read) == 1
 
 
 def test_a_dataset_that_was_passed_over_has_not_drifted(run: Inside, project: Path) -> None:
