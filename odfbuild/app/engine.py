@@ -337,8 +337,8 @@ def stop(project: Opened, *, now: bool = False) -> Resident:
         if kept is not None and kept.host == host():
             _clean(place)
         return found
-    told = _resident_state(project, kept, {"ask": "stop", "now": now})
-    if told.state is EngineState.SILENT:
+    answer = _resident_state(project, kept, {"ask": "stop", "now": now})
+    if answer.state is EngineState.SILENT:
         _kill(kept, now=now)
     while place.is_alive():
         time.sleep(0.05)

@@ -348,11 +348,11 @@ def _settle(
     wishes: list[float] = []
     weights: list[float] = []
     for point, offset in zip(layer, offsets, strict=True):
-        told = [(middle[each], _pull(point, each, nodes)) for each in neighbours[point]]
-        weight = sum(pull for _, pull in told)
-        wish = sum(at * pull for at, pull in told) / weight if told else middle[point]
+        pulls = [(middle[each], _pull(point, each, nodes)) for each in neighbours[point]]
+        weight = sum(pull for _, pull in pulls)
+        wish = sum(at * pull for at, pull in pulls) / weight if pulls else middle[point]
         wishes.append(wish - offset)
-        weights.append(weight if told else 0.1)
+        weights.append(weight if pulls else 0.1)
     for point, offset, at in zip(layer, offsets, nearest_rising(wishes, weights), strict=True):
         middle[point] = at + offset
 

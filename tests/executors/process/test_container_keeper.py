@@ -58,7 +58,8 @@ def test_a_container_whose_starter_is_gone_is_removed(
         process.stdin.close()
         assert process.wait(30) != 0
     lines = (tmp_path / "log").read_text().splitlines()
-    assert lines[0].startswith("run ")
+    ran = [line for line in lines if line.startswith("run ")]
+    assert len(ran) == 1  # a kill that begins at the same time may be logged first
     assert "kill name" in lines
     assert lines[-1] == "rm --force name"
     pid = int((tmp_path / "pid").read_text())
