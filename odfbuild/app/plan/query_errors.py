@@ -1,4 +1,10 @@
-"""Certain errors of columns in queries, from the texts alone: names that no input has."""
+"""Errors of queries that a plan finds before a step runs them.
+
+First the texts alone, with the columns of their inputs: names that no input has, results without an
+event time.  Then what engines say: those that start at once, those elsewhere, or all if asked.
+It is one module, as both judge the same definitions in one pass, and an error of a text spares the
+question to an engine.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.cli.render.run import outcome_text
@@ -52,7 +53,7 @@ class StepPace:
     """What a running step has committed, and what tells how long it may still take.
 
     `files` counts those that it is to read, 0 if that is not known; `usual` is how many seconds it
-    took before, None if that is not known.
+    took before, None if that is not known.  The last commit was `at` so many seconds.
     """
 
     files: int = 0
@@ -61,6 +62,7 @@ class StepPace:
     commits: int = 0
     rows: int = 0
     at: float = 0.0
+    began: float = field(default_factory=perf_counter)
 
     def note(self, elapsed: float) -> str:
         """Return what there is to say after so many seconds, what matters most first."""
@@ -131,8 +133,7 @@ class LiveProgress:
         pace.source = printable(done.source)
         pace.commits += 1
         pace.rows += done.records
-        task = self._tasks[step.id]
-        pace.at = self._bars.tasks[self._bars.task_ids.index(task)].elapsed or 0.0  # type: ignore[arg-type]
+        pace.at = perf_counter() - pace.began
 
     def finished(self, step: Step, outcome: Outcome) -> None:
         """Take the step's line away and leave its result above."""

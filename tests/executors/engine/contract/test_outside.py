@@ -1,7 +1,6 @@
 """Engines elsewhere as engines of steps: what they make, and what is not taken from them."""
 
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -20,12 +19,12 @@ from odfbuild.executors.engine.contract.client import (
     EngineTimeoutError,
     EngineUnreachableError,
 )
-from odfbuild.executors.engine.contract.outside import EngineElsewhere, client_of
+from odfbuild.executors.engine.contract.outside import EngineElsewhere
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.odf.events import OffsetInterval, SqlQueryStep, TransformSql
 from odfbuild.odf.hashing import UnhashableTypeError
-from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.sql.query import Query
+from tests.executors.engine.contract.conftest import Engines
 from tests.executors.engine.datafusion.test_rule import (
     ALL,
     DataFusionQuery,
@@ -39,22 +38,6 @@ from tests.rule.steps import VOCAB, played
 from tests.support.effort import examples
 from tests.support.servers.engine import serving
 from tests.support.servers.second_engine import WRONG
-
-Engines = Callable[..., EngineElsewhere]
-
-
-@pytest.fixture
-def engine(address: str, tmp_path: Path) -> Iterator[Engines]:
-    made = []
-
-    def of(limit: float = 60.0, *, at: str = address, name: str = "duck") -> EngineElsewhere:
-        found = OutsideEngine(name="duck", address=at, engine=name, limit=limit)
-        made.append(EngineElsewhere(found, client_of(found, tmp_path, tmp_path)))
-        return made[-1]
-
-    yield of
-    for each in made:
-        each.close()
 
 
 class _Query(DataFusionQuery):

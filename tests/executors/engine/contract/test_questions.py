@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,15 @@ import pytest
 from odfbuild.errors import EngineFailedError, InvalidQueryError
 from odfbuild.executors.engine.analysis import AnalysedInput, Analysis, UnofferedQuestionError
 from odfbuild.executors.engine.contract.client import EngineTimeoutError, EngineUnreachableError
-from odfbuild.executors.engine.contract.outside import EngineElsewhere, client_of
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.odf.events import DatasetVocabulary, SqlQueryStep, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
-from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.sql.text.steps import steps_of
+from tests.executors.engine.contract.conftest import Engines
 from tests.executors.engine.contract.test_projects import Project
 from tests.support.projects import REPOSITORY
 from tests.support.servers.engine import serving
 from tests.support.servers.second_engine import MODULE, WRONG_COLUMNS
-
-Engines = Callable[..., EngineElsewhere]
 
 MOMENT = pa.timestamp("ms", "UTC")
 COLUMNS = from_arrow(pa.schema([("event_time", MOMENT), ("k", pa.string()), ("v", pa.int64())]))
@@ -42,20 +39,6 @@ def question(*texts: str, engine: str = "duck") -> Analysis:
         inputs=(AnalysedInput("a", COLUMNS, DatasetVocabulary()),),
         vocab=DatasetVocabulary(),
     )
-
-
-@pytest.fixture
-def engine(address: str, tmp_path: Path) -> Iterator[Engines]:
-    made = []
-
-    def of(limit: float = 60.0, *, at: str = address, name: str = "duck") -> EngineElsewhere:
-        found = OutsideEngine(name="duck", address=at, engine=name, limit=limit)
-        made.append(EngineElsewhere(found, client_of(found, tmp_path, tmp_path)))
-        return made[-1]
-
-    yield of
-    for each in made:
-        each.close()
 
 
 @pytest.mark.parametrize(
