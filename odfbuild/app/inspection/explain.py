@@ -18,9 +18,11 @@ from odfbuild.executors.engine.provenance.chain import (
     origins,
     written_by,
 )
-from odfbuild.executors.engine.registry import engine_of
+from odfbuild.executors.engine.registry import EnginesByName, engine_of
+from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import Opened, find_dataset, find_name
@@ -31,7 +33,7 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
-    from odfbuild.executors.engine.protocol import ReplayEngine, TransformWork
+    from odfbuild.executors.engine.protocol import TransformWork
     from odfbuild.executors.engine.provenance.derive import Derivation
     from odfbuild.executors.verify.history import History, RecordedHistories
     from odfbuild.executors.verify.replay import RecordedStep
@@ -222,7 +224,8 @@ class _Steps:
         self._project = project
         self._past = past
         self._closing = closing
-        self._engine: ReplayEngine | None = None
+        self._engine: EnginesByName | None = None
+        self._silent: dict[str, str] = {}
         self._staging: Path | None = None
         self._blocks: dict[tuple[DatasetId, Multihash], tuple[WrittenBlock, ...]] = {}
         self._known: dict[RowKey, WrittenBlock] = {}
@@ -289,6 +292,8 @@ class _Steps:
         record = self._record(key, written)
         if record is None:
             raise InexactError("its file is missing")
+        if work.query.transform.engine in self._project.config.engines:
+            return self._answered(work, record)
         engine = self._replay_engine()
 
         def rerun() -> "Frame":
@@ -297,6 +302,21 @@ class _Steps:
             return self._rows[key.block]
 
         return derivation(engine, work, record, key.offset - written.offsets.start, rerun=rerun)
+
+    def _answered(self, work: "TransformWork", record: Any) -> "Derivation":
+        """Return what an engine elsewhere says; one that fails at that is asked once."""
+        from odfbuild.executors.engine.provenance.derive import InexactError, answered_derivation
+
+        name = work.query.transform.engine
+        if name in self._silent:
+            raise InexactError(self._silent[name])
+        try:
+            return answered_derivation(self._replay_engine(), work, record)
+        except NotPermittedError as error:
+            raise InexactError(f"{error.what}, and {error.why}") from None
+        except EngineFailedError as error:
+            self._silent[name] = error.what
+            raise InexactError(error.what) from None
 
     def _work(self, key: RowKey, written: WrittenBlock) -> "TransformWork":
         """Return the step that wrote a record, as it was."""
@@ -310,7 +330,7 @@ class _Steps:
                 assert history is not None  # noqa: S101 - the block was found in it
                 self._recorded |= {each.block: each for each in recorded_steps(history)}
             step = self._recorded[key.block]
-            refused = refusal(step)
+            refused = None if self._is_elsewhere(step) else refusal(step)
             if refused is not None:
                 raise InexactError(refused.why)
             if self._staging is None:
@@ -324,6 +344,12 @@ class _Steps:
             raise InexactError("its step needed no engine")
         check_inputs(work)
         return work
+
+    def _is_elsewhere(self, step: "RecordedStep") -> bool:
+        """Tell whether a step is one of an engine that the project names."""
+        made = step.before.transform
+        sql = None if made is None or is_opaque(made.transform) else made.transform
+        return sql is not None and sql.engine in self._project.config.engines
 
     def _made_of(
         self, written: WrittenBlock, derived: "Derivation", follow: int
@@ -360,7 +386,7 @@ class _Steps:
         except (MissingObjectError, NotInChainError):
             return None
 
-    def _replay_engine(self) -> "ReplayEngine":
+    def _replay_engine(self) -> EnginesByName:
         if self._engine is None:
             engine = engine_of(self._project)
             self._closing.callback(engine.close)

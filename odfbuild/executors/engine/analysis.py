@@ -80,7 +80,7 @@ class EngineFaultError(EngineFailedError):
 
 
 class UnofferedQuestionError(EngineFailedError):
-    """An engine elsewhere that does not validate queries; it runs them nevertheless."""
+    """An engine elsewhere that lacks an operation which the specification does not require."""
 
 
 class QueryAnalyser(Protocol):

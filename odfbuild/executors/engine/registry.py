@@ -4,7 +4,7 @@ Sources are merged by the engine that the project says, questions answered by th
 is imported, nor started, before it is needed.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from odfbuild.executors.engine.analysis import Analysis
     from odfbuild.executors.engine.protocol import Inputs
+    from odfbuild.executors.engine.provenance.derive import OriginEngine
     from odfbuild.executors.engine.querier import QueryRequest
 
 _ARROW: Final = "datafusion.merging"
@@ -195,6 +196,17 @@ class EnginesByName:
     def results(self, work: TransformWork, many: "Sequence[Inputs]") -> "Sequence[pa.Table]":
         """Return what the query of a step gives of selections of rows; see `ReplayEngine`."""
         return self._of(work.query.transform.engine).results(work, many)
+
+    def origins(
+        self, work: TransformWork, stood: "Inputs", row: "pa.Table"
+    ) -> "Mapping[str, Collection[int]]":
+        """Return what an engine elsewhere says that a row was made of; see `OriginEngine`."""
+        name = work.query.transform.engine
+        if name not in self._project.config.engines:
+            raise ValueError(f"rows of {name} are found by running its query")
+        self._of(name)
+        engine: OriginEngine = self._others[name]  # type: ignore[assignment]
+        return engine.origins(work, stood, row)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
         return self._of(work.query.transform.engine).validate(work)

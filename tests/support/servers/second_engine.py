@@ -2,7 +2,8 @@
 
 It shares no code with the product: FlatBuffers are read and written by the stock runtime, queries
 run by DuckDB.  It prints its port.  A query that begins with `-- mode` is answered in a wrong way.
-It validates no query but those that begin with `-- mode columns`.
+It validates no query but those that begin with `-- mode columns`, and says what rows were made of
+where a query begins with `-- mode origins`.
 """
 
 import os
@@ -16,12 +17,13 @@ from typing import Any
 import duckdb
 import grpc
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tests.odf.wire.plain_flatbuffers import read, write
 from tests.support.servers.engine import envelope
 
-__all__ = ["MODULE", "WRONG", "WRONG_COLUMNS"]
+__all__ = ["MODULE", "WRONG", "WRONG_COLUMNS", "WRONG_ORIGINS"]
 
 MODULE = "tests.support.servers.second_engine"
 
@@ -71,6 +73,23 @@ WRONG_COLUMNS = {
 """The same of answers on queries to validate."""
 
 
+WRONG_ORIGINS = {
+    "alias": "says of an input 'other'",
+    "twice": "says of an input 'a'",
+    "many": "says of an input 'a0'",
+    "beyond": "was made of offsets 0 to 4611686018427387904",
+    "backwards": "was made of offsets 1 to 0",
+    "overlap": "was made of offsets 0 to 0",
+    "bytes": "sent an invalid message",
+    "envelope": "sent an invalid message",
+    "large": "RESOURCE_EXHAUSTED",
+    "nothing": "ended its answer without a result",
+    "status": "ended the call with DATA_LOSS: lost",
+    "failed": "out of luck",
+}
+"""The same of answers on what a row was made of."""
+
+
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
     def service(self, details: Any) -> Any:
         name = details.method.rpartition("/")[2]
@@ -78,6 +97,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
             "ExecuteTransform": _transform,
             "ExecuteRawQuery": _raw_query,
             "ValidateQuery": _validate,
+            "DeriveProvenance": _derive,
         }.get(name)
         return None if run is None else grpc.unary_stream_rpc_method_handler(run)
 
@@ -156,6 +176,72 @@ def _validate(data: bytes, context: Any) -> Iterator[bytes]:
         yield _answer("ValidateQuery", "InvalidQuery", {"message": "no such column\x1b[31m"})
         return
     yield _answer("ValidateQuery", "Success", {"schema": {"fields": _fields(mode)}})
+
+
+def _derive(data: bytes, context: Any) -> Iterator[bytes]:
+    request = _message(data, "DeriveProvenanceRequest")
+    queries, inputs = request["transform"][1]["queries"], request["query_inputs"]
+    chosen, _, mode = _mode(queries[0]["query"]).partition(" ")
+    if chosen != "origins":
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+    if mode in _STREAMS:
+        yield from _STREAMS[mode]("DeriveProvenance", context)
+        return
+    first = inputs[0]["query_alias"]
+
+    def of(*spans: tuple[int, int], alias: str = first) -> dict[str, Any]:
+        made = [{"start": start, "end": end} for start, end in spans]
+        return {"query_alias": alias, "made_of": made}
+
+    said: dict[str, Any] = {"inputs": [of()]}
+    match mode:
+        case "alias":
+            said = {"inputs": [of(alias="other")]}
+        case "twice":
+            said = {"inputs": [of((0, 0)), of()]}
+        case "many":
+            said = {"inputs": [of(alias=f"a{number}") for number in range(5000)]}
+        case "beyond":
+            said = {"inputs": [of((0, 1 << 62))]}
+        case "backwards":
+            said = {"inputs": [of((1, 0))]}
+        case "overlap":
+            said = {"inputs": [of((0, 0), (0, 0))]}
+        case "unknown":
+            said = {"inputs": [{"query_alias": first}], "reason": "it was long ago\x1b[31m"}
+        case "all" | "honest":
+            rows = {each["query_alias"]: pq.read_table(each["data_paths"] or each["schema_file"])
+                    for each in inputs}  # fmt: skip
+            if mode == "honest":
+                rows = _made_of(rows, queries, request["record"])
+            spans = {
+                alias: [(at, at) for at in table.column("offset").to_pylist()]
+                for alias, table in rows.items()
+            }
+            said = {"inputs": [of(*each, alias=alias) for alias, each in spans.items()]}
+    yield _answer("DeriveProvenance", "Success", said)
+
+
+def _made_of(
+    rows: dict[str, pa.Table], queries: list[dict[str, Any]], record: dict[str, Any]
+) -> dict[str, pa.Table]:
+    """Leave out one row after the other, as long as the query gives the record."""
+    system = ["offset", "op", "system_time"]
+    wanted = pq.read_table(record["data_path"]).drop_columns(system).to_pylist()[record["offset"]]
+
+    def given(chosen: dict[str, pa.Table]) -> bool:
+        connection = _connection()
+        for alias, table in chosen.items():
+            connection.register(alias, table)
+        return wanted in connection.execute(queries[-1]["query"]).to_arrow_table().to_pylist()
+
+    for alias, table in [*rows.items()]:
+        for offset in table.column("offset").to_pylist():
+            left = rows[alias]
+            less = left.filter(pc.not_equal(left.column("offset"), offset))
+            if given({**rows, alias: less}):
+                rows = {**rows, alias: less}
+    return rows
 
 
 def _fields(mode: str) -> list[dict[str, Any]]:

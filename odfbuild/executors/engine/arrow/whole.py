@@ -51,9 +51,13 @@ def full_changes(work: TransformWork, result: Callable[[Inputs], pa.Table], *, m
 
 def by_value(rows: pa.Table) -> pa.Table:
     """Return rows in an order that their values alone decide."""
+    return rows.take(value_order(rows)).combine_chunks()
+
+
+def value_order(rows: pa.Table) -> pa.Array:
+    """Return the numbers of rows in that order; those of equal rows as they came."""
     keys = row_keys(rows)
-    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
-    return rows.take(order).combine_chunks()
+    return pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
 
 
 def completed(rows: pa.Table, work: TransformWork) -> pa.Table:

@@ -34,6 +34,14 @@ _OPTIONS: Final = (
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.use_local_subchannel_pool", 1),
 )
+_OFFERED: Final = {
+    "ValidateQuery": ("does not validate queries", "run the query"),
+    "DeriveProvenance": (
+        "does not say of which rows it made a row",
+        "odfbuild explain-row --by-block shows what the chains record",
+    ),
+}
+"""Operations that the specification has no messages for: what an engine lacks, what is left."""
 _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
 
@@ -119,6 +127,15 @@ class EngineClient(ABC):
             why="without a limit a run might never end",
             fix=f"check {self.log}; or raise the limit, such as limit: 6h in `engines` "
             "of odfbuild.yaml",
+        )
+
+    def unoffered(self, method: str) -> UnofferedQuestionError:
+        """Return the error for an operation that the engine does not have."""
+        lacks, fix = _OFFERED[method]
+        return UnofferedQuestionError(
+            what=f"the engine {self.at} {lacks}",
+            why="the specification has no message for it",
+            fix=fix,
         )
 
     def success(self, answer: Record) -> Record:
@@ -222,12 +239,8 @@ class ContractClient(EngineClient):
             )
         if status is codes.DEADLINE_EXCEEDED:
             return self.late()
-        if status is codes.UNIMPLEMENTED and method == "ValidateQuery":
-            return UnofferedQuestionError(
-                what=f"the engine {self.at} does not validate queries",
-                why="the specification has no message for it",
-                fix="run the query",
-            )
+        if status is codes.UNIMPLEMENTED and method in _OFFERED:
+            return self.unoffered(method)
         return self.wrong(f"ended the call with {status.name}: {details}")
 
 

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.messages import (
+    DeriveProvenanceRequest,
     RawQueryRequest,
     StepRequest,
     TransformRequest,
@@ -16,8 +17,15 @@ from odfbuild.odf.messages import (
 )
 from odfbuild.values import dataclass
 
-Request: TypeAlias = RawQueryRequest | TransformRequest | StepRequest | ValidateQueryRequest
-"""What engines are asked; a query to validate names no files."""
+Request: TypeAlias = (
+    RawQueryRequest
+    | TransformRequest
+    | StepRequest
+    | ValidateQueryRequest
+    | DeriveProvenanceRequest
+)
+"""What engines are asked; a query to validate names no files, a question for provenance no file to
+write."""
 
 MOST_FILES: Final = 100_000
 """Files that a request may name to be read."""
@@ -105,6 +113,9 @@ def files_read(request: Request) -> Iterator[str]:
     if isinstance(request, StepRequest):
         yield from _files_of_datasets(request)
         return
+    if isinstance(request, DeriveProvenanceRequest):
+        yield from _files_of_question(request)
+        return
     if request.prev_checkpoint_path is not None:
         yield request.prev_checkpoint_path
     for each in request.query_inputs:
@@ -114,7 +125,7 @@ def files_read(request: Request) -> Iterator[str]:
 
 def files_written(request: Request) -> Iterator[str]:
     """Yield the files that a request names to be written."""
-    if isinstance(request, ValidateQueryRequest):
+    if isinstance(request, ValidateQueryRequest | DeriveProvenanceRequest):
         return
     if isinstance(request, RawQueryRequest):
         yield request.output_data_path
@@ -133,6 +144,15 @@ def _files_of_datasets(request: StepRequest) -> Iterator[str]:
         yield request.prev_checkpoint_path
 
 
+def _files_of_question(request: DeriveProvenanceRequest) -> Iterator[str]:
+    if request.record is not None:
+        yield request.record.data_path
+    for each in request.query_inputs:
+        yield from (*(each.data_paths or ()), *(each.prev_data_paths or ()))
+        if each.schema_file is not None:
+            yield each.schema_file
+
+
 def with_files(
     request: Request, read: Callable[[str], str], written: Callable[[str], str]
 ) -> Request:
@@ -147,6 +167,8 @@ def with_files(
         )
     if isinstance(request, StepRequest):
         return _step_with_files(request, read, written)
+    if isinstance(request, DeriveProvenanceRequest):
+        return _question_with_files(request, read)
     inputs = tuple(
         replace(
             each, data_paths=tuple(map(read, each.data_paths)), schema_file=read(each.schema_file)
@@ -161,6 +183,26 @@ def with_files(
         new_checkpoint_path=written(request.new_checkpoint_path),
         new_data_path=written(request.new_data_path),
     )
+
+
+def _question_with_files(
+    request: DeriveProvenanceRequest, read: Callable[[str], str]
+) -> DeriveProvenanceRequest:
+    def all_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(map(read, names))
+
+    inputs = tuple(
+        replace(
+            each,
+            data_paths=all_of(each.data_paths),
+            prev_data_paths=all_of(each.prev_data_paths),
+            schema_file=None if each.schema_file is None else read(each.schema_file),
+        )
+        for each in request.query_inputs
+    )
+    asked = request.record
+    record = None if asked is None else replace(asked, data_path=read(asked.data_path))
+    return replace(request, query_inputs=inputs, record=record)
 
 
 def _step_with_files(

@@ -14,14 +14,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from odfbuild.executors.data.changelog import COMES
 from odfbuild.executors.data.fine_times import FineTimes, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.analysis import Analysis, EngineFaultError
-from odfbuild.executors.engine.arrow.whole import by_value, completed, full_changes
+from odfbuild.executors.engine.arrow.keyed import seen_types
+from odfbuild.executors.engine.arrow.whole import by_value, completed, full_changes, value_order
 from odfbuild.executors.engine.contract.answered_columns import answered_columns
+from odfbuild.executors.engine.contract.answered_origins import answered_origins
 from odfbuild.executors.engine.contract.client import ContractClient, EngineClient
 from odfbuild.executors.engine.contract.exchange import (
     MOST_BYTES,
@@ -38,11 +42,14 @@ from odfbuild.executors.engine.protocol import (
     TransformWork,
     system_columns,
 )
+from odfbuild.executors.engine.provenance.derive import InexactError
+from odfbuild.executors.engine.provenance.selections import equal_rows
 from odfbuild.odf import messages as msg
 from odfbuild.odf.chain.state import RESTATE
 from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
+    OffsetInterval,
     SqlQueryStep,
     TemporalTable,
     TransformSql,
@@ -98,6 +105,77 @@ class EngineElsewhere:
     def results(self, work: TransformWork, many: Sequence[Inputs]) -> tuple[pa.Table, ...]:
         """Return what the query of a step gives of selections of rows; see `ReplayEngine`."""
         return tuple(self._result(work, inputs) for inputs in many)
+
+    def origins(
+        self, work: TransformWork, stood: Inputs, row: pa.Table
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the numbers of the rows of each input that a row was made of; see `OriginEngine`.
+
+        The engine gives its result over all rows first, and is then asked about the row in it.
+        """
+        if self._engine.command:
+            raise InexactError(
+                f"the engine {self._engine.name} is a command, which carries out steps alone"
+            )
+        orders = {alias: value_order(rows) for alias, rows in stood.items()}
+        inputs = {
+            each.alias: stood[each.alias].take(orders[each.alias]).select(seen_types(each).names)
+            for each in work.inputs
+        }
+        made, number = self._record(work, inputs, row)
+        with self._folder(work.staging) as folder:
+            path = folder / "record.parquet"
+            pq.write_table(made, path)
+            answer = self._client.ask(
+                "DeriveProvenance", self._question(work, inputs, folder, path, number), folder
+            )
+        counts = {alias: rows.num_rows for alias, rows in inputs.items()}
+        found = answered_origins(answer, counts, self._client.wrong)
+        return {
+            alias: tuple(orders[alias].take(pa.array(offsets, pa.int64())).to_pylist())
+            for alias, offsets in found.items()
+        }
+
+    def _record(self, work: TransformWork, inputs: Inputs, row: pa.Table) -> tuple[pa.Table, int]:
+        """Return the records that the engine writes for some rows, and which of them is a row."""
+        with self._folder(work.staging) as folder:
+            made = folder / "output.parquet"
+            request = self._request(work, inputs, folder, made)
+            answer = self._client.ask("ExecuteTransform", request, folder)
+            if answer.new_offset_interval is None and not made.exists():
+                raise _not_given()
+            read_log(made, answer.new_offset_interval, work.vocab, self._client.wrong)
+            found = read_rows(made, self._client.wrong)
+        comes = found.column(work.vocab.operation_type_column).to_pylist()
+        numbers = [each for each in equal_rows(found, row) if comes[each] in COMES]
+        if not numbers:
+            raise _not_given()
+        return found, numbers[-1]
+
+    def _question(
+        self, work: TransformWork, inputs: Inputs, folder: Path, record: Path, number: int
+    ) -> msg.DeriveProvenanceRequest:
+        asked = []
+        for at, each in enumerate(work.inputs):
+            interval, data, shown = self._files(each, inputs, at, folder)
+            asked.append(
+                msg.DeriveProvenanceRequestInput(
+                    query_alias=each.alias,
+                    vocab=each.vocab,
+                    offset_interval=interval,
+                    data_paths=data,
+                    prev_data_paths=(),
+                    schema_file=shown,
+                )
+            )
+        return msg.DeriveProvenanceRequest(
+            vocab=work.vocab,
+            transform=self._sent(work.query.transform),
+            query_inputs=tuple(asked),
+            record=msg.DeriveProvenanceRequestRecord(
+                data_path=self._client.seen(record), offset=number, watermark=work.watermark
+            ),
+        )
 
     def positions(self, _: TransformWork) -> Frame:
         """Raise EngineFaultError: no query for another engine is known to work row by row."""
@@ -189,9 +267,7 @@ class EngineElsewhere:
         watermark: Timestamp | None,
         folder: Path,
     ) -> msg.TransformRequestInput:
-        data, shown = folder / f"input-{number}.parquet", folder / f"columns-{number}.parquet"
-        interval = write_log(by_value(inputs[source.alias]), source.schema, source.vocab, data)
-        write_columns(source.schema, shown)
+        interval, data, shown = self._files(source, inputs, number, folder)
         marks = () if watermark is None else (msg.Watermark(_EPOCH, watermark),)
         return msg.TransformRequestInput(
             dataset_id=_id(f"input {number}"),
@@ -199,10 +275,20 @@ class EngineElsewhere:
             query_alias=source.alias,
             vocab=source.vocab,
             offset_interval=interval,
-            data_paths=() if interval is None else (self._client.seen(data),),
-            schema_file=self._client.seen(shown),
+            data_paths=data,
+            schema_file=shown,
             explicit_watermarks=marks,
         )
+
+    def _files(
+        self, source: TransformInputFrame, inputs: Inputs, number: int, folder: Path
+    ) -> tuple[OffsetInterval | None, tuple[str, ...], str]:
+        """Write the rows of an input and a file that shows its columns; return how to name them."""
+        data, shown = folder / f"input-{number}.parquet", folder / f"columns-{number}.parquet"
+        interval = write_log(by_value(inputs[source.alias]), source.schema, source.vocab, data)
+        write_columns(source.schema, shown)
+        given = () if interval is None else (self._client.seen(data),)
+        return interval, given, self._client.seen(shown)
 
     def _sent(self, transform: TransformSql) -> TransformSql:
         """Return a transform as the engine takes it: in queries, with the version declared."""
@@ -266,6 +352,10 @@ def _columns(schema: DataSchema, vocab: DatasetVocabulary) -> pa.Schema:
 def _id(name: str) -> DatasetId:
     """Return an id that stands for a dataset in a request: rows are no dataset's slices there."""
     return DatasetId(sha256(f"odfbuild {name}".encode()).digest())
+
+
+def _not_given() -> InexactError:
+    return InexactError("its query does not give the row of the rows that stood")
 
 
 def _fault(what: str) -> EngineFaultError:

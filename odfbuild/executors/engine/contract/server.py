@@ -63,7 +63,7 @@ class ContractSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """An operation: its messages; one that is short has no Progress."""
+    """An operation: its messages; those that are ours alone have no Progress."""
 
     request: type[Any]
     root: type[Any]
@@ -89,6 +89,12 @@ _OPERATIONS: Final[Mapping[str, _Operation]] = {
         msg.ValidateQueryResponseRoot,
         None,
         msg.ValidateQueryResponseInternalError,
+    ),
+    "DeriveProvenance": _Operation(
+        msg.DeriveProvenanceRequest,
+        msg.DeriveProvenanceResponseRoot,
+        None,
+        msg.DeriveProvenanceResponseInternalError,
     ),
 }
 

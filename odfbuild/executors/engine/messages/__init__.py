@@ -112,6 +112,7 @@ SUCCESSES: Final = (
     msg.TransformResponseSuccess,
     msg.StepResponseSuccess,
     msg.ValidateQueryResponseSuccess,
+    msg.DeriveProvenanceResponseSuccess,
 )
 """Answers of operations that coordinators ask for: what was asked is done."""
 INVALID_QUERIES: Final = (
@@ -119,6 +120,7 @@ INVALID_QUERIES: Final = (
     msg.TransformResponseInvalidQuery,
     msg.StepResponseInvalidQuery,
     msg.ValidateQueryResponseInvalidQuery,
+    msg.DeriveProvenanceResponseInvalidQuery,
 )
 """Answers of such operations: the query is wrong."""
 INTERNAL_ERRORS: Final = (
@@ -126,6 +128,7 @@ INTERNAL_ERRORS: Final = (
     msg.TransformResponseInternalError,
     msg.StepResponseInternalError,
     msg.ValidateQueryResponseInternalError,
+    msg.DeriveProvenanceResponseInternalError,
 )
 """Answers of such operations: the engine failed."""
 

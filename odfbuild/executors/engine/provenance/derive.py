@@ -3,10 +3,14 @@
 A query that looks at one row at a time is run again with the positions of its rows.  Any other is
 run again on ever fewer of the rows that stood: what is left gives the row by itself, and none of it
 can be left out.  In the same way the new records are found that made the row come or go.
+
+An engine elsewhere says of which rows it made one; its query is then run on these alone, and on
+fewer of them, so its answer is proven and not believed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -22,7 +26,12 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.executors.engine.provenance.logs import Log, Logs, read_logs
 from odfbuild.executors.engine.provenance.minimal import least
-from odfbuild.executors.engine.provenance.selections import Selections, equal_rows, selections
+from odfbuild.executors.engine.provenance.selections import (
+    Alone,
+    Selections,
+    equal_rows,
+    selections,
+)
 from odfbuild.values import dataclass
 
 Offsets = Mapping[str, tuple[int, ...]]
@@ -39,6 +48,25 @@ class Bounds:
 
     bytes: int = 64 << 20
     selections: int = 1 << 30
+
+
+MOST_TRIALS: Final = 16
+"""Selections of rows on which an engine elsewhere runs a query to prove one answer."""
+
+Proposal = Callable[[TransformWork, Inputs], Mapping[str, Collection[int]]]
+"""What says of which rows, by their numbers, one row was made; given all that stood."""
+
+
+class OriginEngine(ReplayEngine, Protocol):
+    """An engine that says itself of which rows it made one."""
+
+    def origins(
+        self, work: TransformWork, stood: Inputs, row: pa.Table
+    ) -> Mapping[str, Collection[int]]:
+        """Return the numbers of the rows of each input that a row of the result was made of.
+
+        Raises InexactError where it does not say that, and what `transform` raises.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +114,52 @@ def derivation(
     what the engine raises.
     """
     facts = work.query.facts
-    op = row.column(work.vocab.operation_type_column)[0].as_py()
-    data = row.drop_columns([n for n in system_columns(work.vocab) if n in row.column_names])
+    op, data = _parts_of(row, work)
     if facts.is_linear and not work.in_full:
         return replace(_by_position(work, rerun(), data, number), comes=op in COMES)
     if facts.names_op:
         raise InexactError("the query reads the event log itself")
+    logs = _logs(work, data, bounds)
+    counting = selections(replaying, work, logs.keyed, data)
+    return _Trial(counting, work, logs, bounds).derivation(comes=op in COMES)
+
+
+def answered_derivation(
+    engine: OriginEngine,
+    work: TransformWork,
+    row: pa.Table,
+    *,
+    bounds: Bounds = Bounds(selections=MOST_TRIALS),  # noqa: B008 - a constant
+) -> Derivation:
+    """Return what a record of a step was made of as an engine says, proven by its own query.
+
+    `row` is the record.  Raises InexactError also where the rows that the engine names do not give
+    the record, and what the engine raises.
+    """
+    op, data = _parts_of(row, work)
+    logs = _logs(work, data, bounds)
+
+    def proposed(at: TransformWork, stood: Inputs) -> Mapping[str, Collection[int]]:
+        return engine.origins(at, stood, data)
+
+    trial = _Trial(Alone(engine, data), work, logs, bounds, proposed)
+    return trial.derivation(comes=op in COMES)
+
+
+def _parts_of(row: pa.Table, work: TransformWork) -> tuple[int, pa.Table]:
+    """Return the operation of a record, and its columns that are no system columns."""
+    op: int = row.column(work.vocab.operation_type_column)[0].as_py()
+    hidden = [name for name in system_columns(work.vocab) if name in row.column_names]
+    return op, row.drop_columns(hidden)
+
+
+def _logs(work: TransformWork, data: pa.Table, bounds: Bounds) -> Logs:
     if work.query.versioned:
         raise InexactError("the query reads the versions of a table")
     try:
-        logs = read_logs(work, data, most=bounds.bytes)
+        return read_logs(work, data, most=bounds.bytes)
     except TooMuchError:
         raise InexactError("the candidate rows do not fit into memory") from None
-    counting = selections(replaying, work, logs.keyed, data)
-    return _Trial(counting, work, logs, bounds).derivation(comes=op in COMES)
 
 
 def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) -> Derivation:
@@ -114,12 +174,16 @@ def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The records on which the query of a step is tried, and how its row is counted."""
+    """The records on which the query of a step is tried, and how its row is counted.
+
+    `proposal` says where to begin; without it that is all the rows that stood.
+    """
 
     counting: Selections
     work: TransformWork
     logs: Logs
     bounds: Bounds
+    proposal: Proposal | None = None
 
     def derivation(self, *, comes: bool) -> Derivation:
         """Return what the row was made of: after the step if it came, before it if it went."""
@@ -141,19 +205,27 @@ class _Trial:
             many = [self.logs.seen(chosen(each)) for each in selections]
             return [count > 0 for count in self.counting.counts(work, many)]
 
-        every = tuple(range(len(places)))
-        if not holds([every])[0]:
-            raise InexactError("its query does not give the row of the rows that stood")
-        most = self._most(len(places))
-        found = least(len(places), holds, most=most)
-        rows = chosen(found.things)
+        begun = self._begun(work, stood, places)
+        if not holds([begun])[0]:
+            raise InexactError(
+                "its query does not give the row of the rows that stood"
+                if self.proposal is None
+                else "its query does not give the row of the rows that the engine names"
+            )
+        most = self._most(len(begun))
+
+        def fewer(selections: Sequence[tuple[int, ...]]) -> list[bool]:
+            return holds([tuple(begun[n] for n in each) for each in selections])
+
+        found = least(len(begun), fewer, most=most)
+        rows = chosen([begun[n] for n in found.things])
         told = {log.alias: tuple(sorted(log.offsets(rows[log.alias]))) for log in self._each}
         why = {alias: offsets for alias, offsets in told.items() if offsets}
         return Derivation(
             why=why,
             of={alias: table.num_rows for alias, table in stood.items()},
             comes=comes,
-            cause=RowCause(offsets=why) if self._begins and why else self._cause(comes=comes),
+            cause=RowCause(offsets=why) if self._begins and why else self._cause(why, comes=comes),
             exact=found.sure,
             reason=None
             if found.sure
@@ -168,7 +240,16 @@ class _Trial:
             not each.past.num_rows and not each.takes_back for each in self._each
         )
 
-    def _cause(self, *, comes: bool) -> RowCause | None:
+    def _begun(
+        self, work: TransformWork, stood: Inputs, places: Sequence[tuple[Log, int]]
+    ) -> tuple[int, ...]:
+        """Return which of the places are tried first."""
+        if self.proposal is None:
+            return tuple(range(len(places)))
+        named = {alias: {*numbers} for alias, numbers in self.proposal(work, stood).items()}
+        return tuple(n for n, (log, at) in enumerate(places) if at in named.get(log.alias, ()))
+
+    def _cause(self, why: Offsets, *, comes: bool) -> RowCause | None:
         """Return what made the row come or go; None if that cannot be determined."""
         if self.work.in_full:
             return RowCause(offsets={}, query=True)
@@ -192,12 +273,40 @@ class _Trial:
             known = [None if each is None else next(counts) for each in found]
             return [n is not None and (n > count if comes else n < count) for n in known]
 
-        if not holds([tuple(range(len(units)))])[0]:
+        every = tuple(range(len(units)))
+        begun = self._begun_with(why, units)
+        if begun == every or not holds([begun])[0]:
+            begun = every
+            if not holds([every])[0]:
+                return None
+
+        def fewer(selections: Sequence[tuple[int, ...]]) -> list[bool]:
+            return holds([tuple(begun[n] for n in each) for each in selections])
+
+        least_found = least(len(begun), fewer, most=self._most(len(begun)))
+        if self.proposal is not None and not least_found.sure:
             return None
-        records = chosen(least(len(units), holds, most=self._most(len(units))).things)
+        records = chosen([begun[n] for n in least_found.things])
         offsets = {log.alias: tuple(log.offsets(records[log.alias])) for log in self._each}
         told = {alias: found for alias, found in offsets.items() if found}
         return RowCause(offsets=told, watermark=not told)
+
+    def _begun_with(
+        self, why: Offsets, units: Sequence[tuple[Log, tuple[int, ...]]]
+    ) -> tuple[int, ...]:
+        """Return which new records are tried first as a cause: those of which the row was made.
+
+        Where any number can be tried, these are all.
+        """
+        if self.proposal is None:
+            return tuple(range(len(units)))
+        offsets = {log.alias: log.offsets(log.new) for log in self._each}
+        found = (
+            number
+            for number, (log, at) in enumerate(units)
+            if any(offsets[log.alias][each] in why.get(log.alias, ()) for each in at)
+        )
+        return tuple(found) or tuple(range(len(units)))
 
     def _after(self, new: Mapping[str, pa.Table]) -> Inputs | None:
         """Return what stands after some of the new records, None if they cannot be alone."""
