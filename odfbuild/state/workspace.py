@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
 from odfbuild.odf.chain.state import ChainState
@@ -47,8 +47,10 @@ from odfbuild.texts.redaction import excerpt
 if TYPE_CHECKING:
     from odfbuild.state.lease import FarLeases
 
+COLLECTING: Final = ".gc"  # the lease of who deletes in a store
 _HOST = r"[a-z0-9]+(?:[.-][a-z0-9]+)*"
 _NAME_FILE = re.compile(rf"{_HOST}(?:%2F{_HOST})?")
+_READINGS = 8  # of a chain whose head others move meanwhile
 _LISTED = 256  # datasets whose lists are in memory
 _SWEEPING = DEFAULT_LOCK_TIMEOUT  # seconds for the steps of one run to get past each other
 
@@ -176,6 +178,10 @@ class Workspace:
 
     def forget_runs(self, runs: Collection[str]) -> None:
         """Take the records of runs away from where the datasets are."""
+
+    def held_leases(self) -> Mapping[str, float]:
+        """Return the names of leases that machines have in a store, and when each was renewed."""
+        return {}
 
     def read_anew(self) -> None:
         """Trust no copy of an object that is kept elsewhere; a folder has none."""
@@ -305,14 +311,23 @@ class Workspace:
     def _state(self, alias: DatasetAlias, id: DatasetId) -> ChainState | None:
         """Return the state of a dataset that has a name; None, and a note, if it is damaged."""
         dataset = self.dataset(id)
-        try:
-            state = dataset.state()
-            if state is None and self._id_of(alias) == id:  # else it was taken away just now
-                raise MissingHeadError(alias)
-        except (OdfBuildError, OSError) as error:
-            self._wrong_chains[id] = unreadable(self._home.place(id), error)
-            return None
-        return state
+        head: Multihash | None = None
+        for _ in range(_READINGS):
+            try:
+                head = dataset.head()
+                state = None if head is None else dataset.state(head)
+                if state is None and self._id_of(alias) == id:  # else it was taken away just now
+                    raise MissingHeadError(alias)
+            except (OdfBuildError, OSError) as error:
+                found = error
+            else:
+                return state
+            with suppress(OdfBuildError, OSError):
+                if head is not None and dataset.head() != head:  # gc may take what it reached
+                    continue
+            break
+        self._wrong_chains[id] = unreadable(self._home.place(id), found)
+        return None
 
     # datasets
 

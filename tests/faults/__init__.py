@@ -6,6 +6,7 @@
     spark    a sample of kills and errors in runs with Spark, in Python and in the JVM
     races    real processes at once on one workspace, with leases and without
     processes    the command line in real processes at once, some cut off or without output
+    looks    verify again and again beside commands that rewrite and collect, in a folder
     machines    two machines with one bucket of a real server, which are killed, and the server, too
     schedules    2 to 8 commands, switched where others can see what is done, by a scheduler
 

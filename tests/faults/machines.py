@@ -32,7 +32,7 @@ from tests.faults.races import forked, wait, world_apart
 from tests.faults.workload import memory
 from tests.support.servers.object_store import CREDENTIALS, KilledServer
 
-__all__ = ["machines"]
+__all__ = ["Machine", "begun", "machines"]
 
 _DAY = 86_400.0
 _PERIOD = 15.0  # seconds; leases are renewed every twenty
@@ -62,7 +62,7 @@ def _commands(draw: random.Random) -> list[str]:
     )
 
 
-class _Machine:
+class Machine:
     """A folder with a copy of the project, and what a user has beside it."""
 
     def __init__(self, folder: Path, project: Path, url: str, moment: float) -> None:
@@ -77,10 +77,10 @@ class _Machine:
     def process(self, arguments: list[str], stopped: float | None = None) -> Process:
         """Return a command of this machine, killed after some seconds."""
         made = Process(arguments, "kept", stopped, signal.SIGKILL)
-        made.prepare = self._prepare
+        made.prepare = self.prepare
         return made
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         os.environ.update(
             CREDENTIALS,
             XDG_CACHE_HOME=str(self.folder / "cache"),
@@ -132,11 +132,11 @@ def _round(
 ) -> str | None:
     """Run commands of two machines at once and return what is wrong."""
     url = store.server.url(folder.name)
-    if problem := _begun(draw, _Machine(folder / "first", world.origin, url, 0), world.origin, url):
+    if problem := begun(draw, Machine(folder / "first", world.origin, url, 0), world.origin, url):
         return problem
     moment = int(time.time()) + 1
     time.sleep(moment - time.time())
-    pair = [_Machine(folder / name, world.origin, url, moment) for name in ("one", "two")]
+    pair = [Machine(folder / name, world.origin, url, moment) for name in ("one", "two")]
     work = []
     for _ in range(draw.choice((2, 2, 3, 4))):
         for machine in pair:
@@ -144,14 +144,14 @@ def _round(
             work.append((machine, machine.process(_commands(draw), stopped)))
     dies = draw.uniform(0.05, 1.5) if kills and draw.random() < 0.3 else None
     _run(draw, work, store, dies)
-    third = _Machine(folder / "third", world.origin, url, moment)
+    third = Machine(folder / "third", world.origin, url, moment)
     done = [process for _, process in work]
     problems = [each for process in done if (each := _problem(process, kills=kills))]
     problems = problems or _settled(third) or _checked(third, folder, done)
     return "\n  ".join([*map(str, done), *problems]) if problems else None
 
 
-def _begun(draw: random.Random, machine: _Machine, origin: Path, url: str) -> str | None:
+def begun(draw: random.Random, machine: Machine, origin: Path, url: str) -> str | None:
     """Have the workspace in the store, mostly with blocks that only an undo brings back."""
     settings = machine.project / "odfbuild.yaml"
     of_store = settings.read_text()
@@ -176,7 +176,7 @@ def _problem(process: Process, *, kills: bool) -> str | None:
 
 def _run(
     draw: random.Random,
-    work: Sequence[tuple[_Machine, Process]],
+    work: Sequence[tuple[Machine, Process]],
     store: KilledServer | None = None,
     dies: float | None = None,
 ) -> None:
@@ -198,7 +198,7 @@ def _run(
         assert wait(forked(store.wait)) == 0
 
 
-def _settled(machine: _Machine) -> list[str]:
+def _settled(machine: Machine) -> list[str]:
     """Do what is left, from another machine; a derivative whose input was rewritten is rebuilt."""
     for name in ("src", "posts", "out", "new", ".gc"):
         _said(machine, "unlock", name)
@@ -215,13 +215,13 @@ def _settled(machine: _Machine) -> list[str]:
     return []
 
 
-def _said(machine: _Machine, *arguments: str) -> tuple[int | None, str]:
+def _said(machine: Machine, *arguments: str) -> tuple[int | None, str]:
     done = machine.process(list(arguments))
     _run(random.Random(0), [(machine, done)])
     return done.code, done.errors.read_text("utf-8", "replace")[-3000:]
 
 
-def _checked(machine: _Machine, folder: Path, work: Sequence[Process]) -> list[str]:
+def _checked(machine: Machine, folder: Path, work: Sequence[Process]) -> list[str]:
     """Bring the workspace into a folder, and check all that is true of one machine's."""
     code, said = _said(machine, "workspace", "move", ".odfbuild")
     if code != 0:

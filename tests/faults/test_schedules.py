@@ -76,6 +76,10 @@ def test_commands_of_the_command_line_at_once() -> None:
     assert processes(1) == 0
 
 
+def test_verify_beside_commands_that_rewrite_and_collect() -> None:
+    assert run.main(["looks", "--rounds", "1", "--seed", "3"]) == 0
+
+
 def test_machines_that_share_a_bucket() -> None:
     """In a process of its own, as who forks may have no threads."""
     assert run.main(["machines", "--rounds", "1", "--seed", "1"]) == 0

@@ -15,11 +15,13 @@ may say anything of the rows that is not so, because steps go by it.
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.checks.files import cause_of, file_problems
 from odfbuild.executors.verify.clocks import current_time, is_ahead
+from odfbuild.executors.verify.read_heads import LOOKS, UNCERTAIN, have_changed, references
 from odfbuild.odf.chain import check_append
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, fold
@@ -35,6 +37,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.state.remote.errors import UnreachableRepositoryError
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -59,7 +62,8 @@ class Verified:
     """What was looked at, and everything that does not hold (empty: all is well).
 
     `reencoded_files` names data files that have other bytes than recorded, but the recorded rows.
-    `head` is the last block, as it was when the look began.
+    `head` is the last block, as it was when the look began.  `is_uncertain` tells that others moved
+    the references during each look, so that only what every look found is among the findings.
     """
 
     blocks: int
@@ -68,6 +72,7 @@ class Verified:
     findings: tuple[Fault, ...]
     reencoded_files: tuple[Multihash, ...] = ()
     head: ChainState | None = None
+    is_uncertain: bool = False
 
     @property
     def reencoded(self) -> int:
@@ -90,30 +95,26 @@ def verify(
     Of blocks that are not `wanted`, the files and the inputs are left alone; without them, what
     others take back is not looked up.  Once the references are read, `ahead` is given their blocks,
     and may bring what will be looked at; blocks and files are looked at within `turn`.
+
+    What is found while others move a reference is looked for once more, as they may have given up
+    what it reached.  Raises UnreachableRepositoryError.
     """
-    look = _ChainView(dataset, looked, wanted, inputs, now)
-    names = sorted({HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name))
-    targets = {name: _target(dataset, name) for name in names}
-    ahead([each for each in targets.values() if isinstance(each, Multihash)])
-    with turn or nullcontext():
-        for name, target in targets.items():
-            look.chain(name, target)
-    return Verified(
-        blocks=len(look.seen),
-        files=look.files,
-        bytes=look.size,
-        findings=tuple(look.findings),
-        reencoded_files=tuple(look.reencoded_files),
-        head=look.head,
-    )
-
-
-def _target(dataset: Dataset, ref: str) -> Multihash | Exception | None:
-    """Return the block of a reference, or why it cannot be read."""
-    try:
-        return dataset.stores.heads.read(ref)
-    except Exception as error:  # which is a finding
-        return error
+    lasting: set[str] | None = None
+    for _ in range(LOOKS):
+        targets = references(dataset)
+        ahead([each for each in targets.values() if isinstance(each, Multihash)])
+        look = _ChainView(dataset, looked, wanted, inputs, now)
+        with turn or nullcontext():
+            for name, target in targets.items():
+                look.chain(name, target)
+        if not look.findings or not have_changed(dataset, targets):
+            return look.result()
+        whats = {each.what for each in look.findings}
+        lasting = whats if lasting is None else lasting & whats
+    found = look.result()
+    findings = tuple(each for each in found.findings if each.what in (lasting or ()))
+    uncertain = () if len(findings) == len(found.findings) else (Fault(None, UNCERTAIN),)
+    return replace(found, findings=(*findings, *uncertain), is_uncertain=True)
 
 
 class _ChainView:
@@ -153,10 +154,23 @@ class _ChainView:
             state = self._walk(target)
             if ref == HEAD:
                 self.head = state
+        except UnreachableRepositoryError:  # of which nothing can be said
+            raise
         except OdfBuildError as error:
             self.findings.append(Fault(target, f"{of}{error.what}"))
         except Exception as error:  # whatever bytes bring about that nobody thought of
             self.findings.append(Fault(target, f"{of}it cannot be verified: {cause_of(error)}"))
+
+    def result(self) -> Verified:
+        """Return what was found."""
+        return Verified(
+            blocks=len(self.seen),
+            files=self.files,
+            bytes=self.size,
+            findings=tuple(self.findings),
+            reencoded_files=tuple(self.reencoded_files),
+            head=self.head,
+        )
 
     def _walk(self, target: Multihash) -> ChainState | None:
         """Recheck the blocks up to one, each with what it brings."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from odfbuild.executors.data.checks.files import file_problems
 from odfbuild.executors.transform.checkpoint import previous
+from odfbuild.executors.verify.read_heads import ReadHeads
 from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -59,11 +60,14 @@ class RecordedHistories:
     """The histories of the datasets of a workspace, and which of their files are as recorded.
 
     `received` is a dataset that comes from elsewhere, and is asked in the place of the one here.
+    `unread` are those of which a reader gave up the history, since it could not be read.
     """
 
     def __init__(self, workspace: Workspace, received: Dataset | None = None) -> None:
         self._workspace = workspace
         self._received = received
+        self.heads = ReadHeads()
+        self.unread: set[DatasetId] = set()
         self._histories: dict[DatasetId, list[History]] = {}
         self._damage: dict[Path, tuple[str, ...]] = {}
         self._restored: set[Path] = set()
@@ -85,6 +89,7 @@ class RecordedHistories:
         """
         dataset = self._dataset(id)
         tip = dataset.head()
+        self.heads.note(id, tip)
         if tip is None:
             return None
         with self._lock:

@@ -18,12 +18,14 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.executors.transform.continuity import is_ours
 from odfbuild.executors.verify.ahead import bring_chain
 from odfbuild.executors.verify.clocks import is_ahead
+from odfbuild.executors.verify.read_heads import ReadHeads
 from odfbuild.odf.chain.state import ChainState, last_block_of, last_offset_read
 from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.errors import UnreachableRepositoryError
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
@@ -63,6 +65,7 @@ class RecordedInputs:
     def __init__(self, workspace: Workspace, *, every: bool = False) -> None:
         self._workspace = workspace
         self._every = every
+        self.heads = ReadHeads()
         self._names = {id: str(name) for name, id in workspace.names().items()}
         self._chains: dict[DatasetId, Mapping[Multihash, _BlockPosition] | str | None] = {}
         self._made_of: dict[DatasetId, tuple[DatasetId, ...]] = {}
@@ -168,6 +171,16 @@ class RecordedInputs:
                 ways += [(each, (*way, each)) for each in self._made_of.get(id, ())]
         return None
 
+    def reached(self, ids: Collection[DatasetId]) -> Collection[DatasetId]:
+        """Return some datasets and all whose chains were read since these are made of them."""
+        found: set[DatasetId] = set()
+        left = list(ids)
+        while left:
+            if (id := left.pop()) not in found:
+                found.add(id)
+                left += self._made_of.get(id, ())
+        return found
+
     def _problems(self, read: ExecuteTransformInput) -> Iterator[str]:
         chain = self._chain(read.dataset_id, read)
         if chain is None:
@@ -218,6 +231,8 @@ class RecordedInputs:
             if id not in self._chains or self._grew(id, read):
                 try:
                     self._chains[id] = self._read(id)
+                except UnreachableRepositoryError:
+                    raise
                 except OdfBuildError as error:
                     self._chains[id] = error.what
             return self._chains[id]
@@ -235,7 +250,12 @@ class RecordedInputs:
 
     def _read(self, id: DatasetId) -> Mapping[Multihash, _BlockPosition] | None:
         dataset = self._workspace.dataset(id)
-        head = dataset.head()
+        try:
+            head = dataset.head()
+        except OdfBuildError:
+            self.heads.note_unread(id)
+            raise
+        self.heads.note(id, head)
         if head is None:
             return None
         bring_chain(dataset, head)

@@ -1,21 +1,26 @@
 """Verification of datasets: unchanged files, and steps that give the same rows again."""
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from threading import Semaphore, Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.executors.process.interrupt import StoppedError, result_of
-from odfbuild.odf.events import MetadataBlock
+from odfbuild.executors.verify.read_heads import LOOKS, UNCERTAIN, await_others
+from odfbuild.odf.events import ExecuteTransform, MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import CorruptObjectError, MissingObjectError
 from odfbuild.state.chain.seen_heads import DamagedSeenHeadError
+from odfbuild.state.remote.errors import UnreachableRepositoryError
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState
 
 T = TypeVar("T")
+_FIRST_PAUSE: Final = 0.05  # seconds, and each time twice as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,8 @@ class Verification:
 class Checked:
     """What verification found of one dataset, its steps in their order.
 
-    `signed` says who vouches for its head, if that was asked and somebody does.
+    `signed` says who vouches for its head, if that was asked and somebody does.  `is_gone` tells
+    that others took it away meanwhile.
     """
 
     dataset: DatasetId
@@ -77,6 +84,7 @@ class Checked:
     replayed: "tuple[Replayed, ...]" = ()
     recomputed: "Recomputed | None" = None
     signed: "SignedHead | None" = None
+    is_gone: bool = False
 
     @property
     def passed(self) -> bool:
@@ -87,12 +95,65 @@ class Checked:
 
 
 def verify_datasets(
-    project: Opened, chosen: Sequence[DatasetId], asked: Verification
+    project: Opened,
+    chosen: Sequence[DatasetId],
+    asked: Verification,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[Checked]:
     """Yield what was found of each dataset, in their order, or of all they read from, inputs first.
 
-    An engine is started only if a step has to be run again.
+    An engine is started only if a step has to be run again.  What does not hold of datasets that
+    others change meanwhile is looked for once more, when the others have been verified.
     """
+    known: dict[DatasetId, _Outcome] = {}
+    for found in _verified_once(project, chosen, asked, pause):
+        if known or found.is_doubtful:
+            known[found.checked.dataset] = found
+        else:
+            yield _certain(project, asked, found)
+    for number in range(1, LOOKS):
+        doubtful = [id for id, each in known.items() if each.is_doubtful]
+        if not doubtful:
+            break
+        pause(_FIRST_PAUSE * 2**number)
+        for found in _verified_once(project, doubtful, asked, pause):
+            before = known.get(found.checked.dataset)
+            if before is None or before.is_doubtful:
+                known[found.checked.dataset] = found
+    for each in known.values():
+        yield _certain(project, asked, each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What was found of one dataset; `is_doubtful` if that may be so because others changed it."""
+
+    checked: Checked
+    looked: "_Look"
+    is_doubtful: bool
+
+
+def _certain(project: Opened, asked: Verification, outcome: _Outcome) -> Checked:
+    """Return what is said of a dataset, and remember its head if all is right."""
+    from odfbuild.executors.verify.chain import Fault
+
+    checked = outcome.checked
+    if outcome.is_doubtful:
+        found = checked.found
+        doubt = Fault(None, UNCERTAIN)
+        findings = found.findings if doubt in found.findings else (*found.findings, doubt)
+        return replace(checked, found=replace(found, findings=findings))
+    if checked.passed and not checked.is_gone:
+        _remember(project, asked, outcome.looked)
+    return checked
+
+
+def _verified_once(
+    project: Opened,
+    chosen: Sequence[DatasetId],
+    asked: Verification,
+    pause: Callable[[float], None],
+) -> Iterator[_Outcome]:
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.recorded_inputs import RecordedInputs
 
@@ -117,9 +178,43 @@ def verify_datasets(
             )
             looked = result_of(looks[each])
             checked = Checked(each, looked.found, replayed, recomputed, looked.signed)
-            if checked.passed:
-                _remember(project, asked, looked)
-            yield checked
+            if _is_gone(project, looked.found, each):
+                checked = Checked(each, replace(looked.found, findings=()), is_gone=True)
+            doubt = _is_doubtful(project, past, inputs, checked, looked, pause)
+            yield _Outcome(checked, looked, doubt)
+
+
+def _is_gone(project: Opened, found: "Verified", id: DatasetId) -> bool:
+    """Tell whether others took a dataset away since it was chosen: its name, then its head."""
+    workspace = project.workspace
+    return (
+        found.head is None
+        and len(found.findings) == 1
+        and workspace.dataset(id).head() is None
+        and id not in workspace.names().values()
+    )
+
+
+def _is_doubtful(
+    project: Opened,
+    past: "RecordedHistories",
+    inputs: "RecordedInputs",
+    checked: Checked,
+    looked: "_Look",
+    pause: Callable[[float], None],
+) -> bool:
+    """Tell whether what does not hold, or could not be looked at, is due to what others did."""
+    id, workspace = checked.dataset, project.workspace
+    if checked.is_gone or checked.found.is_uncertain:
+        return False
+    if checked.passed:
+        return id in past.unread
+    ids = inputs.reached({id, *looked.read})
+    return (
+        inputs.heads.have_moved(workspace, ids)
+        or past.heads.have_moved(workspace, ids)
+        or await_others(workspace, ids, pause)
+    )
 
 
 class Turns:
@@ -150,12 +245,14 @@ class Turns:
 class _Look:
     """What was found of one dataset but by its steps, and who signed its head.
 
-    `follows` is the head that was seen last, where the one that was looked at is the head after it.
+    `follows` is the head that was seen last, where the one that was looked at is the head after it;
+    `read` are its inputs.
     """
 
     found: "Verified"
     signed: "SignedHead | None" = None
     follows: Multihash | None = None
+    read: Collection[DatasetId] = ()
 
 
 @contextmanager
@@ -200,7 +297,7 @@ def _look(
 ) -> _Look:
     """Look at one dataset, at its inputs and at its head."""
     from odfbuild.executors.verify.ahead import bring_dataset
-    from odfbuild.executors.verify.chain import verify
+    from odfbuild.executors.verify.chain import Fault, verify
     from odfbuild.executors.verify.heads import head_findings
 
     dataset = project.workspace.dataset(id)
@@ -209,21 +306,35 @@ def _look(
     def ahead(targets: Collection[Multihash]) -> None:
         bring_dataset(dataset, targets, wanted, inputs.bring, turns.go_on)
 
-    found = verify(dataset, wanted=wanted, inputs=inputs.problems, ahead=ahead, turn=turns)
+    read: set[DatasetId] = set()
+
+    def problems(
+        event: ExecuteTransform, at: Timestamp, before: "ChainState | None"
+    ) -> tuple[str, ...]:
+        read.update(each.dataset_id for each in event.query_inputs)
+        return inputs.problems(event, at, before)
+
+    found = verify(dataset, wanted=wanted, inputs=problems, ahead=ahead, turn=turns)
     head = found.head
     if head is None:
-        return _Look(found)
+        return _Look(found, read=read)
+    read.update(inputs_of(head))
+    inputs.heads.note(id, head.head)
     cycle, signed = _cycle(inputs, head), None
-    about_head = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
-    if asked.signatures:
-        from odfbuild.executors.verify.signatures import check_signatures
-        from odfbuild.repositories.signatures.acceptance import current_time
+    about_head: tuple[Fault, ...] = ()
+    try:
+        about_head = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
+        if asked.signatures:
+            from odfbuild.executors.verify.signatures import check_signatures
+            from odfbuild.repositories.signatures.acceptance import current_time
 
-        report = check_signatures(project, head, current_time())
-        signed, about_head = report.signed, (*about_head, *report.findings)
+            report = check_signatures(project, head, current_time())
+            signed, about_head = report.signed, (*about_head, *report.findings)
+    except (MissingObjectError, CorruptObjectError) as error:  # others may have moved the head
+        about_head = (*about_head, Fault(head.head, error.what))
     found = replace(found, findings=(*found.findings, *cycle, *about_head))
     follows = None if found.findings else _replaced_head(project, dataset, head.head)
-    return _Look(found, signed, follows)
+    return _Look(found, signed, follows, read)
 
 
 def _replaced_head(project: Opened, dataset: Dataset, head: Multihash) -> Multihash | None:
@@ -243,6 +354,8 @@ def _replay_outcome(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed"
 
     try:
         return result_of(run)
+    except UnreachableRepositoryError:
+        raise
     except Exception as error:
         what = f"it cannot be rerun: {type(error).__name__}: {error}"
         return Replayed(block=step.block, sequence=step.sequence, rows=step.rows, findings=(what,))
@@ -254,6 +367,8 @@ def _recompute_outcome(run: "Future[Recomputed]", step: "RecordedStep") -> "Reco
 
     try:
         return result_of(run)
+    except UnreachableRepositoryError:
+        raise
     except Exception as error:
         what = f"its query cannot be computed in full: {type(error).__name__}: {error}"
         return Recomputed(block=step.block, sequence=step.sequence, findings=(what,))
@@ -304,8 +419,11 @@ def steps_since(
 
     try:
         history = past.history(dataset)
-    except Exception:
-        return ()  # the look at its blocks says what is wrong
+    except UnreachableRepositoryError:
+        raise
+    except Exception:  # the look at its blocks says what is wrong
+        past.unread.add(dataset)
+        return ()
     return tuple(
         step
         for step in (() if history is None else recorded_steps(history))
@@ -341,7 +459,10 @@ def _inputs(past: "RecordedHistories", dataset: DatasetId) -> tuple[DatasetId, .
         state = None if history is None else history.state(history.blocks[-1][0])
         read = () if state is None else state.progress
         return tuple(each for each in read if past.history(each) is not None)
+    except UnreachableRepositoryError:
+        raise
     except Exception:  # which the look at its blocks says
+        past.unread.add(dataset)
         return ()
 
 

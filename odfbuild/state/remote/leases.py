@@ -116,6 +116,14 @@ class BucketLeases:
 
         return tuple(each for each in side_by_side(there, note) if each is not None)
 
+    def held(self) -> Mapping[str, float]:
+        """Return the names of all leases, and when each was renewed by the clock of the store.
+
+        Some may be stale: to find that out, one has to write to the store.
+        """
+        found = (e for e in self._client.listed(PREFIX) if e.size and e.key != _CLOCK)
+        return {each.key.removeprefix(PREFIX): each.touched for each in found}
+
     def holds(self, name: str) -> bool:
         """Tell whether a lease is still ours; who was stopped for long has lost it."""
         with self._lock:

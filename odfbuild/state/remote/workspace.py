@@ -33,11 +33,10 @@ from odfbuild.state.remote.limits import OfflineClient, OfflineError, ReadOnlyCl
 from odfbuild.state.remote.memory import read_memory
 from odfbuild.state.remote.runs import BucketRuns
 from odfbuild.state.remote.s3 import Bucket
-from odfbuild.state.workspace import Workspace
+from odfbuild.state.workspace import COLLECTING, Workspace
 
 _DISABLED: Final = "disabled/"
 _LARGEST_MARK: Final = 256  # bytes
-COLLECTING: Final = ".gc"  # the lease of who deletes
 _PAUSE: Final = 2.0
 _PATIENCE: Final = 1_800.0  # seconds that a commit waits for a collector
 
@@ -118,6 +117,9 @@ class BucketWorkspace(Workspace):
 
     def forget_runs(self, runs: Collection[str]) -> None:
         self._runs.forget(runs)
+
+    def held_leases(self) -> Mapping[str, float]:
+        return self.leases.held()
 
     def read_anew(self) -> None:
         """Take from now on nothing for what the store has that was not brought from it again."""

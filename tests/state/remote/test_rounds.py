@@ -17,7 +17,8 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import Opened, open_project
 from odfbuild.state.remote.client import PARALLEL, side_by_side
-from odfbuild.state.workspace import Workspace
+from odfbuild.state.remote.leases import BucketLeases
+from odfbuild.state.workspace import COLLECTING, Workspace
 from tests.executors.runs.test_scheduler import copy
 from tests.state.remote.machines import machine
 from tests.support.data.histories import QuickDisk
@@ -337,3 +338,48 @@ def test_the_error_of_the_first_item_is_raised_and_no_more_begun() -> None:
     with pytest.raises(ValueError, match=r"^3$"):
         side_by_side(range(10_000), work)
     assert len(begun) < 10_000
+
+
+@pytest.mark.parametrize("lease", [COLLECTING, "r1"])
+def test_what_a_collector_took_and_others_write_again_is_not_missing(
+    lease: str, projects: dict[int, Opened], tmp_path: Path
+) -> None:
+    """A head that is set back to an old block reaches what a collector takes just then."""
+    here = projects[FEW]
+    client = MemoryClient(objects_of(here.workspace))
+    there = in_store(here, client, tmp_path / "there")
+    missing = next(
+        key for key in client.objects if f"{folder(here.workspace.root, 'r1').name}/data/" in key
+    )
+    kept = client.objects.pop(missing)
+    others = BucketLeases(client)
+    assert others.take(lease, {"pid": 1})
+
+    def write_again(_: float) -> None:
+        client.objects[missing] = kept
+        others.release(lease)
+
+    there.workspace.read_anew()
+    chosen = list(there.workspace.names().values())
+    found = verify_datasets(there, chosen, Verification(), write_again)
+    assert all(each.passed for each in found)
+    del client.objects[missing]
+    there = in_store(here, client, tmp_path / "later")
+    (failed,) = (each for each in verified(there) if not each.passed)
+    assert "is missing" in failed.found.findings[0].what
+
+
+def test_a_lease_that_nobody_renews_hides_no_damage(
+    projects: dict[int, Opened], tmp_path: Path
+) -> None:
+    here = projects[FEW]
+    client = MemoryClient(objects_of(damaged(here, missing_file, tmp_path / "here").workspace))
+    there = in_store(here, client, tmp_path / "there")
+    client.put(f"leases/{COLLECTING}", b'{"pid": 1}')
+    waited: list[float] = []
+    there.workspace.read_anew()
+    chosen = list(there.workspace.names().values())
+    found = list(verify_datasets(there, chosen, Verification(), waited.append))
+    (failed,) = (each for each in found if not each.passed)
+    assert "is missing" in failed.found.findings[0].what
+    assert 120 < sum(waited) < 900

@@ -119,9 +119,10 @@ def verify(
         accept_head=accept_head,
         signatures=signatures,
     )
-    found = verify_datasets(project, [known[name] for name in chosen], asked)
     shown = known if recursive else chosen
     names = {known[name]: name for name in shown}
+    verified = verify_datasets(project, [known[name] for name in chosen], asked)
+    found = _without_gone(verified, names)
     every = list(_WRITERS[output](found, _VerifyRequest(project, names, len(chosen))))
     if (problem := project.workspace.seen.problem) is not None:
         hint(f"the seen heads are not recorded: {problem}\n")
@@ -131,6 +132,15 @@ def verify(
     whole = selection or exclude or not project.workspace.damage()
     holds = whole and all(each.passed for each in every)
     return read_code(loaded) if holds else exits.NOT_VERIFIED
+
+
+def _without_gone(found: Iterator[Checked], names: Names) -> Iterator[Checked]:
+    """Yield the datasets that are still there; say which are not."""
+    for each in found:
+        if each.is_gone:
+            hint(f"{_name_of(each, names)} was removed while datasets were verified\n")
+        else:
+            yield each
 
 
 def _pinned_head(
