@@ -311,21 +311,22 @@ class Workspace:
     def _state(self, alias: DatasetAlias, id: DatasetId) -> ChainState | None:
         """Return the state of a dataset that has a name; None, and a note, if it is damaged."""
         dataset = self.dataset(id)
-        head: Multihash | None = None
-        for _ in range(_READINGS):
+        heads: list[Multihash | None] = []
+        while len(heads) < _READINGS and (len(heads) < 2 or heads[-1] != heads[-2]):
             try:
-                head = dataset.head()
-                state = None if head is None else dataset.state(head)
+                state = dataset.state()
                 if state is None and self._id_of(alias) == id:  # else it was taken away just now
                     raise MissingHeadError(alias)
             except (OdfBuildError, OSError) as error:
                 found = error
             else:
                 return state
+            head = None
             with suppress(OdfBuildError, OSError):
-                if head is not None and dataset.head() != head:  # gc may take what it reached
-                    continue
-            break
+                head = dataset.head()  # if that moved, gc may have taken what it reached
+            if head is None:
+                break
+            heads.append(head)
         self._wrong_chains[id] = unreadable(self._home.place(id), found)
         return None
 

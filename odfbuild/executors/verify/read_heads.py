@@ -48,10 +48,14 @@ class ReadHeads:
         """Tell whether any of the datasets was read with another head than it has now."""
         with self._lock:
             found = {id: set(self._found[id]) for id in ids if id in self._found}
-        return any(heads != {_head(workspace.dataset(id))} for id, heads in found.items())
+        return any(heads != {head_or_problem(workspace.dataset(id))} for id, heads in found.items())
 
 
-def _head(dataset: Dataset) -> Multihash | str | None:
+def head_or_problem(dataset: Dataset) -> Multihash | str | None:
+    """Return the head of a dataset, None if it has none, a text if it cannot be read.
+
+    Raises UnreachableRepositoryError.
+    """
     try:
         return dataset.head()
     except UnreachableRepositoryError:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.executors.process.interrupt import StoppedError, result_of
-from odfbuild.executors.verify.read_heads import LOOKS, UNCERTAIN, await_others
+from odfbuild.executors.verify.read_heads import LOOKS, UNCERTAIN, await_others, head_or_problem
 from odfbuild.odf.events import ExecuteTransform, MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
@@ -190,7 +190,7 @@ def _is_gone(project: Opened, found: "Verified", id: DatasetId) -> bool:
     return (
         found.head is None
         and len(found.findings) == 1
-        and workspace.dataset(id).head() is None
+        and head_or_problem(workspace.dataset(id)) is None
         and id not in workspace.names().values()
     )
 
