@@ -4,7 +4,6 @@ The blocks of a chain are counted once, and later only new ones.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -15,6 +14,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.catalogue import CatalogueEntry, index_document
 from odfbuild.repositories.protocol import files_of, records_of
 from odfbuild.state.chain.dataset import NotInChainError
+from odfbuild.state.homes import UnreadableChainError
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
@@ -26,6 +26,22 @@ class CountedChain:
     head: Multihash
     records: int
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedDataset:
+    """A dataset of which the chain or the name cannot be read, and the code of the error."""
+
+    id: DatasetId | None
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Datasets as an index has them, and those that are damaged."""
+
+    entries: tuple[CatalogueEntry, ...]
+    damaged: Mapping[DatasetAlias, DamagedDataset]
 
 
 class ServerIndex:
@@ -42,13 +58,26 @@ class ServerIndex:
         shows: Callable[[DatasetAlias, DatasetId], bool],
     ) -> dict[str, Any]:
         """Return the index of the datasets to show; damaged ones are left out."""
-        listed = []
+        return index_document(self.listing(states, shows).entries)
+
+    def listing(
+        self,
+        states: Mapping[DatasetAlias, ChainState],
+        shows: Callable[[DatasetAlias, DatasetId], bool],
+    ) -> "Listing":
+        """Return the datasets to show, those of which the chain cannot be read by themselves."""
+        found: list[CatalogueEntry] = []
+        damaged: dict[DatasetAlias, DamagedDataset] = {}
         with self._lock:
             for alias, state in sorted(states.items()):
                 if shows(alias, state.dataset):
-                    with suppress(OdfBuildError, OSError):
-                        listed.append(self._entry(alias, state))
-        return index_document(listed)
+                    try:
+                        found.append(self._entry(alias, state))
+                    except OdfBuildError as error:
+                        damaged[alias] = DamagedDataset(state.dataset, error.code)
+                    except OSError:
+                        damaged[alias] = DamagedDataset(state.dataset, UnreadableChainError.code)
+        return Listing(tuple(found), damaged)
 
     def _entry(self, alias: DatasetAlias, state: ChainState) -> CatalogueEntry:
         counted = self._counted(state.dataset, state.head)

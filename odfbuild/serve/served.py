@@ -10,11 +10,11 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, is_name
 from odfbuild.serve.access import Access, AccessError, Caller
-from odfbuild.serve.listing import ServerIndex
+from odfbuild.serve.listing import DamagedDataset, ServerIndex
 from odfbuild.serve.settings import ServerSettings
 from odfbuild.serve.uploads import Uploads
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.workspace import UnusableNameError, Workspace
+from odfbuild.state.workspace import MissingHeadError, UnusableNameError, Workspace
 
 
 class Served:
@@ -76,6 +76,35 @@ class Served:
                 known.pop(id, None)
             known.update((each.dataset, each) for each in self.workspace.states(moved).values())
             return {a: known[id] for a, id in names.items() if id in heads and id in known}
+
+    def damage(
+        self, states: Mapping[DatasetAlias, ChainState]
+    ) -> Mapping[DatasetAlias, DamagedDataset]:
+        """Return the datasets that cannot be read; `states` are of those that can be.
+
+        Raises nothing: who may see them is another question.
+        """
+        workspace = self.workspace
+        names = workspace.names()
+        found = {
+            alias: DamagedDataset(None, error.code)
+            for alias, error in workspace.damaged_names().items()
+        }
+        for alias, id in names.items():
+            if alias not in states and (code := self._problem(alias, id)) is not None:
+                found[alias] = DamagedDataset(id, code)
+        return found
+
+    def _problem(self, alias: DatasetAlias, id: DatasetId) -> str | None:
+        """Return the code of what is wrong with a dataset; None if it was made just now."""
+        error = self.workspace.damage_of(id)
+        if error is not None:
+            return error.code
+        try:
+            is_there = self.workspace.dataset(id).head() is not None
+        except OdfBuildError as wrong:
+            return wrong.code
+        return None if is_there else MissingHeadError(alias).code
 
     def is_served(self, alias: DatasetAlias) -> bool:
         """Return whether a dataset of that name is served: with an account, or without."""

@@ -196,14 +196,16 @@ class Workspace:
     def names(self) -> Mapping[DatasetAlias, DatasetId]:
         """Return the ids of all datasets by alias; a damaged name is noted, see `damage`."""
         found: dict[DatasetAlias, DatasetId] = {}
+        wrong: dict[str, OdfBuildError] = {}
         for each, reading in self._names.items():
             try:
                 read = self._read_name(each, reading)
             except CorruptNameError as error:
-                self._wrong_names[each] = error
+                wrong[each] = error
                 continue
             if read is not None:
                 found[read[0]] = read[1]
+        self._wrong_names = wrong
         return found
 
     def aliases(self) -> Mapping[DatasetId, DatasetAlias]:
@@ -225,6 +227,15 @@ class Workspace:
             for name, error in self._wrong_names.items()
         }
         return found | {aliases.get(id, id): error for id, error in self._wrong_chains.items()}
+
+    def damaged_names(self) -> Mapping[DatasetAlias, OdfBuildError]:
+        """Return what is wrong with the names of datasets, as they were read last."""
+        found = ((_alias_of(name), error) for name, error in self._wrong_names.items())
+        return {alias: error for alias, error in found if alias is not None}
+
+    def damage_of(self, id: DatasetId) -> OdfBuildError | None:
+        """Return what was found wrong with the chain of a dataset, None if nothing was."""
+        return self._wrong_chains.get(id)
 
     def note_damage(self, id: DatasetId, error: OdfBuildError) -> None:
         """Note that the chain of a dataset cannot be read."""

@@ -13,7 +13,7 @@ import pytest
 from odfbuild.odf.identity import Multihash
 from odfbuild.repositories.smart.messages import VERSION_HEADER
 from odfbuild.state.chain.dataset import Dataset
-from tests.serve.copies import made
+from tests.serve.copies import made, note
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 SEEN = "seen.rates"
@@ -170,6 +170,76 @@ def test_a_hidden_dataset_is_like_one_that_does_not_exist(
     for state, all_said in found.items():
         assert all_said == found["absent"][: len(all_said)], state
     assert "hidden" not in "".join(listed)
+
+
+SHOWN = {
+    "whole": None,
+    "no-head": "missing-head",
+    "head-of-rubbish": "corrupt-head",
+    "empty-head": "corrupt-head",
+    "head-of-no-block": "missing-object",
+    "short-block": "corrupt-object",
+    "no-block": "missing-object",
+    "name-of-rubbish": "corrupt-name",
+    "no-slices": None,  # files of rows are not read for a list
+    "no-folder": "missing-head",
+}
+
+
+def test_damaged_datasets_are_shown_as_that_to_who_may_read_them(
+    server: DatasetServer, hidden: Mapping[str, Hidden]
+) -> None:
+    def listed(datasets: str | None) -> dict[str, Any]:
+        token = None if datasets is None else server.token("read", datasets=datasets)
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        answer = httpx.get(f"{server.url}system/status", headers=headers, timeout=60)
+        found = answer.json()["datasets"] if answer.status_code == 200 else []
+        return {each["alias"]: each for each in found}
+
+    found = listed("*")
+    of_hidden = {name.removeprefix("hidden."): each for name, each in found.items()}
+    assert [*found] == sorted(found)
+    assert {n: each["damage"] for n, each in of_hidden.items() if n != SEEN} == SHOWN
+    for state, code in SHOWN.items():
+        each = of_hidden[state]
+        is_named = state != "name-of-rubbish"
+        assert each["id"] == (hidden[state].id if is_named else None)
+        if code is not None:
+            assert {each[name] for name in ("head", "records", "size", "kind", "behind")} == {None}
+            assert each["inputs"] == [] and each["locked"] is False
+    assert {*listed("hidden.no-*")} - {SEEN} == {
+        f"hidden.{state}" for state in SHOWN if state.startswith("no-")
+    }
+    assert {*listed("seen.*")} == {SEEN}
+    assert {*listed(None)} <= {SEEN}
+
+
+def test_a_dataset_that_was_mended_or_removed_is_shown_as_that(server: DatasetServer) -> None:
+    dataset = made(server.workspace, "mended.rates", 2)
+    other = made(server.workspace, "removed.rates", 2)
+    headers = {"authorization": f"Bearer {server.token('read', datasets='*.rates')}"}
+
+    def damage() -> Mapping[str, Any]:
+        answer = httpx.get(f"{server.url}system/status", headers=headers, timeout=60).json()
+        return {each["alias"]: each["damage"] for each in answer["datasets"]}
+
+    whole = {"mended.rates": None, "removed.rates": None, SEEN: None}
+    assert damage() == whole
+    head = rooms(dataset)[0]
+    for path, code, data in (
+        (head, "corrupt-head", head.read_bytes()),
+        (name_file(dataset), "corrupt-name", name_file(dataset).read_bytes()),
+    ):
+        replaced(path, b"rubbish")
+        assert damage() == {**whole, "mended.rates": code}, path
+        replaced(path, data)
+        assert damage() == whole
+    deleted(other)
+    assert damage() == {"mended.rates": None, SEEN: None}
+    note(dataset, "so that it is read again")
+    replaced(rooms(dataset)[1], b"rubbish")
+    assert damage() == {"mended.rates": "corrupt-object", SEEN: None}
+    deleted(dataset)
 
 
 @pytest.mark.parametrize(

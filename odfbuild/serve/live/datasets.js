@@ -16,6 +16,7 @@ const datasetAddress = (name) => `#/dataset/${encodeURIComponent(name)}`;
 const datasetLink = (name) => make("a", { class: "name", href: datasetAddress(name), text: name });
 
 function stateOf(each) {
+  if (each.damage) return badge(`damaged: ${each.damage}`, "bad", "\u2717");
   if (each.locked) return badge("is being changed", "info", "\u25b6");
   if (each.behind) return badge(`${countOf(each.behind, "row")} behind`, "info", "\u21bb");
   if (each.behind === 0) return badge("up to date", "good", "\u2713");
@@ -30,7 +31,7 @@ function showList() {
     `${countOf(fitting.length, "dataset")}${fitting.length > shown.length ? `, the first ${numeral(shown.length)} are shown` : ""}`;
   const lines = shown.map((each) => make("tr", {},
     headCell(datasetLink(each.alias)),
-    make("td", { text: each.kind.toLowerCase() }),
+    make("td", { text: each.kind === null ? "" : each.kind.toLowerCase() }),
     make("td", {}, stateOf(each)),
     amount(each.records),
     make("td", { class: "amount", text: each.size === null ? "" : bytesText(each.size) }),

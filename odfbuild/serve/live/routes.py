@@ -9,7 +9,7 @@ The page contains no data: it requests them with the token of its reader.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
 from hashlib import sha256
@@ -24,8 +24,11 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.staleness import lag_of
+from odfbuild.repositories.catalogue import index_document
 from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.listing import DamagedDataset
 from odfbuild.serve.parameters import block_of, count_of
 from odfbuild.serve.served import Served
 from odfbuild.state.chain.dataset import Dataset
@@ -128,15 +131,41 @@ class LiveRoutes:
     def _status(self, caller: Caller) -> dict[str, Any]:
         served = self._served
         current = served.states()
-        listed = served.index.document(current, lambda alias, id: served.shows(caller, alias, id))
-        states = {state.dataset: state for state in current.values()}
-        shown = {DatasetId.parse(each["id"]) for each in listed["datasets"]}
+        listing = served.index.listing(current, lambda alias, id: served.shows(caller, alias, id))
+        damaged = {
+            alias: each
+            for alias, each in {**served.damage(current), **listing.damaged}.items()
+            if served.is_served(alias) and served.access.sees(caller, alias, each.id)
+        }
+        whole = {each.alias for each in listing.entries}
+        states = {state.dataset: state for alias, state in current.items() if alias not in damaged}
+        known = (*(each.id for each in listing.entries), *(each.id for each in damaged.values()))
+        ids = {each for each in known if each is not None}
         locks = served.workspace.locks()
         found = []
-        for each in listed["datasets"]:
-            id = DatasetId.parse(each["id"])
-            found.append({**each, **_now(id, states, shown), "locked": id in locks})
-        return {"datasets": found}
+        for form in index_document(listing.entries)["datasets"]:
+            id = DatasetId.parse(form["id"])
+            more = {"locked": id in locks, "damage": None}
+            found.append(
+                (DatasetAlias.parse(form["alias"]), {**form, **_now(id, states, ids), **more})
+            )
+        for alias, each in damaged.items():
+            if alias not in whole:
+                found.append((alias, {**_unknown(alias, each), "locked": each.id in locks}))
+        return {"datasets": [form for _, form in sorted(found, key=lambda each: each[0])]}
+
+
+def _unknown(alias: DatasetAlias, damaged: DamagedDataset) -> dict[str, Any]:
+    """Return a dataset that is damaged: its name, its id if that is known, and the code why."""
+    names = ("kind", "head", "sequenceNumber", "records", "size", "time", "watermark", "behind")
+    id = None if damaged.id is None else str(damaged.id)
+    return {
+        "id": id,
+        "alias": str(alias),
+        **dict.fromkeys(names),
+        "inputs": [],
+        "damage": damaged.code,
+    }
 
 
 def _file(text: str, media_type: str) -> tuple[bytes, str, str]:
@@ -178,7 +207,7 @@ def _block(hash: Multihash, block: MetadataBlock) -> dict[str, Any]:
 
 
 def _now(
-    id: DatasetId, states: Mapping[DatasetId, ChainState], shown: set[DatasetId]
+    id: DatasetId, states: Mapping[DatasetId, ChainState], shown: Collection[DatasetId]
 ) -> dict[str, Any]:
     """Return watermark, inputs and lag; inputs that are not shown to the caller are left out."""
     state = states.get(id)
@@ -186,7 +215,7 @@ def _now(
         return {"watermark": None, "inputs": [], "behind": None}
     lag = lag_of(state, states)
     inputs = [] if lag is None else [each.dataset for each in lag.inputs]
-    sees_all = shown.issuperset(inputs)
+    sees_all = all(each in shown for each in inputs)
     return {
         "watermark": None if state.watermark is None else str(state.watermark),
         "inputs": [str(each) for each in inputs if each in shown],

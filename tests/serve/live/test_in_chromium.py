@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from odfbuild.odf.refs import DatasetAlias
 from tests.serve.live.projects import BIG, HIGH, HOSTILE, READINGS, build, files_of_a_day
 from tests.support.process.accessibility import violations
 from tests.support.process.chromium import CONTRAST, Browser, Page, why_no_chromium
@@ -106,6 +107,19 @@ def test_the_list_shows_what_happens_without_a_reload(
     page.type("READ")
     page.wait("document.querySelectorAll('#list-rows tbody tr').length == 1")
     assert cells(page, "#list-rows")[0][0] == READINGS
+
+
+def test_a_damaged_dataset_is_among_the_others(browser: Browser, changing: DatasetServer) -> None:
+    workspace = changing.workspace
+    id = workspace.names()[DatasetAlias.parse(READINGS)]
+    (workspace.root / "datasets" / id.multibase / "refs" / "head").write_text("rubbish")
+    page = opened(browser, changing)
+    high, readings = cells(page, "#list-rows")
+    assert (readings[0], readings[1]) == (READINGS, "")
+    assert "damaged: corrupt-head" in readings[2]
+    assert (high[0], high[2]) == (HIGH, "")
+    go(page, f"#/dataset/{READINGS}")
+    page.wait("document.getElementById('problem').innerText.includes('corrupt-head')")
 
 
 def test_rows_are_shown_as_they_were_by_any_block(browser: Browser, server: DatasetServer) -> None:
