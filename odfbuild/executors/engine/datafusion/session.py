@@ -104,7 +104,12 @@ def _session(
 def batch_rows(memory: int, row_bytes: int = 0) -> int:
     """Return how many rows a batch may have: several are in memory while files are merged."""
     most = max(512, min(_BATCH, memory >> 15))
-    return most if not row_bytes else max(1, min(most, memory // _SORTS // row_bytes))
+    return most if not row_bytes else max(1, min(most, batch_bytes(memory) // row_bytes))
+
+
+def batch_bytes(memory: int) -> int:
+    """Return how many bytes the rows of a batch may have."""
+    return memory // _SORTS
 
 
 @contextmanager

@@ -19,7 +19,7 @@ LARGE: Final = 64 << 20
 """Bytes of text up to which rows are kept in memory."""
 
 _GROUP: Final = 1 << 17
-_CODEC: Final = "snappy"
+_CODEC: Final = "none"  # of a file that is read once or twice, and gone after the step
 
 
 def empty(schema: pa.Schema) -> Frame:

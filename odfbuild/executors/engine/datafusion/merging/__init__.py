@@ -122,7 +122,7 @@ class ArrowMerger:
         )
         with self._relations(request.staging) as relations:
             sides = MergeInputs(strategy, vocab, relations, source.schema, old, source.fine)
-            sides.add_source(source.batches())
+            sides.add_source(source.batches)
             if old is not None:
                 sides.add_history(request.history)
             merged = self._merge(request, sides, by_piece=by_piece)
@@ -161,7 +161,7 @@ class ArrowMerger:
         schema = pa.schema([("keys", pa.int64()), ("rows", pa.int64()), *rows.schema])
         with self._relations(request.staging) as relations:
             sides = MergeInputs(request.merge, request.vocab, relations, rows.schema)
-            sides.add_source(rows.batches())
+            sides.add_source(rows.batches)
             batches = relations.batches(repeated_text(sides.merge(key)), schema)
             found = pa.Table.from_batches(batches, schema).to_pylist()
         for row in found:

@@ -7,10 +7,12 @@ their own are not equal bit by bit where SQL says that they are equal.
 # ruff: noqa: S608 - the texts are made of quoted names only
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import Frame, file_batches, opened_file
@@ -25,7 +27,7 @@ from odfbuild.executors.engine.arrow.merging.values import (
     is_comparable,
     is_fine,
 )
-from odfbuild.executors.engine.datafusion.merging.relations import Relations
+from odfbuild.executors.engine.datafusion.merging.relations import Relations, Rows
 from odfbuild.executors.engine.datafusion.merging.statements import POSITION, Merge, quoted
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
@@ -127,15 +129,15 @@ class MergeInputs:
             return self.new.field(name).type
         return self.old.field(name).type
 
-    def add_source(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def add_source(self, rows: Rows) -> None:
         """Make the rows of the source readable as `new`, with the place of each."""
         schema = self.new.append(pa.field(POSITION, pa.int64()))
-        self._add("new", schema, _with_positions(batches, schema))
+        self._add("new", schema, lambda: _with_positions(rows(), schema))
 
     def add_history(self, paths: Sequence[Path]) -> None:
         """Make the rows of Parquet files readable as `old`, null in columns that one lacks."""
         assert self.old is not None  # noqa: S101 - who reads a history says what of it
-        self._add("old", self.old, _slices(paths, self.old))
+        self._add("old", self.old, partial(_slices, paths, self.old))
 
     def merge(
         self, columns: Sequence[str], *, by_piece: bool = False, marks: bool = False
@@ -155,14 +157,14 @@ class MergeInputs:
             marks=marks,
         )
 
-    def _add(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    def _add(self, name: str, schema: pa.Schema, rows: Rows) -> None:
         made = [
             f"{self._function(column, for_key=for_key)}({quoted(column)}) AS {quoted(beside)}"
             for for_key, found in ((True, self._keys()), (False, self._values()))
             for column, beside in found.items()
             if beside != column and column in schema.names
         ]
-        self.relations.add(f"{name}_rows", schema, batches)
+        self.relations.add(f"{name}_rows", schema, rows)
         self.relations.name(name, f"SELECT {', '.join(('*', *made))} FROM {name}_rows")
 
     def _function(self, column: str, *, for_key: bool) -> str:
@@ -199,7 +201,8 @@ def _with_positions(
     """Yield batches with the place of each row as last column."""
     at = 0
     for batch in batches:
-        places = pa.array(range(at, at + batch.num_rows), pa.int64())
+        ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
+        places = pc.cumulative_sum(ones, start=at - 1)
         yield pa.RecordBatch.from_arrays([*batch.columns, places], schema=schema)
         at += batch.num_rows
 

@@ -1,5 +1,6 @@
 """Sources that are larger than the memory of a merge are sorted on disk."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ from odfbuild.odf.events import (
     MergeStrategyAppend,
     MergeStrategyLedger,
     MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
 )
 from tests.executors.engine.spark.tables import MILLIS, ingest_request
 
+MERGES = (MergeStrategyLedger, MergeStrategySnapshot, MergeStrategyUpsertStream)
 ROWS = 62_500
 MEMORY = 32 << 20
 
@@ -78,16 +81,21 @@ def test_what_does_not_fit_into_memory_is_sorted_on_disk(
     [MergeStrategyAppend(), MergeStrategySnapshot(primary_key=("k",))],
     ids=["append", "snapshot"],
 )
+@pytest.mark.parametrize("short", [0, 20_000], ids="after {:,} short ones".format)
 def test_rows_of_long_texts_are_sorted_on_disk(
-    merge: MergeStrategy, size: int, tmp_path: Path
+    merge: MergeStrategy, size: int, short: int, tmp_path: Path
 ) -> None:
-    """Batches have as many rows as memory permits; short rows among them do not hide long ones."""
-    count = 3 * MEMORY // size
+    """Batches have as many rows as memory permits.
+
+    Short rows, among long ones or before all of them, do not hide how long these are.
+    """
+    count = short + 3 * MEMORY // size
+    is_long = [at >= short and at % 4 > 0 for at in range(count)]
     table = pa.table(
         {
             "event_time": pa.array([(at * 7_919) % count for at in range(count)]).cast(MILLIS),
-            "k": pa.array([str(at) for at in range(count)]),
-            "v": pa.array([f"{at}".ljust(size, "x") if at % 4 else "" for at in range(count)]),
+            "k": pa.array([f"{at:064}" for at in range(count)]),
+            "v": pa.array([f"{at}".ljust(size, "x") if is_long[at] else "" for at in range(count)]),
         }
     )
     request = ingest_request(tmp_path, table, merge, (), as_file=True)
@@ -98,3 +106,25 @@ def test_rows_of_long_texts_are_sorted_on_disk(
     found = pa.concat_tables(pa.Table.from_batches([each]) for each in merged.batches())
     assert found.select(["k", "v"]).cast(expected.schema).equals(expected)
     assert not list(tmp_path.glob("**/.tmp*")), "files that were spilled are left"
+
+
+@pytest.mark.parametrize("merge", MERGES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("names", [["k"], ["flag", "k"], ["text"]], ids="+".join)
+def test_rows_that_are_shorter_than_their_sort_keys_are_sorted_on_disk(
+    merge: Callable[..., MergeStrategy], names: list[str], tmp_path: Path
+) -> None:
+    count = 400_000
+    numbers = pa.array([(at * 7_919) % count for at in range(count)], pa.int64())
+    kinds = {
+        "k": numbers,
+        "flag": pc.equal(pc.bit_wise_and(numbers, 1), 0),
+        "text": numbers.cast(pa.string()),
+    }
+    table = pa.table({name: kinds[name] for name in names})
+    request = ingest_request(tmp_path, table, merge(primary_key=tuple(names)), (), as_file=True)
+    merged = ArrowMerger(memory=8 << 20, held=1 << 20).ingest(request)
+    found = pa.Table.from_batches(merged.batches(), merged.schema).select(names)
+    expected = table
+    if merge is not MergeStrategyLedger:
+        expected = table.sort_by([(name, "ascending") for name in names])
+    assert found.cast(expected.schema).equals(expected)
