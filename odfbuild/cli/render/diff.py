@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -57,7 +59,7 @@ def _line(change: RowChange, key: tuple[str, ...]) -> str:
         return f"- {row_text(change.before)}"
     named = row_text({name: change.before[name] for name in key})
     moved = ", ".join(
-        f"{name} {_text(change.before[name])} → {_text(value)}"
+        f"{_word(name)} {_text(change.before[name])} → {_text(value)}"
         for name, value in change.after.items()
         if name not in key and _text(change.before[name]) != _text(value)
     )
@@ -65,15 +67,22 @@ def _line(change: RowChange, key: tuple[str, ...]) -> str:
 
 
 def row_text(row: Mapping[str, Any]) -> str:
-    """Return a row in one line, its columns named."""
-    return ", ".join(f"{name}={_text(value)}" for name, value in row.items())
+    """Return a row in one line, its columns named; rows that differ give lines that differ."""
+    return ", ".join(f"{_word(name)}={_text(value)}" for name, value in row.items())
 
 
 def _text(value: Any) -> str:
-    return cell_text(value, null="null")
+    return _word(value) if type(value) is str else cell_text(value, null="null") or '""'
+
+
+def _word(text: str) -> str:
+    """Return a text as it is, or as JSON has it if it looks like null, nothing or more columns."""
+    is_plain = _PLAIN.fullmatch(text) and text.isprintable() and text != "null"
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
 
 
 _CONTEXT = 2
+_PLAIN = re.compile(r"""[^\s,=→"'\\()](?:(?: (?! ))?[^\s,=→"'\\()])*""")
 
 
 def event_difference(

@@ -1,6 +1,7 @@
 // Rows as tables: values are texts, whatever they hold.
 
-const valueText = (value) => typeof value === "string" ? value : written(value);
+// A text that looks like null, or like a text in quotes, is in quotes.
+const valueText = (value) => typeof value === "string" && value !== "null" && !value.startsWith('"') ? value : written(value);
 
 const SHORT = 32; // characters that stay on one line
 function valueCell(value) {
