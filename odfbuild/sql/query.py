@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from odfbuild.sql.text.steps import QueryStep, is_foreign, steps_of
+from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark, steps_of
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -144,9 +144,25 @@ class Query:
 
         They are unique ones, else those of the key by which a step works; none if there is none.
         """
+        from odfbuild.sql.analysis.keys.key_columns import step_key
         from odfbuild.sql.analysis.keys.unique import unique_columns
 
-        return unique_columns(self.steps) or (self.key and self.key.outputs) or ()
+        steps = self.steps_as_shapes
+        key = step_key(steps, self.read_columns)
+        return unique_columns(steps) or (key and key.outputs) or ()
+
+    @cached_property
+    def steps_as_shapes(self) -> tuple[QueryStep, ...]:
+        """Return the steps in the dialect whose forms are known: those of a query that means the
+        same in both are as for Spark.
+        """
+        from odfbuild.sql.portability.queries import portable_steps, unportable_part
+
+        if is_of_spark(self.steps) or is_foreign(self.steps):
+            return self.steps
+        columns = {each.alias: each.columns for each in self.inputs}
+        part = unportable_part(self.steps, columns)
+        return portable_steps(self.steps) if part is None else self.steps
 
     @cached_property
     def spans(self) -> Mapping[str, str]:

@@ -153,18 +153,26 @@ def difference(before: pa.Table, after: pa.Table, *, op: str, key: Sequence[str]
     return rows.take(ranks).add_column(0, pa.field(op, pa.int32()), ops)
 
 
-def _sorted(rows: pa.Table, weights: pa.Array) -> tuple[pa.Table, pa.Array]:
+def sort_columns(rows: pa.Table) -> list[Any]:
+    """Return columns in whose ascending order rows are sorted as SQL sorts them: nulls come first,
+    and NaN is greater than any number.
+    """
     columns: list[Any] = []
     for column in rows.columns:
         if column.null_count:
-            columns.append(column.is_valid())  # nulls come first
+            columns.append(column.is_valid())
         if pa.types.is_nested(column.type):
             columns += row_keys(pa.table([column], names=["nested"])).columns
-        elif pa.types.is_floating(column.type):  # NaN is greater than any number
+        elif pa.types.is_floating(column.type):
             nan = pc.is_nan(column)
             columns += [nan, pc.if_else(nan, pa.scalar(0.0, column.type), column)]
         else:
             columns.append(column)
+    return columns
+
+
+def _sorted(rows: pa.Table, weights: pa.Array) -> tuple[pa.Table, pa.Array]:
+    columns = sort_columns(rows)
     keys = pa.table(columns, names=[str(number) for number in range(len(columns))])
     order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
     return rows.take(order), weights.take(order)

@@ -27,6 +27,8 @@ from odfbuild.odf.schema.types import is_optional
 def full_changes(work: TransformWork, result: Callable[[Inputs], pa.Table], *, most: int) -> Frame:
     """Return what a step changes, given what its query gives of rows; see `completed`.
 
+    A row that comes replaces one that goes where the query tells by which columns.
+
     Raises InvalidQueryError, InvalidChangelogError, and EngineFailedError where the rows of the
     inputs do not fit into `most` bytes.
     """
@@ -42,7 +44,9 @@ def full_changes(work: TransformWork, result: Callable[[Inputs], pa.Table], *, m
     with noting(noted):
         (after,) = map(result, found.after)
     held = after.schema.empty_table() if found.held is None else _as(found.held, after.schema)
-    changes = difference(held, after, op=work.vocab.operation_type_column)
+    names = set(after.column_names)
+    key = [] if not names.issuperset(work.query.replaced_by) else work.query.replaced_by
+    changes = difference(held, after, op=work.vocab.operation_type_column, key=key)
     for batch in changes.to_batches():
         check_event_time(batch, work.vocab)
     cut = tuple(noted.first.values())

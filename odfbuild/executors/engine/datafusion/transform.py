@@ -20,7 +20,7 @@ from odfbuild.executors.data.fine_times import FineTimes, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.parquet import scan_slices
-from odfbuild.executors.data.rows import row_keys, with_one_zero
+from odfbuild.executors.data.rows import sort_columns, with_one_zero
 from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from odfbuild.executors.engine.arrow.requirements import (
     check_event_time,
@@ -117,8 +117,9 @@ def _in_order(
     rows: pa.Table, names: Sequence[str], op: str, vocab: DatasetVocabulary, *, raw: bool
 ) -> pa.RecordBatch:
     """Return rows by position; those of one position, which are made of one row, by value."""
-    keys = row_keys(rows.select([name for name in names if name in rows.column_names]))
-    keys = keys.add_column(0, POSITION, rows.column(POSITION))
+    values = rows.select([name for name in names if name in rows.column_names])
+    columns = [rows.column(POSITION), *sort_columns(values)]
+    keys = pa.table(columns, names=[str(number) for number in range(len(columns))])
     order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
     rows = rows.take(order).combine_chunks()
     if not raw:

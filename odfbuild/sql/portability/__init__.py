@@ -1,0 +1,1 @@
+"""SQL that Spark and DataFusion read alike: queries that mean the same in both engines."""
