@@ -1,4 +1,4 @@
-"""The resident engine of a workspace: start, stop, and change to an installed version."""
+"""The resident engine of a workspace: start, stop and status."""
 
 import json
 import os
@@ -6,14 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineFailedError, StateError
-from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.registry import check_master
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.jvm.java import find_java
@@ -28,125 +26,13 @@ from odfbuild.executors.engine.spark.jvm.resident import (
     started_at,
     traits,
 )
-from odfbuild.executors.process.interrupt import result_of
-from odfbuild.executors.verify.run import replaying, steps_since
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
-from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import SetTransform
-from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.odf.opaque import is_opaque
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.diff.query_change import is_other_version, upgraded
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.commit_request import CommitRequest
-from odfbuild.state.memory.applied import record_applied
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    from odfbuild.executors.verify.replay import RecordedStep, Replayed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineUpgrade:
-    """A dataset of another version: the event that would record the installed one after `state`."""
-
-    alias: DatasetAlias
-    id: DatasetId
-    state: ChainState
-    before: str
-    event: SetTransform
-
-    @property
-    def after(self) -> str:
-        """Return the installed version."""
-        return self.event.transform.version or ""
-
-
-@dataclass(frozen=True, slots=True)
-class Upgraded:
-    """The outcome of running again the steps of another version."""
-
-    upgrade: EngineUpgrade
-    replayed: "tuple[Replayed, ...]"
-
-    @property
-    def passed(self) -> bool:
-        """Say whether the installed version gives all that is recorded."""
-        return not any(each.findings for each in self.replayed)
-
-
-def outdated(project: Opened, chosen: Iterable[DatasetAlias]) -> tuple[EngineUpgrade, ...]:
-    """Return the datasets whose transform in force is recorded with another version."""
-    known = project.workspace.names()
-    found = (_upgrade(project, name, known[name]) for name in chosen)
-    return tuple(each for each in found if each is not None)
-
-
-def _upgrade(project: Opened, alias: DatasetAlias, id: DatasetId) -> EngineUpgrade | None:
-    state = project.workspace.dataset(id).state()
-    event = None if state is None else _event(state)
-    if state is None or state.transform is None or event is None:
-        return None
-    return EngineUpgrade(
-        alias=alias,
-        id=id,
-        state=state,
-        before=state.transform.transform.version or "",
-        event=event,
-    )
-
-
-def _event(state: ChainState) -> SetTransform | None:
-    known = state.transform
-    if known is None or is_opaque(known.transform):
-        return None
-    installed = engine_version(known.transform.engine)
-    return None if installed is None else upgraded(state, installed)
-
-
-def replayed(project: Opened, upgrades: Iterable[EngineUpgrade], jobs: int) -> Iterator[Upgraded]:
-    """Run all steps of other versions again, so many at a time, and yield the outcome of each."""
-    from odfbuild.executors.verify.history import RecordedHistories
-
-    past = RecordedHistories(project.workspace)
-    wanted = tuple(upgrades)
-    steps = {
-        each.id: tuple(step for step in steps_since(past, each.id) if not _is_installed(step))
-        for each in wanted
-    }
-    with replaying(project, past, steps, jobs, anyway=True) as run:
-        again = {each.id: run.submit(steps[each.id]) for each in wanted}
-        for each in wanted:
-            yield Upgraded(each, tuple(map(result_of, again[each.id])))
-
-
-def _is_installed(step: "RecordedStep") -> bool:
-    """Say whether a step says that the installed version made it."""
-    made = step.before.transform
-    if made is None or is_opaque(made.transform) or made.transform.version is None:
-        return False
-    installed = engine_version(made.transform.engine)
-    return installed is not None and not is_other_version(made.transform, installed)
-
-
-def record(project: Opened, upgrades: Iterable[EngineUpgrade]) -> Mapping[DatasetAlias, Multihash]:
-    """Append to each dataset the event that names the installed version; return the new heads.
-
-    Raises HeadMovedError at the first dataset that moved since.
-    """
-    heads: dict[DatasetAlias, Multihash] = {}
-    try:
-        for each in upgrades:
-            now = max(Timestamp.from_millis(time_ns() // 1_000_000), each.state.system_time)
-            dataset = project.workspace.dataset(each.id)
-            heads[each.alias] = dataset.commit(
-                CommitRequest((each.event,), now), on=each.state
-            ).head
-    finally:
-        record_applied(project.workspace, dict.fromkeys(heads, "ok"))
-    return heads
+    pass
 
 
 IDLE = 15 * 60.0  # seconds without a user until it ends

@@ -18,6 +18,7 @@ from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.planner.diff import EventChange, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.diff.engine_change import engine_change_notes
 from odfbuild.planner.diff.query_change import forward_problems, outdated_notes
 from odfbuild.planner.diff.restate import with_restating
 from odfbuild.planner.drift import unmanaged_fix
@@ -111,12 +112,21 @@ def make_plan(
     if badly_moved := tuple(unfinished_moves(declared, policy.moved)) or moves.problems:
         raise ProjectErrors(badly_moved)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
-    going_on = () if wanted.against else forward_problems(declared, moves.current, compared.changes)
+    going_on = (
+        ()
+        if wanted.against
+        else forward_problems(declared, moves.current, compared.changes, engines)
+    )
     found = tuple(going_on)
     notes = (
         *assessed.notes,
         *(each for _, each in found if each.level is not Level.ERROR),
         *outdated_notes(declared, steps, moves.current, engines),
+        *(
+            engine_change_notes(declared, moves.current, compared.changes, engines)
+            if wanted.against is None
+            else ()
+        ),
         *waiting_notes(declared, steps, moves.current),
     )
     plan = _plan(declared, moves, assessed, steps, project_hash, wanted, notes)

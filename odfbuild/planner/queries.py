@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from odfbuild.errors import Diagnostic
+from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, input_name, vocabulary
 from odfbuild.odf.events import (
@@ -33,6 +33,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine, examine_alike
 from odfbuild.sql.findings import QueryFinding, Reason
+from odfbuild.sql.text.shape import TextPlace
 from odfbuild.sql.text.steps import QueryStep, steps_of
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
@@ -122,11 +123,24 @@ def _at_position(
         table = (*place, "temporalTables", finding.step - len(steps), "name")
         spot = table if finding.reason is Reason.TEMPORAL else place
         return replace(diagnostic, span=declared.span(spot))
+    return replace(
+        diagnostic,
+        span=_span(declared, place, steps[finding.step].text, finding.step, finding.place),
+    )
+
+
+def text_span(declared: Declared, transform: TransformSql, step: int, at: TextPlace) -> SourceSpan:
+    """Return where a part of a declared transform is written."""
+    events = enumerate(declared.snapshot.metadata)
+    index = next(number for number, event in events if isinstance(event, SetTransform))
+    text = steps_of(transform)[step].text
+    return _span(declared, ("metadata", index, "transform"), text, step, at)
+
+
+def _span(declared: Declared, place: _Place, text: str, step: int, at: TextPlace) -> SourceSpan:
     single = _written(declared, place).query is not None
-    path = (*place, "query") if single else (*place, "queries", finding.step, "query")
-    text = steps[finding.step].text
-    at = finding.place
-    return replace(diagnostic, span=declared.span_inside(path, text, at.start, at.length))
+    path = (*place, "query") if single else (*place, "queries", step, "query")
+    return declared.span_inside(path, text, at.start, at.length)
 
 
 def _written(declared: Declared, place: _Place) -> TransformSql:

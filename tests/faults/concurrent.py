@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from odfbuild import app
 from odfbuild.app import apply_plan as applying
-from odfbuild.app.engine import outdated, record
 from odfbuild.app.maintenance.collection import Collection, collect_garbage
+from odfbuild.app.maintenance.engine_upgrade import outdated, record
 from odfbuild.app.maintenance.rewrite import (
     Compaction,
     Rebuild,

@@ -202,7 +202,7 @@ SECTIONS: Mapping[str, tuple[RegisteredCommand | RegisteredGroup, ...]] = {
             "engine",
             "Keep an engine running, serve it, or upgrade its version.",
             (
-                RegisteredCommand("upgrade", "manage.engine", "Rerun steps of other engine versions; if the results are equal, record this version."),
+                RegisteredCommand("upgrade", "manage.engine", "Rerun steps of other engine versions or engines; if results are equal, record this one."),
                 RegisteredCommand("start", "manage.engine", "Start an engine that keeps running, so that later commands need not start their own."),
                 RegisteredCommand("stop", "manage.engine", "Stop the resident engine once no command uses it."),
                 RegisteredCommand("serve", "manage.engine_serve", "Serve Spark and DataFusion to coordinators over gRPC, until stopped."),

@@ -12,7 +12,7 @@ from odfbuild.executors.data.changelog import InvalidChangelogError, current_row
 from odfbuild.executors.data.checks.verified_files import all_files
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, is_continued
 from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.diff.restate import asks_to_restate
@@ -73,14 +73,24 @@ def check_earlier_rows(
 def came_of_one_query(events: Iterable[MetadataEvent]) -> bool:
     """Tell from the events of a chain whether its rows are those of its last query.
 
-    False also where that is not sure: a query of another engine, or one that was to restate and
-    has not yet.
+    False also where that is not sure: a query of another engine, unless a rerun proved that it
+    gives the same rows, or one that was to restate and has not yet.
     """
+    return _is_of_one(events, any_engine=False)
+
+
+def came_of_one_text(events: Iterable[MetadataEvent]) -> bool:
+    """Tell what `came_of_one_query` does, where one text in several engines is one query."""
+    return _is_of_one(events, any_engine=True)
+
+
+def _is_of_one(events: Iterable[MetadataEvent], *, any_engine: bool) -> bool:
     known: SetTransform | None = None
     ran = broken = False
     for event in events:
         if isinstance(event, SetTransform):
-            broken = broken or (ran and _plain(event) != _plain(known))
+            engines = any_engine or is_continued(event)
+            broken = broken or (ran and not _says_the_same(event, known, engines=engines))
             known = event
         elif isinstance(event, ExecuteTransform):
             restated = known is not None and asks_to_restate(known)
@@ -89,11 +99,15 @@ def came_of_one_query(events: Iterable[MetadataEvent]) -> bool:
     return not broken
 
 
-def _plain(event: SetTransform | None) -> SetTransform | None:
-    """Return a query without the version of its engine, of which all give the same rows."""
-    if event is None or is_opaque(event.transform):
-        return event
-    return replace(event, transform=replace(event.transform, version=None))
+def _says_the_same(one: SetTransform, other: SetTransform | None, *, engines: bool) -> bool:
+    """Tell whether two queries are one, whatever the version of the engine, of which all give the
+    same rows; with `engines` also whatever the engine.
+    """
+    if other is None or is_opaque(one.transform) or is_opaque(other.transform):
+        return one == other
+    engine = other.transform.engine if engines else one.transform.engine
+    said = replace(one, transform=replace(one.transform, version=None, engine=engine))
+    return said == replace(other, transform=replace(other.transform, version=None))
 
 
 def is_ours(event: SetTransform | None) -> bool:

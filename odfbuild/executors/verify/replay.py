@@ -6,6 +6,7 @@ before the commit (ODF 0.34.1, "Verification").  The bytes of a file may differ,
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,7 +27,7 @@ from odfbuild.executors.transform.step import (
 from odfbuild.executors.verify.history import History, RecordedHistories
 from odfbuild.executors.verify.replay_findings import row_findings, schema_findings
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState, input_name, last_block_of
+from odfbuild.odf.chain.state import RESTATE, ChainState, input_name, last_block_of, plain_version
 from odfbuild.odf.events import (
     DataSlice,
     ExecuteTransform,
@@ -39,6 +40,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import is_other_version
+from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.planner.intervals import rebind
 from odfbuild.planner.staleness import InputNow, next_watermark
 from odfbuild.project.config.engines import ENGINES
@@ -51,7 +53,8 @@ from odfbuild.values import dataclass
 class RecordedStep:
     """An ExecuteTransform block, and the dataset as it was before the step and after it.
 
-    `last` is the transform that is in force now.
+    `last` is the transform that is in force now.  `made` is the one that made it, where `before`
+    has another engine in its place that is to run it again.
     """
 
     dataset: Dataset
@@ -62,12 +65,24 @@ class RecordedStep:
     before: ChainState
     after: ChainState
     last: SetTransform | None
+    made: SetTransform | None = None
 
     @property
     def rows(self) -> int:
         """Count the recorded rows."""
         piece = self.event.new_data
         return 0 if piece is None else piece.offset_interval.end - piece.offset_interval.start + 1
+
+
+def in_engine(step: RecordedStep, engine: str, version: str) -> RecordedStep:
+    """Return a step as another engine is to run it again; it restates if it did."""
+    made = step.before.transform
+    if made is None or is_opaque(made.transform):
+        raise ValueError("a step of a query that is not known")
+    ending = RESTATE if asks_to_restate(made) else ""
+    sql = replace(made.transform, engine=engine, version=f"{version}{ending}")
+    asked = replace(made, transform=sql)
+    return replace(step, before=replace(step.before, transform=asked), last=asked, made=made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +169,11 @@ def refusal(step: RecordedStep, *, anyway: bool = False) -> ReplayRefusal | None
 def _upgrade_reason(step: RecordedStep, made: SetTransform) -> str | None:
     """Say that an upgrade comes first: another version made the step, and is still in force."""
     installed = engine_version(made.transform.engine) or ""
-    if step.last is None or not is_other_version(step.last.transform, installed):
+    if step.last is None or is_opaque(step.last.transform):
+        return None
+    if step.last.transform.engine != made.transform.engine:
+        return None
+    if not is_other_version(step.last.transform, installed):
         return None
     if not is_other_version(made.transform, installed):
         return None
@@ -426,6 +445,8 @@ def _first_row(
 
 
 def _is_of_other_version(step: RecordedStep) -> bool:
+    if step.made is not None:
+        return True
     made = step.before.transform
     assert made is not None  # noqa: S101 - else it is not tried
     return is_other_version(made.transform, engine_version(made.transform.engine) or "")
@@ -435,5 +456,8 @@ def _version_notes(step: RecordedStep) -> Iterator[str]:
     made = step.before.transform
     assert made is not None  # noqa: S101 - else it is not tried
     installed = engine_version(made.transform.engine) or ""
-    if _is_of_other_version(step):
+    if step.made is not None:
+        was = f"{step.made.transform.engine} {plain_version(step.made.transform.version or '')}"
+        yield f"it was made by {was}, and run again by {made.transform.engine} {installed}"
+    elif _is_of_other_version(step):
         yield f"it was made by version {made.transform.version}, and run again by {installed}"

@@ -44,6 +44,20 @@ from odfbuild.values import dataclass
 RESTATE = ".restate"
 """What the version ends with of a query that restates all that was written before it."""
 
+CONTINUED = ".continued"
+"""What the version ends with of a query that another engine computed so far, with the same rows."""
+
+
+def plain_version(version: str) -> str:
+    """Return the version of an engine as it is installed, without what else is recorded in it."""
+    return version.removesuffix(RESTATE).removesuffix(CONTINUED)
+
+
+def is_continued(event: SetTransform) -> bool:
+    """Say whether an event records that its engine gave all rows that another one had given."""
+    return not is_opaque(event.transform) and (event.transform.version or "").endswith(CONTINUED)
+
+
 DEFAULT_VOCABULARY = DatasetVocabulary(
     offset_column="offset",
     operation_type_column="op",
@@ -68,7 +82,7 @@ class ChainState:
     `source_state` has the last state of each source; `progress` has for every input ever read how
     far it was read, as `new_block_hash` and `new_offset` (the `prev_` fields are not used there).
     `transform_is_new` says that the transform in force has not run yet; one that only records
-    another version of the engine is not new.
+    another version of the engine, or another engine that gives the same rows, is not new.
     """
 
     dataset: DatasetId
@@ -220,8 +234,9 @@ def _is_new(state: ChainState, event: SetTransform) -> bool:
         return True
     if (event.transform.version or "").endswith(RESTATE):
         return True
-    unversioned = (replace(each.transform, version=None) for each in (event, known))
-    return next(unversioned) != next(unversioned)
+    engine = known.transform.engine if is_continued(event) else event.transform.engine
+    said = replace(event.transform, version=None, engine=engine)
+    return said != replace(known.transform, version=None)
 
 
 def second_seed() -> AppendingSeedBlockToNonEmptyChainError:

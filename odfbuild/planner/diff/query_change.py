@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import RESTATE, ChainState, input_name
+from odfbuild.odf.chain.state import RESTATE, ChainState, input_name, plain_version
 from odfbuild.odf.events import (
     DataSchema,
     SetTransform,
@@ -34,6 +34,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
+from odfbuild.planner.diff.engine_change import changes_engine_alone, part_that_differs
 from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.planner.plan import Append, Step, Transform
 from odfbuild.values import dataclass
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 def is_other_version(transform: TransformSql, installed: str) -> bool:
     """Say whether a transform is recorded with another version than the installed one."""
     version = None if is_opaque(transform) else transform.version
-    return version is not None and version.removesuffix(RESTATE) != installed
+    return version is not None and plain_version(version) != installed
 
 
 def may_have_wrong_rows(
@@ -190,7 +191,7 @@ def migration_refusal(
         return "the query is of a kind that this version does not know"
     if following.engine.lower() != previous.engine.lower():
         return f"the rows so far were made by {previous.engine}, not by {following.engine}"
-    wanted = (following.version or installed).removesuffix(RESTATE)
+    wanted = plain_version(following.version or installed)
     if wanted != installed:
         return f"the query is for version {wanted}, and {installed} is installed"
     return None if is_same_query(previous, following) else _reason_to_rebuild(previous, following)
@@ -247,10 +248,11 @@ def forward_problems(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
     changes: Mapping[DatasetAlias, tuple[EventChange, ...]],
+    engines: Mapping[str, str],
 ) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
     """Yield of each dataset with rows the new query that would have to restate them, or may.
 
-    The first are errors, the second warnings.
+    The first are errors, the second warnings.  `engines` names those of ours.
     """
     by_id: dict[DatasetAlias | DatasetId, ChainState] = {}
     correcting = _Correcting(by_id)
@@ -266,19 +268,23 @@ def forward_problems(
                 by_id |= {known.dataset: known for known in current.values()}
             why = _problem(state.transform, event, by_id)
             if why is not None:
-                yield each.alias, _refusal(each, change, why)
+                alone = changes_engine_alone(event, state, engines)
+                by_proof = alone and part_that_differs(event, by_id) is None
+                yield each.alias, _refusal(each, change, why, by_proof=by_proof)
             elif (source := correcting.input_of(event)) is not None:
                 yield each.alias, _warning(each, change, source)
 
 
-def _refusal(each: Declared, change: EventChange, why: str) -> Diagnostic:
+def _refusal(each: Declared, change: EventChange, why: str, *, by_proof: bool) -> Diagnostic:
+    upgrade = f"{_upgrade(each)} continues if a rerun gives the same rows; else "
+    by_engine = upgrade if by_proof else ""
     return Diagnostic(
         code="needs-restate",
         what=f"it cannot continue from its rows without on_query_change: restate: {why}",
         why="rows of the query before stay as they are unless the project asks to have them "
         "corrected",
-        fix="set on_query_change: restate in defaults of odfbuild.yaml, or declare the dataset "
-        "under another name",
+        fix=f"{by_engine}set on_query_change: restate in defaults of odfbuild.yaml, or declare the "
+        "dataset under another name",
         span=each.span(("metadata", change.index or 0)),
     )
 

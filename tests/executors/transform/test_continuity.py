@@ -3,8 +3,8 @@
 import pytest
 
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.transform.continuity import came_of_one_query
-from odfbuild.odf.chain.state import RESTATE
+from odfbuild.executors.transform.continuity import came_of_one_query, came_of_one_text
+from odfbuild.odf.chain.state import CONTINUED, RESTATE
 from odfbuild.odf.events import (
     ExecuteTransform,
     MetadataEvent,
@@ -19,10 +19,19 @@ RAN = ExecuteTransform(query_inputs=())
 OURS = engine_version("spark") or ""
 
 
-def _asks(text: str, version: str | None = OURS, source: str = "a") -> SetTransform:
+THEIRS = engine_version("datafusion") or ""
+
+
+def _asks(
+    text: str, version: str | None = OURS, source: str = "a", engine: str = "spark"
+) -> SetTransform:
     inputs = (TransformInput(DatasetAlias.parse(source), source),)
     steps = (SqlQueryStep(query=text),)
-    return SetTransform(inputs, TransformSql(engine="spark", version=version, queries=steps))
+    return SetTransform(inputs, TransformSql(engine=engine, version=version, queries=steps))
+
+
+def _datafusion(text: str, ending: str = "") -> SetTransform:
+    return _asks(text, THEIRS + ending, engine="datafusion")
 
 
 @pytest.mark.parametrize(
@@ -34,6 +43,9 @@ def _asks(text: str, version: str | None = OURS, source: str = "a") -> SetTransf
         [_asks("x"), RAN, _asks("x", "9.9.9+odfbuild.9"), RAN],
         [_asks("x"), RAN, _asks("y", OURS + RESTATE), RAN],
         [_asks("x"), RAN, _asks("y"), RAN, _asks("x", OURS + RESTATE), RAN, RAN],
+        [_asks("x"), RAN, _datafusion("x", CONTINUED), RAN],
+        [_asks("x"), RAN, _datafusion("x", CONTINUED), RAN, _asks("x", OURS + CONTINUED)],
+        [_asks("x"), RAN, _datafusion("x", CONTINUED), RAN, _datafusion("x"), RAN],
     ],
 )
 def test_one_query_made_all_rows(events: list[MetadataEvent]) -> None:
@@ -50,7 +62,15 @@ def test_one_query_made_all_rows(events: list[MetadataEvent]) -> None:
         [_asks("x"), RAN, _asks("y", OURS + RESTATE)],
         [_asks("x", None), RAN],
         [_asks("x", "1.2.3"), RAN, _asks("x"), RAN],
+        [_asks("x"), RAN, _datafusion("x"), RAN],
+        [_asks("x"), RAN, _datafusion("y", CONTINUED), RAN],
     ],
 )
 def test_another_query_may_have_made_some(events: list[MetadataEvent]) -> None:
     assert not came_of_one_query(events)
+
+
+def test_one_text_is_one_whatever_the_engine() -> None:
+    assert came_of_one_text([_asks("x"), RAN, _datafusion("x"), RAN])
+    assert not came_of_one_text([_asks("x"), RAN, _datafusion("y"), RAN])
+    assert not came_of_one_text([_asks("x", None), RAN, _datafusion("x"), RAN])

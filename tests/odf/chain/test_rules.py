@@ -309,23 +309,26 @@ def test_a_transform_is_new_until_it_has_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "query", "is_new"),
+    ("version", "query", "engine", "is_new"),
     [
-        ("2", "select 1", False),
-        (None, "select 1", False),
-        ("2", "select 2", True),
-        ("2.restate", "select 1", True),
+        ("2", "select 1", "spark", False),
+        (None, "select 1", "spark", False),
+        ("2", "select 2", "spark", True),
+        ("2.restate", "select 1", "spark", True),
+        ("2", "select 1", "datafusion", True),
+        ("2.continued", "select 1", "datafusion", False),
+        ("2.continued", "select 2", "datafusion", True),
     ],
 )
 def test_another_version_of_the_engine_makes_no_new_transform(
-    version: str | None, query: str, is_new: bool
+    version: str | None, query: str, engine: str, is_new: bool
 ) -> None:
-    def asks(version: str | None, query: str) -> SetTransform:
+    def asks(version: str | None, query: str, engine: str) -> SetTransform:
         steps = (SqlQueryStep(query=query),)
-        sql = TransformSql(engine="spark", version=version, queries=steps)
+        sql = TransformSql(engine=engine, version=version, queries=steps)
         return replace(set_transform(FOO), transform=sql)
 
-    first, other = asks("1", "select 1"), asks(version, query)
+    first, other = asks("1", "select 1", "spark"), asks(version, query, engine)
     ran = grown(DERIVATIVE, first, step_over((None, 9)), other)
     assert ran.transform == other
     assert ran.transform_is_new is is_new

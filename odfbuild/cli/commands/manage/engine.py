@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odfbuild.app import engine
-from odfbuild.app.engine import IDLE, EngineState, EngineUpgrade, Resident, Upgraded
+from odfbuild.app.engine import IDLE, EngineState, Resident
+from odfbuild.app.maintenance import engine_upgrade
+from odfbuild.app.maintenance.engine_upgrade import EngineUpgrade, Upgraded
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import (
@@ -160,7 +162,7 @@ def upgrade(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Rerun steps of other engine versions; if the results are equal, record this version."""
+    """Rerun steps of other engine versions or engines; if results are equal, record this one."""
     options = UpgradeOptions(
         dry_run=dry_run,
         yes=yes,
@@ -178,24 +180,27 @@ def upgrade_engine(
     exclude: Sequence[str],
     options: UpgradeOptions,
 ) -> int:
-    """Replay what other versions made; record the installed one if all of it came out again.
+    """Replay what others made; record the version or engine to go on with if all came out again.
 
     7 if anything did not: then nothing is written.
     """
-    from odfbuild.cli.arguments.selection import chosen_existing
+    from odfbuild.cli.arguments.selection import chosen_readable
+    from odfbuild.cli.unreadable import load_readable
 
     project = open_given(given, lock_timeout=options.lock_timeout)
     if not options.dry_run:
         refuse_unnamed(project, given, _COMMAND)
-    chosen = sorted(chosen_existing(project, selectors, exclude))
-    wanted = engine.outdated(project, chosen)
+    names, loaded = chosen_readable(project, selectors, exclude)
+    declared = (loaded or load_readable(project)).declared
+    chosen = sorted(names)
+    wanted = engine_upgrade.outdated(project, chosen, declared)
     if options.dry_run or not wanted:
         return _upgrade(project, wanted, len(chosen), options)
-    names = [each.alias for each in wanted]
-    with reservation(project, names, command=_COMMAND, on_busy=options.on_busy) as mine:
+    targets = [each.alias for each in wanted]
+    with reservation(project, targets, command=_COMMAND, on_busy=options.on_busy) as mine:
         left = [each for each in chosen if each not in mine.busy]
         if mine.waited or mine.busy:
-            wanted = engine.outdated(project, left)
+            wanted = engine_upgrade.outdated(project, left, declared)
         return _upgrade(project, wanted, len(left), options)
 
 
@@ -210,7 +215,7 @@ def _upgrade(
     if writes and not options.yes:
         confirm(_COMMAND)
     if writes:
-        engine.record(project, wanted)
+        engine_upgrade.record(project, wanted)
     _print_upgrades(found, chosen, options, written=writes)
     return exits.DONE if passed else exits.NOT_VERIFIED
 
@@ -221,7 +226,7 @@ def _replay(
     """Run the steps again, and print a line for each dataset as it is done."""
     width = max((len(str(each.alias)) for each in wanted), default=0)
     found = []
-    for each in engine.replayed(project, wanted, options.jobs):
+    for each in engine_upgrade.replayed(project, wanted, options.jobs):
         found.append(each)
         if not options.json:
             sys.stdout.write("".join(f"{line}\n" for line in _lines(each, width)))

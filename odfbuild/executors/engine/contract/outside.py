@@ -45,7 +45,7 @@ from odfbuild.executors.engine.protocol import (
 from odfbuild.executors.engine.provenance.derive import InexactError
 from odfbuild.executors.engine.provenance.selections import equal_rows
 from odfbuild.odf import messages as msg
-from odfbuild.odf.chain.state import RESTATE
+from odfbuild.odf.chain.state import plain_version
 from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
@@ -295,7 +295,7 @@ class EngineElsewhere:
         version = transform.version
         return TransformSql(
             engine=self._engine.engine,
-            version=None if version is None else version.removesuffix(RESTATE),
+            version=None if version is None else plain_version(version),
             queries=transform.queries or (SqlQueryStep(query=transform.query or ""),),
             temporal_tables=transform.temporal_tables,
         )

@@ -31,7 +31,7 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.executors.process.interrupt import StoppedError
 from odfbuild.odf import messages as msg
-from odfbuild.odf.chain.state import RESTATE
+from odfbuild.odf.chain.state import RESTATE, plain_version
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.manifest import from_mapping
 from odfbuild.odf.manifest.writer import to_mapping
@@ -307,7 +307,7 @@ def _installed_transform(transform: TransformSql) -> TransformSql:
     """Return a transform for an engine that is here, in a version that is here."""
     _of_this_place(transform)
     installed = engine_version(transform.engine)
-    if transform.version is not None and transform.version.removesuffix(RESTATE) != installed:
+    if transform.version is not None and plain_version(transform.version) != installed:
         raise InvalidQueryError(
             what=f"the query is for version {transform.version}, and {installed} is installed",
             why="another version may give other rows",

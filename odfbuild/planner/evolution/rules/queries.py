@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, plain_version
 from odfbuild.odf.events import (
     AddPushSource,
     DataSchema,
@@ -142,7 +142,6 @@ RULES = (
 )
 
 _BY_COST = tuple(CLASSES)
-_RESTATES = ".restate"
 
 
 def query_hits(
@@ -186,7 +185,7 @@ def _engine(subject: Subject, old: TransformSql, new: TransformSql) -> Iterator[
         message = f"the engine: {old.engine} -> {new.engine}"
         yield hit(ENGINE_CHANGED, subject.alias, message, span=span)
         return
-    versions = [(each.version or "").removesuffix(_RESTATES) for each in (old, new)]
+    versions = [plain_version(each.version or "") for each in (old, new)]
     if all(versions) and versions[0] != versions[1]:
         message = f"the version of {new.engine}: {versions[0]} -> {versions[1]}"
         span = subject.query_key_span("version", "engine")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from odfbuild import app
-from odfbuild.app.engine import outdated, record
+from odfbuild.app.maintenance.engine_upgrade import outdated, record
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine import protocol as engines
 from odfbuild.executors.engine.protocol import TransformWork
