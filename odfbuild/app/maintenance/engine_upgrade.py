@@ -221,15 +221,17 @@ def _input_states(
 
 
 def replayed(project: Opened, upgrades: Iterable[EngineUpgrade], jobs: int) -> Iterator[Upgraded]:
-    """Run all steps of other versions or engines again, so many at a time; yield each outcome."""
+    """Run all steps of other versions or engines again, so many at a time; yield each outcome.
+
+    Raises MissingObjectError, CorruptObjectError or a ProtocolError for a chain that is broken.
+    """
     from odfbuild.executors.verify.history import RecordedHistories
 
     past = RecordedHistories(project.workspace)
     wanted = tuple(upgrades)
-    steps = {
-        each.id: tuple(_steps_to_run(past_steps, each))
-        for each, past_steps in ((each, steps_since(past, each.id)) for each in wanted)
-    }
+    for each in wanted:
+        past.history(each.id)  # raises what is wrong with a chain, which has no steps then
+    steps = {each.id: tuple(_steps_to_run(steps_since(past, each.id), each)) for each in wanted}
     with replaying(project, past, steps, jobs, anyway=True) as run:
         again = {each.id: run.submit(steps[each.id]) for each in wanted}
         for each in wanted:

@@ -219,3 +219,16 @@ def test_a_head_that_moved_meanwhile_is_no_longer_upgraded(
     assert done.code != 0
     assert in_force(project, "mid").transform.engine == "spark"
     monkeypatch.undo()
+
+
+def test_a_chain_that_cannot_be_read_is_not_taken_for_one_without_steps(
+    run: Within, project: Path
+) -> None:
+    declare(project, "mid", "datafusion")
+    one = dataset(project, "mid")
+    hash, _ = next(each for each in one.blocks() if each[1].sequence_number == 2)
+    (block,) = (project / ".odfbuild" / "datasets").glob(f"*/blocks/{hash}*")
+    block.write_bytes(block.read_bytes()[:-1] + b"x")
+    before = heads(project)
+    assert run("engine", "upgrade", "mid", "--yes").code not in (0, 7)
+    assert heads(project) == before
