@@ -1,5 +1,6 @@
 """A push by signature alone: its dataset's owner signed the move, or it is not taken."""
 
+import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ from odfbuild.state.remote.errors import RefusedByRepositoryError
 from odfbuild.state.workspace import Workspace
 from tests.repositories.signatures.signing import START, STRANGER, public
 from tests.serve.copies import content, grow, made, update_of
+from tests.serve.test_hidden_datasets import STATES
 from tests.support.data.disks import verified
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
@@ -372,3 +374,32 @@ def _status(url: str) -> int:
     with closing(connection):
         connection.request("GET", address.path)
         return connection.getresponse().status
+
+
+@pytest.mark.holds("serving-writers")
+@pytest.mark.parametrize("state", STATES)
+def test_a_damaged_private_dataset_is_like_a_whole_one_to_who_pushes_without_a_token(
+    state: str, server: DatasetServer, here: Workspace
+) -> None:
+    """And like none to who has signed nothing."""
+    name = f"open.private-{state}"
+    if state != "absent":
+        hidden = made(server.workspace, name, 1)
+        private = server.tokens.with_name("private.json")
+        known = json.loads(private.read_text())["private"] if private.exists() else []
+        private.parent.mkdir(exist_ok=True)
+        private.write_text(json.dumps({"private": [*known, str(hidden.id)]}))
+        STATES[state](hidden)
+    dataset, other = made(here, "open.own", 1), made(here, "open.other", 1)
+    with closing(SmartDataset(server.of(name))) as client:
+        for wrong in (None, b"{}", signature(here, other, None)):
+            with pytest.raises(RemoteFailureError) as refused:
+                push(client, dataset, wrong)
+            assert "not-signed" in str(refused.value), state
+        own = signature(here, dataset, None)
+        if state == "absent":
+            push(client, dataset, own)
+        else:
+            with pytest.raises(RemoteFailureError) as refused:
+                push(client, dataset, own)
+            assert "not-signed" in str(refused.value), state

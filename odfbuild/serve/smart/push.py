@@ -173,7 +173,7 @@ class SmartPush:
             await run_sync(lambda: staging.__exit__(None, None, None))
 
     def _check_request(self, request: PushRequest) -> None:
-        dataset = self._served.find(self._push.caller, self._alias)
+        dataset = self._found()
         head = None if dataset is None else dataset.head()
         if not self._is_blind(dataset) and head != request.current_head:
             raise _Refused(InvalidHead(request.current_head, head))
@@ -206,9 +206,11 @@ class SmartPush:
                     raise UnsafeArchiveError("its signatures are too large")
             arrival = self._received(batch.payload, batch.num_blocks, folder)
             self._check_signed(arrival, sent)
+            if self._is_blind(self._found()):
+                self._check_free(arrival.dataset)
         except OdfBuildError as error:
             is_of_owner = isinstance(error, UnsignedUndoError)
-            if not is_of_owner and self._is_blind(self._workspace.open(self._alias)):
+            if not is_of_owner and self._is_blind(self._found()):
                 raise _Refused(self._failed(_NOT_SIGNED)) from None
             if isinstance(error, SeedOverwriteError):
                 raise _Refused(SeedBlockOverwriteRestricted()) from None
@@ -220,6 +222,20 @@ class SmartPush:
         if not (arrival.leads_on or request.force_update_if_diverged):
             raise _Refused(self._failed(DivergedIntervalError.code))
         return arrival
+
+    def _found(self) -> Dataset | None:
+        """Return the dataset of the name; None also for one that is damaged and not to be read."""
+        return self._served.find(self._push.caller, self._alias)
+
+    def _check_free(self, id: DatasetId) -> None:
+        """Raise AliasTakenError if the name is that of another dataset, be it damaged or not."""
+        names = self._workspace.names()
+        if names.get(self._alias, id) != id or self._alias in self._workspace.damaged_names():
+            raise AliasTakenError(
+                what=f"the name {self._alias} is taken",
+                why="it is that of another dataset",
+                fix="choose another name",
+            )
 
     def _received(self, payload: bytes, count: int, folder: Path) -> Arrival:
         """Receive blocks, which are sent oldest first and checked newest first."""
