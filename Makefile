@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-long test-pythons lint types bench faults fuzz docs lock clean
+.PHONY: help demo check test test-long test-pythons lint types bench faults fuzz docs image lock clean
 
 help:
 	@echo "make demo       build a small project, add a file, build again"
@@ -30,6 +30,7 @@ help:
 	@echo "make fuzz       feed the readers a million damaged inputs; see fuzz/run.py"
 	@echo "make faults     disturb applies at every file-system call, for hours; see tests/faults"
 	@echo "make docs       rewrite the generated pages of docs/"
+	@echo "make image      build an image of the engines; SPARK=1, BASE=IMAGE, TAG=NAME, see docs/engines.md"
 	@echo "make lock       resolve the dependencies again (needs uv)"
 	@echo "make clean      remove everything that was made"
 
@@ -58,7 +59,7 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m mypy --explicit-package-bases docs bench fuzz
+	@$(BIN)/python -m mypy --explicit-package-bases docs bench fuzz image
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench.run
@@ -71,6 +72,10 @@ faults: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python docs/generate.py
+
+image: $(STAMP)
+	@$(BIN)/python -m image.build $(if $(SPARK),--spark) $(if $(BASE),--base "$(BASE)") \
+		$(if $(TAG),--tag "$(TAG)")
 
 lock:
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

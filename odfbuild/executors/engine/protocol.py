@@ -219,12 +219,13 @@ def engine_version(name: str) -> str | None:
     Recorded in `SetTransform.transform.version`; looked up without importing the engine.
     """
     known = ENGINES.get(name)
-    return None if known is None else f"{_installed(known.distribution)}+odfbuild.{known.revision}"
+    version = None if known is None else _installed(known.distribution)
+    return None if known is None or version is None else f"{version}+odfbuild.{known.revision}"
 
 
 @cache
-def _installed(package: str) -> str:
-    """Return the version of an installed package, as its metadata say; read once.
+def _installed(package: str) -> str | None:
+    """Return the version of a package, as its metadata say, None if it is not here; read once.
 
     Those of a folder of packages are read as they lie there: `importlib.metadata` takes 0.03 s to
     load, and is asked about all else.
@@ -238,7 +239,10 @@ def _installed(package: str) -> str:
                         return version
     import importlib.metadata
 
-    return importlib.metadata.version(package)
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None  # as in an image without Spark
 
 
 def _version_in(metadata: Path) -> str | None:

@@ -24,6 +24,7 @@ from odfbuild.executors.engine.provenance.derive import (
     answered_derivation,
 )
 from odfbuild.odf.events import TransformSql
+from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.project.config.outside_engines import OutsideEngine
 from tests.executors.engine.contract.conftest import Engines
 from tests.executors.engine.contract.test_projects import READER, Project
@@ -115,8 +116,7 @@ def _check(text: str, work: TransformWork, record: pa.Table, engine: EngineElsew
             rows = logs.get(each.alias)
             held = [] if rows is None else rows.column("offset").to_pylist()
             numbers = [held.index(one) for one in chosen.get(each.alias, ())]
-            empty = pa.schema([("event_time", pa.timestamp("ms", "UTC")), ("k", pa.string()),
-                               ("n", pa.int64()), ("w", pa.int64())]).empty_table()  # fmt: skip
+            empty = to_arrow(each.schema).empty_table()
             connection.register(
                 each.alias, empty if rows is None else rows.take(pa.array(numbers, pa.int64()))
             )
