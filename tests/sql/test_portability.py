@@ -80,6 +80,8 @@ NOT_LISTED = {
     "select * from a": "*",
     "select event_time, q from a": "q",
     "select event_time, l from a": "l",
+    "select event_time, f from a": "f",
+    "select event_time, 'a\\'b' as m from a": "",
     "select * from a join b on a.k = b.k": "*",
     "select a.event_time, v from a join b using (k)": "using",
     "select a.event_time, k from a join b on a.k = b.k": "k",

@@ -13,12 +13,10 @@ from odfbuild.odf.events import DataSchema, DataType, DataTypeDecimal
 from odfbuild.sql.text.shape import Call, Column, Expr, StarExpr, TextPlace, walk
 from odfbuild.sql.text.types import (
     BIGINT,
-    BINARY,
     BOOLEAN,
     BYTE,
     DATE,
     DOUBLE,
-    FLOAT,
     INT,
     SHORT,
     STRING,
@@ -30,7 +28,7 @@ BITS: Final = {BYTE: 7, SHORT: 15, INT: 31, BIGINT: 63}
 """The integers, each with the bits of its greatest value."""
 
 DIGITS: Final = 38
-SCALARS: Final = frozenset({*BITS, BOOLEAN, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP})
+SCALARS: Final = frozenset({*BITS, BOOLEAN, DOUBLE, STRING, DATE, TIMESTAMP})
 EXACT_IN_DOUBLE: Final = 1 << 53
 
 

@@ -33,7 +33,7 @@ from odfbuild.sql.text.shape import (
 )
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import SPARK, QueryStep
-from odfbuild.sql.text.types import DOUBLE, FLOAT
+from odfbuild.sql.text.types import DOUBLE
 from odfbuild.values import dataclass
 
 _JOINS = frozenset({"inner", "left", "right", "full"})
@@ -260,7 +260,7 @@ def _united(one: PortableColumn, other: PortableColumn) -> PortableColumn:
 
 
 def _check_key(value: PortableValue | None, at: Expr | None) -> None:
-    if value is None or value.signed or value.kind in (DOUBLE, FLOAT):
+    if value is None or value.signed or value.kind == DOUBLE:
         raise UnportableError("GROUP BY or DISTINCT of floating-point numbers", at)
 
 

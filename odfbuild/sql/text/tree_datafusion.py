@@ -47,8 +47,15 @@ def read(text: str) -> DataFusionStatement:
 
 
 def tokens_of(text: str) -> tuple[Token, ...]:
-    """Return the words and signs of a text that was read."""
-    return tuple(map(_token, _dialect().tokenize(text)))
+    """Return the words and signs of a text.  Raises SqlTextError."""
+    from sqlglot.errors import TokenError
+
+    try:
+        return tuple(map(_token, _dialect().tokenize(text)))
+    except TokenError:
+        place = TextPlace.of(text, len(text.rstrip()), 1)
+        message = "the text ends inside a string, a quoted name or a comment"
+        raise SqlTextError("syntax-error", message, place) from None
 
 
 @lru_cache(maxsize=1)
