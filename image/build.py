@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -111,7 +112,7 @@ def _of_debian(root: Path, folder: Path) -> tuple[int, int]:
     for path in (root / "usr/share/doc").rglob("*"):
         if path.is_file() and path.name != "copyright":
             path.unlink()
-    facts = json.loads(_run([*_python(root), "-I", "-S", "-c", _FACTS]))
+    facts = json.loads(_run([*_python(root), "-I", "-S", "-B", "-c", _FACTS]))
     return facts[0], facts[1]
 
 
@@ -172,7 +173,8 @@ def _compile(runtime: str, root: Path, base: str | None) -> None:
     the order of a set is in the file.
     """
     seed = {"PYTHONHASHSEED": "0"}
-    how = ["-P", "-s", "-S", "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash"]
+    how = ["-P", "-s", "-S", "-B", "-m", "compileall", "-q", "-f"]
+    how.append("--invalidation-mode=unchecked-hash")
     if base is None:
         names = (str(root / _WHEELS), str(root / "usr/lib"))
         command = [*_python(root), *how, "-s", str(root), "-p", "/", *names]
@@ -204,6 +206,7 @@ def _finish(root: Path) -> None:
         (root / name).chmod(mode)
 
 
+@cache
 def _time() -> int:
     """Return the time of all files: SOURCE_DATE_EPOCH, else that of the last commit."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
