@@ -165,11 +165,19 @@ def test_the_image_has_no_shell_and_another_user(image: Built) -> None:
 
 
 def test_nothing_in_the_image_names_this_machine(image: Built) -> None:
-    marks = [str(REPOSITORY).encode(), str(Path(sys.prefix)).encode(), b"extra-index-url"]
+    marks = [str(REPOSITORY).encode(), str(Path(sys.prefix)).encode(), b"odfbuild-image-"]
     for path in image.files.rglob("*"):
         if path.is_file() and not path.is_symlink():
             data = path.read_bytes()
             assert not any(mark in data for mark in marks), path
+
+
+def test_an_image_that_is_built_again_is_the_same(tmp_path: Path, image: Built) -> None:
+    again = build(tmp_path / "root", f"{image.name}-again")
+    try:
+        assert again.digest == image.digest
+    finally:
+        again.podman("rmi", "--force", again.name)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
