@@ -7,7 +7,7 @@ version number at the start of the footer is set back.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -42,6 +42,21 @@ class FileWriter(pq.ParquetWriter):  # type: ignore[misc]  # pyarrow has no type
             super().close()
         finally:
             self.is_open = False
+
+
+def write_groups(writer: FileWriter, groups: Iterable[pa.Table], group_rows: int) -> int:
+    """Write tables in a thread, each while the next one is made; return the number of rows."""
+    rows = 0
+    writing: Future[None] | None = None
+    with ThreadPoolExecutor(1, "rows") as thread:
+        for group in groups:
+            if writing is not None:
+                writing.result()
+            writing = thread.submit(writer.write_table, group, row_group_size=group_rows)
+            rows += group.num_rows
+        if writing is not None:
+            writing.result()
+    return rows
 
 
 class SliceWriter:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.parquet import FileWriter
+from odfbuild.executors.data.parquet import FileWriter, write_groups
 
 BYTES_IN_MEMORY: Final = 64 << 20
 """Bytes of rows that are held in memory; more of them are kept in files."""
@@ -36,8 +36,7 @@ def write(
     with FileWriter(
         path, schema, compression=compression, use_dictionary=False, write_page_checksum=True
     ) as writer:
-        for table in _tables(batches, schema):
-            writer.write_table(table, row_group_size=_GROUP_ROWS)
+        write_groups(writer, _tables(batches, schema), _GROUP_ROWS)
 
 
 def _tables(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -2,14 +2,13 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final
 
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import FilePart, Frame, footer_sum
-from odfbuild.executors.data.parquet import FileWriter
+from odfbuild.executors.data.parquet import FileWriter, write_groups
 from odfbuild.executors.ingest.read.problems import supported
 from odfbuild.executors.ingest.read.values import Formats
 from odfbuild.odf.events import ReadStepCsv, ReadStepJson, ReadStepNdJson
@@ -42,23 +41,11 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
 
 
 def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:
-    """Write row groups in a thread, while the next pieces are read; return the number of rows."""
-    rows = 0
-    writing: Future[None] | None = None
-    with (
-        FileWriter(
-            out, schema, compression=_CODEC, use_dictionary=False, write_page_checksum=True
-        ) as writer,
-        ThreadPoolExecutor(1, "rows") as thread,
-    ):
-        for group in _groups(pieces):
-            if writing is not None:
-                writing.result()
-            writing = thread.submit(writer.write_table, group, row_group_size=_GROUP)
-            rows += group.num_rows
-        if writing is not None:
-            writing.result()
-    return rows
+    """Write row groups; return the number of rows."""
+    with FileWriter(
+        out, schema, compression=_CODEC, use_dictionary=False, write_page_checksum=True
+    ) as writer:
+        return write_groups(writer, _groups(pieces), _GROUP)
 
 
 def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
