@@ -64,7 +64,7 @@ def main() -> None:
         if asked.keep is not None:
             shutil.copytree(root, asked.keep, symlinks=True)
         made = _built(runtime, folder, asked.base or "scratch", asked.tag)
-    print(_told(made, spark=asked.spark))
+    print(_instructions(made, spark=asked.spark))
 
 
 def _arguments() -> argparse.Namespace:
@@ -231,7 +231,7 @@ def _built(runtime: str, folder: Path, base: str, tag: str) -> Made:
     return Made(known[0], pushed=True) if known else Made(tag, pushed=False)
 
 
-def _told(made: Made, *, spark: bool) -> str:
+def _instructions(made: Made, *, spark: bool) -> str:
     name, _, digest = made.reference.partition("@")
     if not made.pushed:
         return f"Built {name}.  Push it to a registry, which gives the digest that projects name."

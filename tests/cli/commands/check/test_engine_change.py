@@ -78,9 +78,9 @@ def in_force(project: Path, name: str) -> SetTransform:
 def test_a_dataset_goes_to_the_other_engine_and_back(run: Within, project: Path) -> None:
     before = in_force(project, "mid")
     declare(project, "mid", "datafusion")
-    told = run("plan")
-    assert "warning[engine-change]: mid changes from spark to datafusion" in told.out
-    assert "odfbuild engine upgrade mid" in told.out
+    planned = run("plan")
+    assert "warning[engine-change]: mid changes from spark to datafusion" in planned.out
+    assert "odfbuild engine upgrade mid" in planned.out
     done = run("engine", "upgrade", "mid", "--yes")
     assert (done.code, done.err) == (0, "")
     first, total = done.out.splitlines()
@@ -114,9 +114,9 @@ def test_the_block_is_one_and_a_dry_run_writes_none(run: Within, project: Path) 
     assert (done.code, done.out.splitlines()[-1]) == (0, "1 dataset would be upgraded.")
     assert heads(project) == before
     done = run("engine", "upgrade", "--yes", "-o", "json")
-    (told,) = json.loads(done.out)["datasets"]
-    assert told["before"].startswith("spark ")
-    assert told["after"].startswith("datafusion ")
+    (found,) = json.loads(done.out)["datasets"]
+    assert found["before"].startswith("spark ")
+    assert found["after"].startswith("datafusion ")
     (added,) = list(dataset(project, "mid").blocks())[len(blocks) :]
     assert isinstance(added[1].event, SetTransform)
     assert run("engine", "upgrade", "--yes").out == "Nothing to upgrade in 3 datasets.\n"

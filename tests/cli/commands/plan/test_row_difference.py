@@ -190,7 +190,7 @@ def test_values_are_told_as_people_write_them() -> None:
         shown=(RowChange(None, row, 2), RowChange(row, {**row, "l": [NOON]})),
     )
     assert list(row_lines(found)) == [
-        "  + t=2024-01-01T12:00:00.000Z, n=null, b=01, l=[1, null], s=a\\x1b[2J  (2 times)",
+        '  + t=2024-01-01T12:00:00.000Z, n=null, b=01, l=[1, null], s="a\\u001b[2J"  (2 times)',
         '  ~ n=null: l [1, null] → ["2024-01-01T12:00:00.000Z"]',
         "4 rows differ in 1 slice: 3 added, 0 removed, 1 changed (by n), 1 not shown.",
     ]

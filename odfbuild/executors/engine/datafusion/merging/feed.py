@@ -13,7 +13,7 @@ from odfbuild.values import dataclass
 
 
 class Feed(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
-    """Rows of a schema that each scan has made anew, in the thread that scans them.
+    """Rows of a schema that are made again for each scan, in the thread that scans them.
 
     A dataset and its only fragment.
     """
