@@ -198,7 +198,7 @@ class EnginesByName:
         return self._of(work.query.transform.engine).results(work, many)
 
     def origins(
-        self, work: TransformWork, stood: "Inputs", row: "pa.Table"
+        self, work: TransformWork, current: "Inputs", row: "pa.Table"
     ) -> "Mapping[str, Collection[int]]":
         """Return what an engine elsewhere says that a row was made of; see `OriginEngine`."""
         name = work.query.transform.engine
@@ -206,7 +206,7 @@ class EnginesByName:
             raise ValueError(f"rows of {name} are found by running its query")
         self._of(name)
         engine: OriginEngine = self._others[name]  # type: ignore[assignment]
-        return engine.origins(work, stood, row)
+        return engine.origins(work, current, row)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
         return self._of(work.query.transform.engine).validate(work)

@@ -42,7 +42,7 @@ from odfbuild.executors.engine.protocol import (
     TransformWork,
     system_columns,
 )
-from odfbuild.executors.engine.provenance.derive import InexactError
+from odfbuild.executors.engine.provenance.derive import NOT_GIVEN, InexactError
 from odfbuild.executors.engine.provenance.selections import equal_rows
 from odfbuild.odf import messages as msg
 from odfbuild.odf.chain.state import plain_version
@@ -107,7 +107,7 @@ class EngineElsewhere:
         return tuple(self._result(work, inputs) for inputs in many)
 
     def origins(
-        self, work: TransformWork, stood: Inputs, row: pa.Table
+        self, work: TransformWork, current: Inputs, row: pa.Table
     ) -> Mapping[str, tuple[int, ...]]:
         """Return the numbers of the rows of each input that a row was made of; see `OriginEngine`.
 
@@ -117,9 +117,9 @@ class EngineElsewhere:
             raise InexactError(
                 f"the engine {self._engine.name} is a command, which carries out steps alone"
             )
-        orders = {alias: value_order(rows) for alias, rows in stood.items()}
+        orders = {alias: value_order(rows) for alias, rows in current.items()}
         inputs = {
-            each.alias: stood[each.alias].take(orders[each.alias]).select(seen_types(each).names)
+            each.alias: current[each.alias].take(orders[each.alias]).select(seen_types(each).names)
             for each in work.inputs
         }
         made, number = self._record(work, inputs, row)
@@ -143,13 +143,13 @@ class EngineElsewhere:
             request = self._request(work, inputs, folder, made)
             answer = self._client.ask("ExecuteTransform", request, folder)
             if answer.new_offset_interval is None and not made.exists():
-                raise _not_given()
+                raise InexactError(NOT_GIVEN)
             read_log(made, answer.new_offset_interval, work.vocab, self._client.wrong)
             found = read_rows(made, self._client.wrong)
         comes = found.column(work.vocab.operation_type_column).to_pylist()
         numbers = [each for each in equal_rows(found, row) if comes[each] in COMES]
         if not numbers:
-            raise _not_given()
+            raise InexactError(NOT_GIVEN)
         return found, numbers[-1]
 
     def _question(
@@ -352,10 +352,6 @@ def _columns(schema: DataSchema, vocab: DatasetVocabulary) -> pa.Schema:
 def _id(name: str) -> DatasetId:
     """Return an id that stands for a dataset in a request: rows are no dataset's slices there."""
     return DatasetId(sha256(f"odfbuild {name}".encode()).digest())
-
-
-def _not_given() -> InexactError:
-    return InexactError("its query does not give the row of the rows that stood")
 
 
 def _fault(what: str) -> EngineFaultError:

@@ -1,8 +1,8 @@
 """Derivation of one row: the input rows it was made of, and what made it come or go, by trial.
 
 A query that looks at one row at a time is run again with the positions of its rows.  Any other is
-run again on ever fewer of the rows that stood: what is left gives the row by itself, and none of it
-can be left out.  In the same way the new records are found that made the row come or go.
+run again on ever fewer of the current rows of its inputs: what is left gives the row by itself, and
+none of it can be left out.  In the same way the new records are found that made the row come or go.
 
 An engine elsewhere says of which rows it made one; its query is then run on these alone, and on
 fewer of them, so its answer is proven and not believed.
@@ -53,15 +53,17 @@ class Bounds:
 MOST_TRIALS: Final = 16
 """Selections of rows on which an engine elsewhere runs a query to prove one answer."""
 
+NOT_GIVEN: Final = "its query does not give the row from the rows that were current at that step"
+
 Proposal = Callable[[TransformWork, Inputs], Mapping[str, Collection[int]]]
-"""What says of which rows, by their numbers, one row was made; given all that stood."""
+"""What says of which rows, by their numbers, one row was made; given all current ones."""
 
 
 class OriginEngine(ReplayEngine, Protocol):
     """An engine that says itself of which rows it made one."""
 
     def origins(
-        self, work: TransformWork, stood: Inputs, row: pa.Table
+        self, work: TransformWork, current: Inputs, row: pa.Table
     ) -> Mapping[str, Collection[int]]:
         """Return the numbers of the rows of each input that a row of the result was made of.
 
@@ -139,8 +141,8 @@ def answered_derivation(
     op, data = _parts_of(row, work)
     logs = _logs(work, data, bounds)
 
-    def proposed(at: TransformWork, stood: Inputs) -> Mapping[str, Collection[int]]:
-        return engine.origins(at, stood, data)
+    def proposed(at: TransformWork, current: Inputs) -> Mapping[str, Collection[int]]:
+        return engine.origins(at, current, data)
 
     trial = _Trial(Alone(engine, data), work, logs, bounds, proposed)
     return trial.derivation(comes=op in COMES)
@@ -176,7 +178,7 @@ def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) 
 class _Trial:
     """The records on which the query of a step is tried, and how its row is counted.
 
-    `proposal` says where to begin; without it that is all the rows that stood.
+    `proposal` says where to begin; without it that is all current rows.
     """
 
     counting: Selections
@@ -189,15 +191,15 @@ class _Trial:
         """Return what the row was made of: after the step if it came, before it if it went."""
         if self.work.in_full and not comes:
             raise InexactError("a query before this one had made the row")
-        stood = {
+        current = {
             each.alias: each.current_rows(each.new if comes else _none(each)) for each in self._each
         }
         work = self.work if comes else self._before
-        places = [(log, at) for log in self._each for at in range(stood[log.alias].num_rows)]
+        places = [(log, at) for log in self._each for at in range(current[log.alias].num_rows)]
 
         def chosen(things: Sequence[int]) -> dict[str, pa.Table]:
             return {
-                alias: stood[alias].take(pa.array(numbers, pa.int64()))
+                alias: current[alias].take(pa.array(numbers, pa.int64()))
                 for alias, numbers in _by_alias(self._each, (places[n] for n in things)).items()
             }
 
@@ -205,10 +207,10 @@ class _Trial:
             many = [self.logs.seen(chosen(each)) for each in selections]
             return [count > 0 for count in self.counting.counts(work, many)]
 
-        begun = self._begun(work, stood, places)
+        begun = self._begun(work, current, places)
         if not holds([begun])[0]:
             raise InexactError(
-                "its query does not give the row of the rows that stood"
+                NOT_GIVEN
                 if self.proposal is None
                 else "its query does not give the row of the rows that the engine names"
             )
@@ -223,7 +225,7 @@ class _Trial:
         why = {alias: offsets for alias, offsets in told.items() if offsets}
         return Derivation(
             why=why,
-            of={alias: table.num_rows for alias, table in stood.items()},
+            of={alias: table.num_rows for alias, table in current.items()},
             comes=comes,
             cause=RowCause(offsets=why) if self._begins and why else self._cause(why, comes=comes),
             exact=found.sure,
@@ -241,12 +243,12 @@ class _Trial:
         )
 
     def _begun(
-        self, work: TransformWork, stood: Inputs, places: Sequence[tuple[Log, int]]
+        self, work: TransformWork, current: Inputs, places: Sequence[tuple[Log, int]]
     ) -> tuple[int, ...]:
         """Return which of the places are tried first."""
         if self.proposal is None:
             return tuple(range(len(places)))
-        named = {alias: {*numbers} for alias, numbers in self.proposal(work, stood).items()}
+        named = {alias: {*numbers} for alias, numbers in self.proposal(work, current).items()}
         return tuple(n for n, (log, at) in enumerate(places) if at in named.get(log.alias, ()))
 
     def _cause(self, why: Offsets, *, comes: bool) -> RowCause | None:

@@ -117,10 +117,8 @@ def test_a_step_that_is_run_again_is_not_one_that_others_gave_up(
     assert "1 step run again" in done.out
 
 
-def test_steps_of_a_history_that_could_not_be_read_for_a_moment_are_run_again(
-    ask: Inside, monkeypatch: Patch
-) -> None:
-    """A look that passes says nothing of steps that nobody has seen."""
+def fail_to_read_once(monkeypatch: Patch) -> None:
+    """Let the first history that is read be one that is not there."""
     failures, read = [None], history.History.__init__
 
     def fails_once(self: history.History, of: Dataset, tip: Any) -> None:
@@ -130,6 +128,13 @@ def test_steps_of_a_history_that_could_not_be_read_for_a_moment_are_run_again(
         read(self, of, tip)
 
     monkeypatch.setattr(history.History, "__init__", fails_once)
+
+
+def test_steps_of_a_history_that_could_not_be_read_for_a_moment_are_run_again(
+    ask: Inside, monkeypatch: Patch
+) -> None:
+    """A look that passes says nothing of steps that nobody has seen."""
+    fail_to_read_once(monkeypatch)
     done = ask("verify", "out", "--replay")
     assert done.code == 0, done.out
     assert "2 steps run again" in done.out
@@ -149,15 +154,7 @@ def test_steps_of_a_history_that_can_never_be_read_do_not_pass(
 def test_inputs_are_verified_though_a_history_could_not_be_read_for_a_moment(
     ask: Inside, monkeypatch: Patch
 ) -> None:
-    failures, read = [None], history.History.__init__
-
-    def fails_once(self: history.History, of: Dataset, tip: Any) -> None:
-        if failures:
-            failures.pop()
-            raise MissingObjectError(tip, "the folder")
-        read(self, of, tip)
-
-    monkeypatch.setattr(history.History, "__init__", fails_once)
+    fail_to_read_once(monkeypatch)
     done = ask("verify", "out", "--recursive")
     assert done.code == 0, done.out
     assert "2 datasets verified, 0 failed." in done.out

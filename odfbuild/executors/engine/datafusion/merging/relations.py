@@ -101,8 +101,8 @@ class Relations:
                     self._note_width(piece)
                     if not self._fits():
                         raise _WideRowsError
-                    yield _without_others(piece)
-        except Exception as error:
+                    yield _own_copy(piece)
+        except Exception as error:  # of which DataFusion would keep the text only
             if not isinstance(error, _WideRowsError):
                 self._refused.append(error)
             raise
@@ -181,7 +181,7 @@ class Relations:
                     self._go_on()
                     given = True
                     yield each.to_pyarrow()
-            except Exception:
+            except Exception:  # DataFusion has no class for what the rows raised
                 if given or self._fits():
                     raise
                 self._fit_batches()
@@ -207,7 +207,7 @@ class _WideRowsError(Exception):
     """Rows are wider than those by which the size of batches was chosen."""
 
 
-def _without_others(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _own_copy(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch that is not a piece of a larger one: a sort counts all that it holds."""
     if batch.get_total_buffer_size() <= 2 * batch.nbytes:
         return batch
