@@ -13,11 +13,12 @@ class ServerLimits:
     `frame` limits one message of the smart protocol, `objects` the files of one push together,
     `waiting` all files that were sent and are not in a dataset yet; such files are deleted after
     `kept`. At most `transfers` pulls, and as many pushes and answers, run at once, `of_one_caller`
-    of these for one token or address. At most `large` messages of more than a MiB are received at
-    once; others wait, and one that makes little progress within a `turn` is closed for them. The
-    line and the headers of a request have at most `head` together; the request, and the first
-    message of a transfer, must arrive within `request`, another message within `message`, and each
-    piece of a body must be received, or sent, within `piece`.
+    of these for one token or address, from which at most so many messages of FlightSQL are received
+    at once, too. At most `large` messages of more than a MiB are received at once; others wait, and
+    one that makes little progress within a `turn` is closed for them. The line and the headers of a
+    request have at most `head` together; the request, and the first message of a transfer, must
+    arrive within `request`, another message within `message`, and each piece of a body must be
+    received, or sent, within `piece`.
 
     At most `questions` are answered at once, others wait for at most a `turn`; each has `answer`
     seconds and `memory`, and is a document of at most `question` with an answer of at most `rows`

@@ -66,6 +66,9 @@ FIGURES = {
         LIMITS.transfers,
         LIMITS.of_one_caller,
     ),
+    "messages of FlightSQL in arrival, of one token or address; others wait": (
+        LIMITS.of_one_caller,
+    ),
     "silence of a reader of FlightSQL": (LIMITS.piece,),
     "the end after SIGTERM; the cut-off": (LIMITS.stop, LIMITS.farewell),
 }

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO, Final, TypeAlias, cast
+from weakref import WeakValueDictionary
 
 import grpc
 
@@ -61,6 +62,7 @@ class Calls:
         self._served = served
         self._answers = answers
         self._listing = asyncio.Lock()
+        self._arrivals: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._known: Mapping[str, CallHandler] = {
             "GetFlightInfo": self._flight_info,
             "GetSchema": self._schema,
@@ -106,10 +108,11 @@ class Calls:
         handler = self._known.get(name)
         if handler is None:
             raise msg.UnsupportedError(f"{name} is not supported: datasets are only read.")
-        message = await _message(requests, limits.request)
-        async with aclosing(
-            handler(CallRequest(message, caller, _caller_key(caller, context)))
-        ) as replies:
+        who = _caller_key(caller, context)
+        turn = self._arrivals.setdefault(who, asyncio.Semaphore(limits.of_one_caller))
+        async with asyncio.timeout(limits.request), turn:
+            message = await _message(requests)
+        async with aclosing(handler(CallRequest(message, caller, who))) as replies:
             async for each in replies:
                 self._served.access.check_token(caller)
                 async with asyncio.timeout(limits.piece):
@@ -218,11 +221,11 @@ def _columns(command: msg.Command) -> Any:
     return columns_of(command)
 
 
-async def _message(requests: AsyncIterator[bytes], seconds: float) -> bytes:
+async def _message(requests: AsyncIterator[bytes]) -> bytes:
     """Return the one message of a call; gRPC keeps the last one until its generator is closed."""
     generator = cast(AsyncGenerator[bytes, None], aiter(requests))
     try:
-        async with aclosing(generator), asyncio.timeout(seconds):
+        async with aclosing(generator):
             return await anext(generator)
     except StopAsyncIteration:
         raise MalformedMessageError("there is no message") from None

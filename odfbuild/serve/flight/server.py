@@ -22,6 +22,7 @@ MESSAGE: Final = 2
 """How many times the size of a question a message may have, as it has datasets and columns, too."""
 
 _IDLE: Final = 600_000  # milliseconds after which a connection without a call is closed
+_AHEAD: Final = 64 << 10  # bytes of a message that gRPC takes before it is read
 _IDENTITY: Final = 1  # the only compression
 
 
@@ -77,6 +78,8 @@ def _options(limits: ServerLimits) -> list[tuple[str, int]]:
         ("grpc.max_concurrent_streams", limits.calls),
         ("grpc.max_connection_idle_ms", _IDLE),
         ("grpc.server_handshake_timeout_ms", int(limits.request * 1000)),
+        ("grpc.http2.bdp_probe", 0),  # else streams may send megabytes before a message is read
+        ("grpc.http2.lookahead_bytes", _AHEAD),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY),
         ("grpc.keepalive_time_ms", 30_000),  # detects callers that have disappeared
         ("grpc.keepalive_timeout_ms", 20_000),

@@ -229,11 +229,12 @@ def test_fifty_readers_at_once_are_answered_or_told_to_come_later(
 
 def test_fifty_readers_and_slow_ones_are_all_answered_where_there_is_time(tmp_path: Path) -> None:
     built(tmp_path, FIRST)
-    limits = {"turn": 200.0, "piece": 4.0}
+    limits = {"turn": 200.0, "piece": 4.0, "output": 128 << 20}
+    wider = WIDE.replace("300", "1000")  # more than a client and gRPC take before it is read
     with serving_datasets(tmp_path, "--flight", "0", limits=limits) as server:
         address = server.flight or ""
         with calling(address, server.token("read")) as client:
-            ticket, wide = client.ticket(CITIES), client.ticket(WIDE)
+            ticket, wide = client.ticket(CITIES), client.ticket(wider)
             slow = [client.reader(wide) for _ in range(3)]  # more than are answered at once
             for each in slow:
                 assert each.read_chunk().data.num_rows > 0

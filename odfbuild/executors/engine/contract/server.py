@@ -152,6 +152,7 @@ def _options(limits: ContractLimits) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", MOST_BYTES),
         ("grpc.max_send_message_length", MOST_BYTES),
         ("grpc.max_metadata_size", 16 << 10),
+        ("grpc.http2.bdp_probe", 0),  # else gRPC takes megabytes of a message before it is read
         ("grpc.max_concurrent_streams", limits.jobs + limits.waiting),
         ("grpc.max_connection_idle_ms", 60 * 60 * 1000),
         ("grpc.keepalive_time_ms", 30_000),  # of callers that are gone without a word
