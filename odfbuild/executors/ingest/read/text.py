@@ -179,8 +179,12 @@ def _record_end(dialect: Dialect) -> Callable[[bytes], int]:
     record = rb"(?:[^" + quote + rb"\r\n]++|" + quoted + rb")++[\r\n]"
     ended = re.compile(rb"(?:" + lines + rb"|" + record + rb"|" + _NOTHING + rb")++")
 
+    mark = dialect.quote.encode()
+
     def find(text: bytes) -> int:
         stop = _without_return(text)
+        if mark not in text:
+            return _line_end(text, stop)
         marks = [0]
         while found := stride.match(text, marks[-1], stop):
             marks.append(found.end())

@@ -1,7 +1,7 @@
 """Merging in this process, without Java: sources of every strategy, memory bounded."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -27,6 +27,8 @@ from odfbuild.executors.engine.arrow.merging.rules import (
     needed_history,
     result_columns,
 )
+from odfbuild.executors.engine.arrow.merging.time_order import in_time_order, is_sortable
+from odfbuild.executors.engine.arrow.merging.values import comparable, comparable_as_stored
 from odfbuild.executors.engine.datafusion.merging.inputs import MergeInputs, Source
 from odfbuild.executors.engine.datafusion.merging.relations import (
     MEMORY,
@@ -39,10 +41,16 @@ from odfbuild.executors.engine.datafusion.merging.statements import (
     merge_text,
     repeated_text,
 )
-from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, write
+from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, first_of, spooled, write
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 from odfbuild.executors.process.interrupt import StoppedError
-from odfbuild.odf.merge_strategies import key_of, reads_operations, skips_keys
+from odfbuild.odf.merge_strategies import (
+    History,
+    key_of,
+    reads_operations,
+    skips_keys,
+    traits_of,
+)
 from odfbuild.odf.schema.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -51,6 +59,10 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+APPENDED: Final = 1 << 30
+"""Bytes of rows of an Append that are sorted in memory.  DataFusion needs about twice the memory of
+its sorts, so that a merge of more rows takes as much."""
+
 _THREADS: Final = 2  # slices that are written at a time
 
 
@@ -58,11 +70,14 @@ class ArrowMerger:
     """What an Engine does with the rows of sources, in this process; queries are for others.
 
     `memory` is what the sorts of one merge may take, `held` how many bytes of rows are held in
-    memory and not in files.
+    memory and not in files.  Up to `appended` bytes of rows of an Append are sorted without
+    DataFusion, in memory.
     """
 
-    def __init__(self, *, memory: int = MEMORY, held: int = BYTES_IN_MEMORY) -> None:
-        self._memory, self._held = memory, held
+    def __init__(
+        self, *, memory: int = MEMORY, held: int = BYTES_IN_MEMORY, appended: int = APPENDED
+    ) -> None:
+        self._memory, self._held, self._appended = memory, held, appended
         self._cancelled = threading.Event()
 
     def ingest(self, request: IngestRequest) -> Frame:
@@ -120,14 +135,43 @@ class ArrowMerger:
             None if old is None else {f.name: type_text(f.type) for f in old},
             None if operation is None else type_text(operation),
         )
-        with self._relations(request.staging) as relations:
-            sides = MergeInputs(strategy, vocab, relations, source.schema, old, source.fine)
-            sides.add_source(source.batches)
-            if old is not None:
-                sides.add_history(request.history)
-            merged = self._merge(request, sides, by_piece=by_piece)
+        merged = None if by_piece else self._append(request, source)
+        if merged is None:
+            with self._relations(request.staging) as relations:
+                sides = MergeInputs(strategy, vocab, relations, source.schema, old, source.fine)
+                sides.add_source(source.batches)
+                if old is not None:
+                    sides.add_history(request.history)
+                merged = self._merge(request, sides, by_piece=by_piece)
         declared = as_declared(merged, request.source.schema, first=request.in_force is None)
         return replace(declared, repeated=merged.repeated, left_out=merged.left_out)
+
+    def _append(self, request: IngestRequest, source: Source) -> Frame | None:
+        """Return the rows of an Append, sorted in memory; None for others, and for too many."""
+        if traits_of(request.merge).history is not History.NOTHING:
+            return None
+        op, time = request.vocab.operation_type_column, request.vocab.event_time_column
+        timed = time in source.schema.names
+        if timed and not is_sortable(source.schema.field(time).type):
+            return None
+        stored = sum(part.path.stat().st_size for part in source.frame.parts)
+        if stored > self._appended:
+            return None
+        few, rest = first_of(self._in_steps(source.batches()), self._appended)
+        if rest is not None:
+            return None
+        names = result_columns(request.merge, request.vocab, source.schema.names, None)
+        schema = pa.schema([(op, pa.int32()), *(source.schema.field(name) for name in names)])
+        value = comparable_as_stored if time in source.fine else comparable
+        rows = in_time_order(few, names, time if timed else None, value)
+        batches = (_appended(each, schema) for each in self._in_steps(rows))
+        return spooled(batches, schema, request.staging, self._held)
+
+    def _in_steps(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches, as long as the engine was not cancelled."""
+        for each in batches:
+            self._go_on()
+            yield each
 
     def _merge(self, request: IngestRequest, sides: MergeInputs, *, by_piece: bool) -> Frame:
         strategy, vocab, op = request.merge, request.vocab, request.vocab.operation_type_column
@@ -191,6 +235,12 @@ class ArrowMerger:
                 why="the run was stopped",
                 fix="run the command again",
             )
+
+
+def _appended(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with the operation of new ones."""
+    ops = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([ops, *batch.columns], schema=schema)
 
 
 def open_engine(_: "Opened") -> ArrowMerger:

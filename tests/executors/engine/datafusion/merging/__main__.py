@@ -6,7 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from odfbuild.executors.engine.datafusion.merging import ArrowMerger
+from odfbuild.executors.engine.datafusion.merging import APPENDED, ArrowMerger
+from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.executors.engine.datafusion.merging.random_merges import compare, draw
 
@@ -22,7 +23,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as top, SparkEngine(Path(top) / "jvm", cores=1) as spark:
         for seed in range(chosen.first, chosen.first + chosen.cases):
             with tempfile.TemporaryDirectory(dir=top) as folder:
-                arrow = ArrowMerger(held=0) if seed % 3 == 0 else ArrowMerger()
+                held = 0 if seed % 3 == 0 else BYTES_IN_MEMORY
+                arrow = ArrowMerger(held=held, appended=0 if seed % 2 else APPENDED)
                 found = compare(draw(seed), spark, arrow, Path(folder))
             if found is not None:
                 bad.append(seed)

@@ -8,7 +8,6 @@ import pytest
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.datafusion.merging import ArrowMerger
-from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 
 Item = TypeVar("Item")
@@ -37,7 +36,7 @@ class Merging:
         return self._merger().spread(function, items)
 
     def _merger(self) -> ArrowMerger:
-        return ArrowMerger(held=BYTES_IN_MEMORY if self._limit >= 0 else 0)
+        return ArrowMerger() if self._limit >= 0 else ArrowMerger(held=0, appended=0)
 
 
 @pytest.fixture(scope="session")

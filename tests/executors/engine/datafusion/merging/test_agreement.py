@@ -23,7 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
 def test_both_engines_make_the_same_of_every_history(
     held: int | None, spark: SparkEngine, tmp_path: Path
 ) -> None:
-    arrow = ArrowMerger() if held is None else ArrowMerger(held=held)
+    arrow = ArrowMerger() if held is None else ArrowMerger(held=held, appended=held)
     for seed in range(examples(4, 60)):
         folder = tmp_path / str(seed)
         folder.mkdir()

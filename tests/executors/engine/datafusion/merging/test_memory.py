@@ -60,7 +60,7 @@ def test_what_does_not_fit_into_memory_is_sorted_on_disk(
     assert source.nbytes > MEMORY
     past = () if isinstance(merge, MergeStrategyAppend) else (history(rows(0, "old")),)
     request = ingest_request(tmp_path, source, merge, past, as_file=True)
-    merged = ArrowMerger(memory=MEMORY, held=1 << 20).ingest(request)
+    merged = ArrowMerger(memory=MEMORY, held=1 << 20, appended=0).ingest(request)
     assert merged.parts
     order = "k" if isinstance(merge, MergeStrategySnapshot) else "event_time"
     found: dict[int, int] = {}
@@ -99,7 +99,7 @@ def test_rows_of_long_texts_are_sorted_on_disk(
         }
     )
     request = ingest_request(tmp_path, table, merge, (), as_file=True)
-    merged = ArrowMerger(memory=MEMORY, held=1 << 20).ingest(request)
+    merged = ArrowMerger(memory=MEMORY, held=1 << 20, appended=0).ingest(request)
     expected = table.sort_by("event_time").select(["k", "v"])
     if isinstance(merge, MergeStrategySnapshot):
         expected = table.sort_by("k").select(["k", "v"])
@@ -122,7 +122,7 @@ def test_rows_that_are_shorter_than_their_sort_keys_are_sorted_on_disk(
     }
     table = pa.table({name: kinds[name] for name in names})
     request = ingest_request(tmp_path, table, merge(primary_key=tuple(names)), (), as_file=True)
-    merged = ArrowMerger(memory=8 << 20, held=1 << 20).ingest(request)
+    merged = ArrowMerger(memory=8 << 20, held=1 << 20, appended=0).ingest(request)
     found = pa.Table.from_batches(merged.batches(), merged.schema).select(names)
     expected = table
     if merge is not MergeStrategyLedger:
