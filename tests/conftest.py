@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files again")
     parser.addoption(
         "--sample",
-        action="store_true",
+        choices=("some", "each"),
         help="of tests that take long run a sample; see support/sample.py",
     )
 
@@ -73,8 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     With several processes this needs --no-loadscope-reorder.  A test that names no limit of its
     own has that of its kind, which is far from what it takes: it is to end a test that hangs.
     """
-    if config.getoption("sample"):
-        stays = sample.sampled([item.nodeid for item in items], sample.listed())
+    if chosen := config.getoption("sample"):
+        names = [item.nodeid for item in items]
+        stays = sample.sampled(names, sample.listed(), each=chosen == "each")
         config.hook.pytest_deselected(items=[*itertools.compress(items, map(not_, stays))])
         items[:] = itertools.compress(items, stays)
     for item in items:

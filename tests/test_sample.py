@@ -29,18 +29,18 @@ NAMES = st.lists(
 )
 
 
-@given(NAMES, st.frozensets(st.sampled_from("abcd")))
+@given(NAMES, st.frozensets(st.sampled_from("abcd")), st.booleans())
 def test_a_test_with_cases_stays_with_a_quarter_of_them(
-    names: list[str], long: frozenset[str]
+    names: list[str], long: frozenset[str], each: bool
 ) -> None:
-    stays = dict(zip(names, sample.sampled(names, long), strict=True))
+    stays = dict(zip(names, sample.sampled(names, long, each=each), strict=True))
     for family in "abcd":
-        cases = [each for each in names if sample.family(each) == family]
-        left = sum(stays[each] for each in cases)
+        cases = [name for name in names if sample.family(name) == family]
+        left = sum(stays[name] for name in cases)
         if family not in long:
             assert left == len(cases)
         elif len(cases) == 1:
-            assert left == 0
+            assert left == each
         else:
             assert left == -(-len(cases) // 4)
 

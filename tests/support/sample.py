@@ -1,7 +1,8 @@
-"""The sample that `make test` runs of the tests that take long; `make test ALL=1` runs all of them.
+"""Samples of the tests that take long: those of `make test`, and of `make test EACH=1`.
 
-A test that takes seconds is left out; of one with several cases, which differ little in what they
-hold, every fourth stays.  long_tests.txt names these tests with what they took:
+Of a test with several cases, which differ little in what they hold, every fourth case stays.  One
+with a single case is left out by `make test`, and stays with EACH=1, which so runs each test.
+`make test ALL=1` runs all cases.  long_tests.txt names the tests that take long, with their times:
 
     python -m pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder --junit-xml R.xml
     python -m tests.support.sample R.xml
@@ -30,8 +31,8 @@ def listed() -> frozenset[str]:
     return frozenset(line.split()[-1] for line in LIST.read_text("ascii").splitlines())
 
 
-def sampled(names: Iterable[str], long: frozenset[str]) -> list[bool]:
-    """Say of each test whether it is in the sample."""
+def sampled(names: Iterable[str], long: frozenset[str], *, each: bool = False) -> list[bool]:
+    """Say of each test whether it is in the sample; with `each` a case of every test is."""
     cases: dict[str, list[int]] = defaultdict(list)
     found = []
     for place, name in enumerate(names):
@@ -40,7 +41,7 @@ def sampled(names: Iterable[str], long: frozenset[str]) -> list[bool]:
             cases[family(name)].append(place)
     for places in cases.values():
         for number, place in enumerate(places):
-            found[place] = len(places) > 1 and number % _EVERY == 0
+            found[place] = number % _EVERY == 0 and (each or len(places) > 1)
     return found
 
 
