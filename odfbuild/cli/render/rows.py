@@ -57,7 +57,7 @@ def write_rows(rows: Rows, output: str, stream: TextIO, *, safe_csv: bool = Fals
 
             found = list(values)
             right = [_is_number([row[at] for row in found]) for at in range(len(names))]
-            print_table(names, [[cell_text(cell) for cell in row] for row in found], right)
+            print_table(names, [[_table_cell(cell) for cell in row] for row in found], right)
 
 
 def _write_json(rows: Rows, stream: TextIO) -> None:
@@ -96,6 +96,17 @@ def _safe_cell(value: Any) -> str:
     if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
         return _csv_cell(f"'{text}")
     return _csv_cell(value)
+
+
+def _table_cell(value: Any) -> str:
+    """Return a cell: nothing for null; quotes if it is empty, or has blanks or quotes at its ends.
+
+    So a cell without anything in it is null, and quotes around one are not part of the value.
+    """
+    text = cell_text(value)
+    if value is None or (text and text == text.strip() and text != f'"{text[1:-1]}"'):
+        return text
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _is_number(column: Sequence[Any]) -> bool:

@@ -4,6 +4,7 @@ import json
 import math
 import random
 import re
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from odfbuild.app.inspection.diff import RowChange, RowDifference
 from odfbuild.cli.render.diff import row_lines, row_text
+from odfbuild.cli.render.rows import write_rows
 from odfbuild.cli.terminal.console import printable
 from tests.support.effort import examples
 
@@ -48,6 +50,21 @@ def identity(value: Any) -> str:
 def test_values_of_a_column_that_differ_are_shown_otherwise(kind: str) -> None:
     shown = {identity(each): printable(row_text({"v": each})) for each in VALUES[kind]}
     assert len({*shown.values()}) == len(shown), sorted(shown.values())
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_cell_of_a_table_is_empty_for_null_only_and_tells_values_apart(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells: dict[str, Any] = {}
+    for value in VALUES[kind]:
+        if type(value) is str and printable(value) != value:
+            continue  # escapes are shown as they are written
+        write_rows((["v"], [(value,)]), "table", sys.stdout)
+        _, *rows = capsys.readouterr().out.split("\n")
+        cell = "\n".join(row.strip(" ") for row in rows).strip("\u2500 \n")
+        assert bool(cell) == (value is not None), value
+        assert cells.setdefault(cell, identity(value)) == identity(value), value
 
 
 @pytest.mark.parametrize("kind", VALUES)
