@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-APPENDED: Final = 1 << 30
-"""Bytes of rows of an Append that are sorted in memory.  DataFusion needs about twice the memory of
-its sorts, so that a merge of more rows takes as much."""
+APPENDED: Final = MEMORY
+"""Bytes of rows of an Append that are sorted in memory: a merge takes as much, or less, as one of
+more rows, since DataFusion copies what it sorts in the memory that it has."""
 
 _THREADS: Final = 2  # slices that are written at a time
 
@@ -164,6 +164,7 @@ class ArrowMerger:
         schema = pa.schema([(op, pa.int32()), *(source.schema.field(name) for name in names)])
         value = comparable_as_stored if time in source.fine else comparable
         rows = in_time_order(few, names, time if timed else None, value)
+        del few  # which is given up column by column
         batches = (_appended(each, schema) for each in self._in_steps(rows))
         return spooled(batches, schema, request.staging, self._held)
 
