@@ -168,7 +168,7 @@ SCHEMA_UNKNOWN = Rule(
     "Unknown counts as breaking, as it may be.",
     before="read: {kind: Csv, header: true, schema: [id BIGINT]}",
     after="read: {kind: Csv, header: true, inferSchema: true}",
-    ways=("declare the columns", "odfbuild lock {dataset}, which determines it with the engine"),
+    ways=("declare the columns", "odfbuild lock +{dataset}, which determines it with the engine"),
 )
 COLUMN_TYPE_UNKNOWN = Rule(
     code="ODF213",
@@ -182,7 +182,7 @@ COLUMN_TYPE_UNKNOWN = Rule(
     after="query: select schema_of_json(price) as price from trades",
     ways=(
         "write the type: cast(... as ...) as {column}",
-        "odfbuild lock {dataset}, which determines it with the engine",
+        "odfbuild lock +{dataset}, which determines it with the engine",
     ),
 )
 RULES = (
