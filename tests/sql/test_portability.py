@@ -40,6 +40,10 @@ LISTED = (
     "with p as (select event_time, k from a) select event_time, k from p -- of p",
     "select distinct event_time, k from b",
     "select event_time, cast(null as int) as m, cast(h as string) as t from a",
+    "select max(event_time) as event_time, min(i) as s, min(a.i) as t, max(cast(i as bigint)) as u "
+    "from a group by k having min(i) > 0",
+    "select l.event_time, r.v from a as l join b as r on l.n = r.v and cast(l.i as bigint) = r.v "
+    "and l.i = r.v where l.k || (l.k || r.k) <> (l.k || l.k) || r.k",
 )
 NOT_LISTED = {
     "select event_time, upper(k) as k from a": "upper",
@@ -77,6 +81,20 @@ NOT_LISTED = {
     "select max(event_time) as event_time, 'p' as k from a group by 'p'": "select",
     "select max(event_time) as event_time, k from a group by k, 1": "select",
     "select max(event_time) as event_time from a": "max",
+    "select max(event_time) as event_time, min(i) as s, min(cast(a.i as bigint)) as t from a "
+    "group by k": "min(cast",
+    "select max(event_time) as event_time, count(distinct i) as s from a group by k "
+    "having count(distinct cast(i as bigint)) > 1": "count(distinct cast",
+    "select max(event_time) as event_time, count((h and h) or h) as s, count(h and (h or h)) as t "
+    "from a group by k": "count(h and (",
+    "select max(event_time) as event_time from a group by k, cast(a.k as string)": "k as",
+    "select max(event_time) as event_time from a group by k || ('p' || k), (k || 'p') || k": (
+        "k || 'p') ||"
+    ),
+    "select l.event_time from a as l join b as r on (l.k || l.k) || l.k = r.k "
+    "and l.k || (l.k || l.k) = r.k": "k || (",
+    "select l.event_time from a as l join b as r on (l.k || l.k) || l.k = r.k "
+    "where l.k || (l.k || l.k) = r.k": "k || (",
     "select * from a": "*",
     "select event_time, q from a": "q",
     "select event_time, l from a": "l",

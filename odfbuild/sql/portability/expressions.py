@@ -66,6 +66,13 @@ class Expressions:
 
     def column(self, expr: Column) -> PortableValue:
         """Return what is known of a column that is named."""
+        found = self.named(expr)
+        if found.value is None:
+            raise UnportableError(f"{'.'.join(expr.parts)} is of a type that is not listed", expr)
+        return found.value
+
+    def named(self, expr: Column) -> PortableColumn:
+        """Return the column that is named."""
         *qualifier, name = expr.parts
         found = [
             each
@@ -76,9 +83,7 @@ class Expressions:
             raise UnportableError(
                 f"{'.'.join(expr.parts)} is no column of what the SELECT reads, or of several", expr
             )
-        if found[0].value is None:
-            raise UnportableError(f"{'.'.join(expr.parts)} is of a type that is not listed", expr)
-        return found[0].value
+        return found[0]
 
     # Values
 

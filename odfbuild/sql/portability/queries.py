@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from odfbuild.odf.events import DataSchema
-from odfbuild.sql.portability.expressions import Expressions
+from odfbuild.sql.portability.expressions import AGGREGATES, Expressions
+from odfbuild.sql.portability.labels import check_labels
 from odfbuild.sql.portability.parts import (
     PortableColumn,
     PortableValue,
@@ -15,13 +16,14 @@ from odfbuild.sql.portability.parts import (
 )
 from odfbuild.sql.portability.texts import check_text
 from odfbuild.sql.text.shape import (
-    Cast,
+    Call,
     Column,
     Derived,
     Expr,
     From,
     Join,
     NamedTable,
+    Operation,
     QueryShape,
     Select,
     SelectItem,
@@ -126,6 +128,8 @@ class _Queries:
         rows = Expressions(scope)
         if select.where is not None:
             rows.condition(select.where)
+        if select.source.joins:
+            check_labels(_join_keys(select.source, select.where), rows.named, casts=True)
         if select.group is None and select.having is not None:
             raise UnportableError("HAVING without GROUP BY", select.having)
         values = rows if select.group is None else Expressions(scope, grouped=True)
@@ -155,12 +159,10 @@ class _Queries:
             if not any(isinstance(each, Column) for each in walk(key)):
                 raise UnportableError("GROUP BY a constant", key)
             _check_key(value, key)
-        plain = [_uncast(key) for key in select.group.keys]
-        if any(each in plain[:number] for number, each in enumerate(plain)):
-            raise UnportableError(
-                "GROUP BY a value and a CAST of it, which DataFusion does not tell apart",
-                select.group.keys[-1],
-            )
+        values = [*(each.value for each in select.outputs), select.having]
+        parts = (part for each in values if each is not None for part in walk(each))
+        aggregates = (each for each in parts if isinstance(each, Call) and each.name in AGGREGATES)
+        check_labels([*select.group.keys, *aggregates], rows.named, casts=False)
         named = {each.aliases[0]: each.value for each in select.outputs if each.aliases}
         for each in () if select.having is None else walk(select.having):
             if isinstance(each, Column) and named.get(each.parts[0], each) != each:
@@ -245,10 +247,19 @@ def _output(item: SelectItem, values: Expressions) -> PortableColumn:
     return PortableColumn(None, name, value)
 
 
-def _uncast(expr: Expr) -> Expr:
-    while isinstance(expr, Cast):
-        expr = expr.value
-    return expr
+def _join_keys(source: From, where: Expr | None) -> Iterator[Expr]:
+    """Yield what DataFusion may compare by: both sides of each equality of a join or of WHERE."""
+    for each in (*(join.on for join in source.joins), where):
+        if each is not None:
+            yield from _equal_values(each)
+
+
+def _equal_values(on: Expr) -> Iterator[Expr]:
+    if isinstance(on, Operation) and on.op == "and":
+        for each in on.args:
+            yield from _equal_values(each)
+    elif isinstance(on, Operation) and on.op == "=":
+        yield from on.args
 
 
 def _united(one: PortableColumn, other: PortableColumn) -> PortableColumn:

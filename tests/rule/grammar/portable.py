@@ -191,6 +191,10 @@ class PortableDraw:
         on = " = ".join(draw.one(pairs))
         if draw.chance(30):
             on += f" and {self.of('boolean', [*left, *right])}"
+        if draw.chance(2 * self._stray):
+            of = [self._column("string", left) for _ in range(3)]
+            on += f" and ({of[0]} || {of[1]}) || {of[2]} = {self._column('string', right)}"
+            on += f" and {of[0]} || ({of[1]} || {of[2]}) = {self._column('string', right)}"
         time = {"right join": "r.event_time"}.get(kind, "l.event_time")
         if kind == "full join":
             time = "coalesce(l.event_time, r.event_time)"
@@ -238,12 +242,17 @@ class PortableDraw:
         having = ""
         if draw.chance(20):
             having = f" having {draw.one(('count(*) > 1', 'count(*) <= 2'))}"
+        if draw.chance(2 * self._stray):
+            one, other = self._of_one_label(scope)
+            items.append(f"count({one}) as o{self._names}")
+            columns.append((f"o{self._names}", "bigint"))
+            having = f" having count({other}) > 0"
         grouped = ", ".join(dict.fromkeys(text for text, _ in keys))
         return f"select {', '.join(items)} from {source}{where} group by {grouped}{having}", columns
 
     def _aggregate(self, scope: Scope) -> tuple[str, str]:
         draw = self._draw
-        form = draw.weighted([(2, "star"), (2, "count"), (4, "sum"), (6, "ends"), (1, "distinct")])
+        form = draw.weighted([(2, "star"), (2, "count"), (4, "sum"), (6, "ends"), (2, "distinct")])
         if form == "star":
             return "count(*)", "bigint"
         if form in ("count", "distinct"):
@@ -265,6 +274,14 @@ class PortableDraw:
         if kind.startswith("decimal"):
             return text, "decimal(22, 3)"
         return f"coalesce({text}, 0)", "bigint"
+
+    def _of_one_label(self, scope: Scope) -> tuple[str, str]:
+        """Return two values that DataFusion does not tell apart: by a cast, or by parentheses."""
+        if self._draw.chance(50):
+            value = self._column("smallint", scope)
+            return value, f"cast({value} as bigint)"
+        one, two, three = (self._column("boolean", scope) for _ in range(3))
+        return f"({one} and {two}) or {three}", f"{one} and ({two} or {three})"
 
     def _column(self, kind: str, scope: Scope) -> str:
         named = [name for name, of in scope if of == kind]
