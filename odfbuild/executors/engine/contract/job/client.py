@@ -31,10 +31,12 @@ from odfbuild.executors.engine.contract.job import (
 from odfbuild.executors.engine.contract.job.leftovers import note_kept_job
 from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place, job_file
 from odfbuild.host.files import open_regular
+from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
+from odfbuild.odf.messages import StepRequest
 from odfbuild.project.config.outside_engines import REQUEST_PLACE
 from odfbuild.state.chain.objects import StoredFile
-from odfbuild.texts.redaction import hiding, variable_has_secret
+from odfbuild.texts.redaction import excerpt, hiding, variable_has_secret
 
 if TYPE_CHECKING:
     from odfbuild.project.config.outside_engines import OutsideEngine
@@ -130,16 +132,25 @@ class JobClient(EngineClient):
     def _taken(self, answer: JobAnswer, place: Place, request: Request, folder: Path) -> Any:
         """Return the Success of an answer, with its files and no others in the folder."""
         value = self.success(answer.value)
+        if isinstance(request, StepRequest):
+            self._check_version(answer, request)
         for name in {*files_written(request)} - {each.path for each in answer.files}:
             if os.path.lexists(folder / name):
                 raise self.wrong(f"left {name} beside the request, which its answer does not name")
         for each in answer.files:
             try:
-                path = place.made(each, folder)
+                place.made(each, folder)
             except OdfBuildError as error:
                 raise self.wrong(f"names a file that does not exist: {error.what}") from None
-            os.link(path, folder / each.path)
         return value
+
+    def _check_version(self, answer: JobAnswer, request: StepRequest) -> None:
+        """Refuse rows of another version of the engine than that of the request."""
+        transform = request.transform
+        wanted = transform.version if isinstance(transform, TransformSql) else None
+        if answer.engine != wanted:
+            given = "no version" if answer.engine is None else excerpt(answer.engine, 100)
+            raise self.wrong(f"answered with {given} of the engine, and the step is for {wanted}")
 
     def cancel(self) -> None:
         """End the commands that run, and all that would."""

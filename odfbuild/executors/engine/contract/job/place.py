@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES
 from odfbuild.executors.engine.contract.job import SHARED, BadJobError, JobFile
 from odfbuild.executors.engine.contract.job.leftovers import RENEWED
-from odfbuild.host.files import open_regular, why_irregular
+from odfbuild.host.files import open_descriptor, open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
 from odfbuild.project.config.targets import is_store
@@ -23,6 +23,7 @@ from odfbuild.state.remote.s3 import Bucket
 
 SCHEMES: Final = ("s3://", "s3+http://", "s3+https://")
 _MODE: Final = 0o666
+_PIECE: Final = 1 << 20  # bytes of a file that are copied at a time
 
 
 class Place(Protocol):
@@ -50,9 +51,10 @@ class Place(Protocol):
         """
 
     def made(self, file: JobFile, folder: Path) -> Path:
-        """Return the path of a file that an answer names, in `folder` if copied.
+        """Copy a file that an answer names into a folder, under its name in messages.
 
-        Raises BadJobError if there is none, or one of another size or hash.
+        Its bytes are those that were hashed, whatever becomes of the original.  Raises BadJobError
+        if there is none, or one of another size or hash, FileExistsError if the name is taken.
         """
 
     def has(self, file: JobFile) -> bool:
@@ -112,8 +114,21 @@ class FolderPlace:
             return self._checked(file, self._folder.parent / SHARED / file.stored)
         return self._checked(file, self._folder / file.path)
 
-    def made(self, file: JobFile, folder: Path) -> Path:  # noqa: ARG002 - no copy
-        return self._checked(file, self._folder / file.stored)
+    def made(self, file: JobFile, folder: Path) -> Path:
+        path = self._folder / file.stored
+        digest, size = hashlib.sha3_256(), 0
+        try:
+            source = os.fdopen(open_descriptor(path, follow=False), "rb")
+        except OSError as error:
+            raise _unreadable(str(path), error.strerror or str(error)) from None
+        with source, (folder / file.path).open("xb") as target:
+            while size <= file.size and (piece := source.read(_PIECE)):
+                size += len(piece)
+                digest.update(piece)
+                target.write(piece)
+        if size != file.size or digest.digest() != file.hash.digest:
+            raise _other(str(path), "its size or hash is another")
+        return folder / file.path
 
     def _checked(self, file: JobFile, path: Path) -> Path:
         try:
@@ -173,16 +188,16 @@ class BucketPlace:
 
     def given(self, file: JobFile, folder: Path) -> Path:
         if file.shared:
-            return self._shared._brought(file, file.stored, folder)
-        return self._brought(file, file.path, folder)
+            return self._shared._brought(file, file.stored, folder / file.stored)
+        return self._brought(file, file.path, folder / file.path)
 
     def made(self, file: JobFile, folder: Path) -> Path:
-        return self._brought(file, file.stored, folder)
+        return self._brought(file, file.stored, folder / file.path)
 
-    def _brought(self, file: JobFile, name: str, folder: Path) -> Path:
+    def _brought(self, file: JobFile, name: str, path: Path) -> Path:
         if self._bucket.size(name) != file.size:
             raise _other(self.shown(name), "it does not exist, or has another size")
-        path, digest = folder / name, hashlib.sha3_256()
+        digest = hashlib.sha3_256()
         with path.open("xb") as target, self._bucket.open(name, 0) as pieces:
             for piece in pieces:
                 digest.update(piece)

@@ -47,7 +47,7 @@ def run_job(place: Place, name: str, start: Start) -> RanJob:
 
     The answer is created once its files are stored, and never replaced, unless the engine failed:
     then it says so, and another run tries again.  Runs of one request at the same time end with
-    one answer.  Raises BadJobError, ManifestErrors, AnsweredJobError.
+    one answer.  Raises BadJobError, AnsweredJobError.
     """
     data = place.get(name)
     if data is None:
@@ -56,7 +56,7 @@ def run_job(place: Place, name: str, start: Start) -> RanJob:
             why="it is the request of the job",
             fix="name the document that the coordinator wrote",
         )
-    request, hash = read_request(data), sha3_256(data)
+    request, hash = _read(data, place.shown(name)), sha3_256(data)
     old = _answer(place, name, request, hash)
     if old is not None and old.is_final and all(map(place.has, old.files)):
         return RanJob(request, old, is_old=True)
@@ -71,6 +71,14 @@ def run_job(place: Place, name: str, start: Start) -> RanJob:
             return RanJob(request, other, is_old=True)
         place.replace(answer_of(name), document)
     return RanJob(request, answer, is_old=False)
+
+
+def _read(data: bytes, shown: str) -> JobRequest:
+    """Return the request that a document holds; an error names the document."""
+    try:
+        return read_request(data)
+    except OdfBuildError as error:
+        raise BadJobError(what=f"{shown}: {error.what}", why=error.why, fix=error.fix) from None
 
 
 def _answer(place: Place, name: str, request: JobRequest, hash: Multihash) -> JobAnswer | None:

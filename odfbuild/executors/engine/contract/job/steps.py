@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.contract.job.client import JobClient
+from odfbuild.executors.engine.contract.job.rows import check_rows
 from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.engine.messages.dataset_step import files_of, rows_of_step, step_request
 from odfbuild.executors.engine.protocol import TransformWork
@@ -61,6 +62,7 @@ class StepJobs:
         if frame.rows != answer.num_records:
             said = f"says that it wrote {answer.num_records:,} rows"
             raise self._client.wrong(f"{said}, and {frame.rows:,} are there")
+        check_rows(frame, work.vocab, self._client.wrong)
         return frame
 
     def cancel(self) -> None:

@@ -69,8 +69,7 @@ class Job:
         (tmp_path / "fetched").mkdir(exist_ok=True)
         path = self.place.made(file, tmp_path / "fetched")
         rows = list(rows_of(path))
-        if isinstance(self.place, BucketPlace):
-            path.unlink()
+        path.unlink()
         return rows
 
 
@@ -98,6 +97,28 @@ def test_a_job_is_done_once_and_its_answer_stays(job: Job, tmp_path: Path) -> No
     assert first.answer.engine is not None
     assert first.answer.value == RawQueryResponseSuccess(3)
     assert job.made(first, tmp_path) == RESULT
+
+
+def test_a_file_that_was_fetched_stays_as_it_was_hashed(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    job = Job(FolderPlace(folder), folder)
+    job.write()
+    (file,) = job.run().answer.files
+    (tmp_path / "fetched").mkdir()
+    path = job.place.made(file, tmp_path / "fetched")
+    with (folder / file.stored).open("r+b") as changed:
+        changed.write(b"?" * 8)
+    assert list(rows_of(path)) == RESULT
+
+
+def test_an_error_in_a_request_names_its_document(job: Job) -> None:
+    document = json.loads(job.write())
+    del document["request"]["newDataPath" if "newDataPath" in document["request"] else "transform"]
+    job.place.replace("request.json", json.dumps(document).encode())
+    with pytest.raises(BadJobError) as caught:
+        job.run()
+    assert job.place.shown("request.json") in caught.value.what
 
 
 def test_a_file_that_went_is_made_again(job: Job, tmp_path: Path) -> None:

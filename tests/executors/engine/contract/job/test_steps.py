@@ -385,6 +385,63 @@ def test_rows_that_an_answer_does_not_name_are_not_taken(tmp_path: Path, left: s
     assert project("verify").code == 0
 
 
+LYING = """
+import json, hashlib, pyarrow as pa, pyarrow.compute as pc, pyarrow.parquet as pq
+folder = pathlib.Path(sys.argv[1]).parent
+job = folder / 'other'
+job.mkdir()
+for each in folder.iterdir():
+    if each.is_file() and each.name != 'command.log':
+        (job / each.name).write_bytes(each.read_bytes())
+subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', str(job / 'request.json')])
+answer = json.loads((job / 'request.answer.json').read_text())
+written, = [each for each in answer['files'] if each['path'] == 'rows.parquet']
+rows = pq.read_table(job / written['hash'])
+def put(name, values):
+    kept = rows.drop_columns([each for each in rows.column_names if each == name])
+    return kept.append_column(name, values)
+%s
+pq.write_table(rows, job / 'lie')
+data = (job / 'lie').read_bytes()
+written.update(size=len(data), hash='f1620' + hashlib.sha3_256(data).hexdigest())
+(job / 'lie').rename(folder / written['hash'])
+answer['answer']['numRecords'] = len(rows)
+(job / 'request.answer.json').write_text(json.dumps(answer))
+(job / 'request.answer.json').rename(folder / 'request.answer.json')
+"""
+
+
+@pytest.mark.holds("engine-jobs")
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ("rows = rows.append_column('k', rows['k'])", "wrote two columns named 'k'"),
+        ("rows = rows.append_column('offset', pa.array(range(len(rows))))", "a column 'offset'"),
+        ("rows = rows.append_column('system_time', rows['t'])", "a column 'system_time'"),
+        ("rows = rows.drop_columns(['t'])", "wrote rows without the column 't'"),
+        ("rows = put('t', pc.cast(rows['t'], pa.string()))", "of string"),
+        ("rows = put('t', pa.nulls(len(rows), rows['t'].type))", "without"),
+        ("rows = put('t', pa.array([2**62] * len(rows), rows['t'].type))", "years 1 to 9999"),
+        ("rows = put('op', pa.array([2**40] * len(rows)))", "'op' that is"),
+        ("rows = put('op', pa.array(['+A'] * len(rows)))", "not integers"),
+        ("answer['engine'] = '0.1'", "answered with 0.1 of the engine, and the step is for"),
+        ("answer['engine'] = None", "answered with no version of the engine"),
+    ],
+)  # fmt: skip
+def test_rows_that_no_engine_here_gives_are_not_taken(tmp_path: Path, lie: str, said: str) -> None:
+    command = scripted(tmp_path, LYING % lie)
+    project = Sales(tmp_path / "project", "{tags: [large]}", command)
+    settings = project.folder / "odfbuild.yaml"
+    settings.write_text(settings.read_text().replace(TAGS, "defaults: {large: {tags: [large]}}"))
+    project.grow()
+    done = project("apply", "--yes")
+    assert done.code == 4
+    assert "error[engine-answer]" in done.err
+    assert said in done.err
+    assert project.slices()["large"] == []
+    assert project("verify").code == 0
+
+
 @pytest.mark.holds("engine-commands")
 def test_a_plan_warns_of_what_the_policy_refuses(tmp_path: Path) -> None:
     project = Sales(tmp_path / "project", "{tags: [big]}")
