@@ -1,5 +1,6 @@
 """Client of an engine that takes jobs: a command has the request carried out, wherever that is."""
 
+import errno
 import os
 import shutil
 import signal
@@ -46,6 +47,7 @@ _OUTPUT: Final = "command.log"
 _LOOKS: Final = (0.05, 5.0)  # seconds between two looks for the answer: the first, the longest
 _SAID: Final = 64 << 10  # bytes of what a command prints that are kept in memory
 _LINES: Final = 3
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _ENDING: Final = 5.0  # seconds that a command has to end when it is asked to
 
 
@@ -94,6 +96,13 @@ class JobClient(EngineClient):
         try:
             return self._asked(method, request, files, folder)
         except OSError as error:
+            if error.errno in _FULL:
+                raise EngineFailedError(
+                    what=f"the files of a job of the engine {self._engine.name} cannot be written: "
+                    f"{error.strerror}",
+                    why=f"they are in {folder}",
+                    fix="free some space of that disk, then run the command again",
+                ) from None
             raise EngineFailedError(
                 what=f"the files of a job of the engine {self._engine.name} were changed: "
                 f"{error.strerror}",

@@ -97,17 +97,22 @@ class FolderPlace:
             place_new(self._disk, self._folder / name, data)
         except FileExistsError:
             return self.get(name) == data
+        except OSError as error:
+            raise unwritable(self.shown(name), error) from None
         return True
 
     def replace(self, name: str, data: bytes) -> None:
         draft = pending(self._folder)
         try:
-            self._disk.write(draft, data, _MODE)
-            self._disk.rename(draft, self._folder / name)
-        finally:
-            with suppress(FileNotFoundError):
-                self._disk.remove(draft)
-        self._disk.sync(self._folder)
+            try:
+                self._disk.write(draft, data, _MODE)
+                self._disk.rename(draft, self._folder / name)
+            finally:
+                with suppress(FileNotFoundError):
+                    self._disk.remove(draft)
+            self._disk.sync(self._folder)
+        except OSError as error:
+            raise unwritable(self.shown(name), error) from None
 
     def given(self, file: JobFile, folder: Path) -> Path:  # noqa: ARG002 - no copy
         if file.shared:
@@ -153,13 +158,13 @@ class FolderPlace:
             self._disk.rename(path, self._folder / file.stored)
             self._disk.sync(self._folder)
         except OSError as error:
-            shown = self.shown(file.stored)
-            raise _refused(
-                f"{shown} cannot be written: {error.strerror}", "files of a step are stored first"
-            ) from None
+            raise unwritable(self.shown(file.stored), error) from None
 
     def working_folder(self) -> "TemporaryDirectory[str]":
-        return TemporaryDirectory(prefix=".step-", dir=self._folder, ignore_cleanup_errors=True)
+        try:
+            return TemporaryDirectory(prefix=".step-", dir=self._folder, ignore_cleanup_errors=True)
+        except OSError as error:
+            raise unwritable(str(self._folder), error) from None
 
 
 class BucketPlace:
@@ -297,6 +302,15 @@ def _too_large(shown: str) -> BadJobError:
 
 def _unreadable(shown: str, why: str) -> BadJobError:
     return _refused(f"{shown} cannot be read: {why}", "the files of a job are in one place")
+
+
+def unwritable(shown: str, error: OSError) -> BadJobError:
+    """Return the error for a file or folder of a job that could not be written."""
+    return BadJobError(
+        what=f"{shown} cannot be written: {error.strerror or error}",
+        why="the answer of a job, and the files of its step, are stored next to the request",
+        fix="let this user write there, and free some space of the disk; then run the job again",
+    )
 
 
 def _other(shown: str, why: str) -> BadJobError:

@@ -16,7 +16,7 @@ from odfbuild.executors.engine.contract.job import (
     read_request,
     write_answer,
 )
-from odfbuild.executors.engine.contract.job.place import Place, job_file
+from odfbuild.executors.engine.contract.job.place import Place, job_file, unwritable
 from odfbuild.executors.engine.messages import METHODS, SUCCESSES, Operations
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import TransformSql
@@ -103,9 +103,12 @@ def _carried_out(
     place: Place, request: JobRequest, hash: Multihash, start: Start, working: Path
 ) -> tuple[JobAnswer, Mapping[str, Path]]:
     given, made = working / "given", working / "made"
-    given.mkdir()
-    made.mkdir()
-    read = {each.path: place.given(each, given) for each in request.files}
+    try:
+        given.mkdir()
+        made.mkdir()
+        read = {each.path: place.given(each, given) for each in request.files}
+    except OSError as error:
+        raise unwritable(str(working), error) from None
     message = with_files(
         request.message, lambda path: str(read[path]), lambda path: str(made / path)
     )

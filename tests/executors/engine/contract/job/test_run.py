@@ -1,6 +1,8 @@
 """Runs of jobs, in a folder and in two object stores: one answer, whole, however often asked."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -25,6 +27,7 @@ from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.messages import EngineOperations, Operations
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.messages import RawQueryResponseInternalError, RawQueryResponseSuccess
+from odfbuild.state.files.disk import Disk
 from tests.executors.engine.contract.job.jobs import QUERY, RESULT, raw_query, rows_of
 from tests.support.projects import odfbuild
 from tests.support.servers.object_store import CREDENTIALS
@@ -119,6 +122,31 @@ def test_an_error_in_a_request_names_its_document(job: Job) -> None:
     with pytest.raises(BadJobError) as caught:
         job.run()
     assert job.place.shown("request.json") in caught.value.what
+
+
+@pytest.mark.parametrize("call", ["write", "rename", "sync", "mkdir"])
+def test_a_full_disk_is_an_error_that_names_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    job = Job(FolderPlace(folder), folder)
+    job.write()
+    before = {each.name for each in folder.iterdir()}
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path if call == "mkdir" else Disk, call, full)
+        with pytest.raises(BadJobError) as caught:
+            job.run()
+    assert f"{folder}" in caught.value.what
+    assert "No space left" in caught.value.what
+    assert "space of the disk" in caught.value.fix
+    left = {each.name for each in folder.iterdir()} - before
+    assert not any(name.startswith(".") or name.endswith(".json") for name in left)
+    assert job.made(job.run(), tmp_path) == RESULT
 
 
 def test_a_file_that_went_is_made_again(job: Job, tmp_path: Path) -> None:
