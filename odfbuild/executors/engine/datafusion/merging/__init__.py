@@ -60,8 +60,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 APPENDED: Final = MEMORY
-"""Bytes of rows of an Append that are sorted in memory: a merge takes as much, or less, as one of
-more rows, since DataFusion copies what it sorts in the memory that it has."""
+"""Bytes of rows of an Append that are sorted in memory.  With them a merge takes about as much
+memory as one of more rows, which DataFusion sorts: it copies what it holds."""
 
 _THREADS: Final = 2  # slices that are written at a time
 
