@@ -1,7 +1,6 @@
 """Order of rows by event time, in memory: what an Append strategy asks for.
 
-It takes about half the processor time that DataFusion takes, which compares rows and copies all of
-them once more.
+DataFusion, which sorts what is too long for that, copies all rows once more, and has to be loaded.
 """
 
 from collections.abc import Callable, Iterator, Sequence

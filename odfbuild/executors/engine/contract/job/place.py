@@ -3,7 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -121,19 +121,13 @@ class FolderPlace:
 
     def made(self, file: JobFile, folder: Path) -> Path:
         path = self._folder / file.stored
-        digest, size = hashlib.sha3_256(), 0
         try:
             source = os.fdopen(open_descriptor(path, follow=False), "rb")
         except OSError as error:
             raise _unreadable(str(path), error.strerror or str(error)) from None
-        with source, (folder / file.path).open("xb") as target:
-            while size <= file.size and (piece := source.read(_PIECE)):
-                size += len(piece)
-                digest.update(piece)
-                target.write(piece)
-        if size != file.size or digest.digest() != file.hash.digest:
-            raise _other(str(path), "its size or hash is another")
-        return folder / file.path
+        with source:
+            pieces = iter(lambda: source.read(_PIECE), b"")
+            return _copy(pieces, file, folder / file.path, str(path))
 
     def _checked(self, file: JobFile, path: Path) -> Path:
         try:
@@ -202,14 +196,8 @@ class BucketPlace:
     def _brought(self, file: JobFile, name: str, path: Path) -> Path:
         if self._bucket.size(name) != file.size:
             raise _other(self.shown(name), "it does not exist, or has another size")
-        digest = hashlib.sha3_256()
-        with path.open("xb") as target, self._bucket.open(name, 0) as pieces:
-            for piece in pieces:
-                digest.update(piece)
-                target.write(piece)
-        if digest.digest() != file.hash.digest:
-            raise _other(self.shown(name), "its hash is another")
-        return path
+        with self._bucket.open(name, 0) as pieces:
+            return _copy(pieces, file, path, self.shown(name))
 
     @cached_property
     def _shared(self) -> "BucketPlace":
@@ -298,6 +286,23 @@ def _hashed(pieces: Iterator[bytes], stored: StoredFile) -> Iterator[bytes]:
 
 def _too_large(shown: str) -> BadJobError:
     return _refused(f"{shown} has more than {MOST_BYTES >> 20} MiB", "rows are in separate files")
+
+
+def _copy(pieces: Iterable[bytes], file: JobFile, path: Path, shown: str) -> Path:
+    """Write a file while it is hashed.  Raises BadJobError if its size or hash is another."""
+    digest, size = hashlib.sha3_256(), 0
+    with path.open("xb") as target:
+        for piece in pieces:
+            size += len(piece)
+            if size > file.size:
+                break
+            digest.update(piece)
+            target.write(piece)
+    if size != file.size:
+        raise _other(shown, "its size is another")
+    if digest.digest() != file.hash.digest:
+        raise _other(shown, "its hash is another")
+    return path
 
 
 def _unreadable(shown: str, why: str) -> BadJobError:
