@@ -12,25 +12,35 @@ machine (`tests.faults.processes`).
 """
 
 import argparse
+import gc
+import importlib
 import os
+import pkgutil
 import random
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from unittest import mock
 
+import odfbuild
+from odfbuild.cli.main import main as main_of_commands
+from odfbuild.state import lease
 from odfbuild.state.remote import leases
 from odfbuild.state.remote import workspace as bucket_workspace
 from tests.faults.concurrent import MERGES, World, without_spark
+from tests.faults.lanes import on_lanes
 from tests.faults.processes import Process, check_all, problems_of
 from tests.faults.races import forked, wait, world_apart
 from tests.faults.workload import memory
-from tests.support.servers.object_store import CREDENTIALS, KilledServer
+from tests.support.servers.object_store import CREDENTIALS, PORTS, KilledServer, free_ports
 
 __all__ = ["Machine", "begun", "machines"]
 
@@ -38,6 +48,9 @@ _DAY = 86_400.0
 _PERIOD = 15.0  # seconds; leases are renewed every twenty
 _LONGEST = 240.0
 _LATEST = 0.5
+_LOOK = 0.005
+_PAUSE = 0.1  # seconds between two looks at who has a lease
+_LANES = 6
 _GIVEN_UP = 0.7
 _CODES = frozenset((0, 1, 3, 4, 5, 6, 7, 130, 143))
 
@@ -89,8 +102,30 @@ class Machine:
             CI="",
         )
         mock.patch.object(leases, "PERIOD", _PERIOD).start()
+        mock.patch.object(lease, "_FAR_PAUSE", _PAUSE).start()
+        mock.patch.object(bucket_workspace, "_PAUSE", _PAUSE).start()
         # to gc, what came before the round is a day old
         mock.patch.object(bucket_workspace, "now_of", lambda _: self._moment + _DAY).start()
+
+    def said(self, *arguments: str) -> tuple[object, str]:
+        """Run a command in this process, which is the machine's; return its code and stderr."""
+        os.chdir(self.project)
+        said, code = StringIO(), None
+        with (
+            mock.patch.object(sys, "argv", ["odfbuild", *arguments]),
+            redirect_stdout(StringIO()),
+            redirect_stderr(said),
+        ):
+            try:
+                main_of_commands()
+            except SystemExit as end:
+                code = end.code
+        return code, said.getvalue()[-3000:]
+
+    def do(self, *arguments: str) -> None:
+        """Run a command in this process, which has to succeed."""
+        code, said = self.said(*arguments)
+        assert code == 0, f"{' '.join(arguments)}: {code}: {said}"
 
 
 def _policy(folder: Path) -> Path:
@@ -99,41 +134,90 @@ def _policy(folder: Path) -> Path:
     return path
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of a round: what is wrong, and how many were killed in it."""
+
+    problem: str | None
+    commands: int = 0
+    killed: int = 0
+    servers: int = 0
+
+
 def machines(
-    rounds: int, seed: int = 0, say: Callable[[str], None] = print, *, kills: bool = False
+    rounds: int,
+    seed: int = 0,
+    say: Callable[[str], None] = print,
+    *,
+    kills: bool = False,
+    lanes: int = _LANES,
 ) -> int:
     """Run so many rounds and return how many broke the law."""
-    broken = 0
-    with tempfile.TemporaryDirectory(dir=memory()) as place, without_spark():
-        worlds = [world_apart(Path(place) / f"{n}", merge) for n, merge in enumerate(MERGES)]
-        (Path(place) / "server").mkdir()
-        store = KilledServer(Path(place) / "server")
-        try:
-            assert wait(forked(store.wait)) == 0
-            for number in range(seed, seed + rounds):
-                folder = Path(place) / f"round-{number}"
-                folder.mkdir()
-                draw = random.Random(number)
-                cut = kills or number % 4 == 0
-                problem = _round(draw, draw.choice(worlds), folder, store, kills=cut)
-                if problem is not None:
-                    broken += 1
-                    say(f"BROKEN, seed {number}: {problem}")
-                shutil.rmtree(folder)
-                if (number - seed + 1) % 10 == 0:
-                    say(f"{number - seed + 1:,} rounds, {broken} broken")
-        finally:
-            store.close()
+    _load_all()
+    broken = done = commands = killed = servers = 0
+    with tempfile.TemporaryDirectory(dir=memory()) as name, without_spark():
+        place = Path(name)
+        worlds = [world_apart(place / f"{n}", merge) for n, merge in enumerate(MERGES)]
+        ports = free_ports(PORTS * lanes)
+        lane = partial(_lane, place, worlds, ports, kills)
+        for number, told in on_lanes(lanes, range(seed, seed + rounds), lane):
+            done += 1
+            if isinstance(told, Told):
+                commands, killed = commands + told.commands, killed + told.killed
+                servers += told.servers
+            problem = told.problem if isinstance(told, Told) else told
+            if problem is not None:
+                broken += 1
+                say(f"BROKEN, seed {number}: {problem}")
+            if done % 10 == 0 or done == rounds:
+                say(
+                    f"{done:,} rounds, {broken} broken, {commands:,} commands, {killed:,} of them "
+                    f"killed, {servers:,} servers killed"
+                )
     return broken
+
+
+def _load_all() -> None:
+    """Load the product once, so that no command has to."""
+    for found in pkgutil.walk_packages(odfbuild.__path__, f"{odfbuild.__name__}."):
+        if not found.name.endswith(".__main__"):
+            importlib.import_module(found.name)
+    gc.collect()
+    gc.freeze()  # a collection in a command would copy all of it
+
+
+def _lane(
+    place: Path,
+    worlds: Sequence[World],
+    ports: Sequence[int],
+    kills: bool,
+    own: int,
+    numbers: Iterator[int],
+) -> Iterator[Told]:
+    """Do rounds on a server of this lane alone."""
+    server = place / f"server-{own}"
+    server.mkdir()
+    store = KilledServer(server, ports[PORTS * own : PORTS * (own + 1)])
+    try:
+        assert wait(forked(store.wait)) == 0
+        for number in numbers:
+            folder = place / f"round-{number}"
+            folder.mkdir()
+            draw = random.Random(number)
+            cut = kills or number % 4 == 0
+            yield _round(draw, draw.choice(worlds), folder, store, kills=cut)
+            shutil.rmtree(folder)
+    finally:
+        store.close()
 
 
 def _round(
     draw: random.Random, world: World, folder: Path, store: KilledServer, *, kills: bool
-) -> str | None:
-    """Run commands of two machines at once and return what is wrong."""
+) -> Told:
+    """Run commands of two machines at once and tell what became of them."""
     url = store.server.url(folder.name)
     if problem := begun(draw, Machine(folder / "first", world.origin, url, 0), world.origin, url):
-        return problem
+        return Told(problem)
     moment = int(time.time()) + 1
     time.sleep(moment - time.time())
     pair = [Machine(folder / name, world.origin, url, moment) for name in ("one", "two")]
@@ -143,26 +227,32 @@ def _round(
             stopped = draw.uniform(0.05, 2) if kills and draw.random() < 0.5 else None
             work.append((machine, machine.process(_commands(draw), stopped)))
     dies = draw.uniform(0.05, 1.5) if kills and draw.random() < 0.3 else None
-    _run(draw, work, store, dies)
+    servers = _run(draw, work, store, dies)
     third = Machine(folder / "third", world.origin, url, moment)
     done = [process for _, process in work]
     problems = [each for process in done if (each := _problem(process, kills=kills))]
-    problems = problems or _settled(third) or _checked(third, folder, done)
-    return "\n  ".join([*map(str, done), *problems]) if problems else None
+    problems = problems or _checked(third, done)
+    killed = sum(process.code == -signal.SIGKILL for process in done)
+    problem = "\n  ".join([*map(str, done), *problems]) if problems else None
+    return Told(problem, len(done), killed, servers)
 
 
 def begun(draw: random.Random, machine: Machine, origin: Path, url: str) -> str | None:
     """Have the workspace in the store, mostly with blocks that only an undo brings back."""
+    given_up = str(draw.randint(3, 6)) if draw.random() < _GIVEN_UP else None
     settings = machine.project / "odfbuild.yaml"
     of_store = settings.read_text()
     shutil.copytree(origin / ".odfbuild", machine.project / ".odfbuild")
-    shutil.copy(origin / "odfbuild.yaml", settings)
-    code, said = _said(machine, "workspace", "move", url)
-    settings.write_text(of_store)
-    if code == 0 and draw.random() < _GIVEN_UP:
-        number = str(draw.randint(3, 6))
-        code, said = _said(machine, "reset", "src", "--sequence", number, "--yes")
-    return None if code == 0 else f"the beginning: {code}: {said}"
+
+    def begin() -> None:
+        machine.prepare()
+        shutil.copy(origin / "odfbuild.yaml", settings)
+        machine.do("workspace", "move", url)
+        settings.write_text(of_store)
+        if given_up is not None:
+            machine.do("reset", "src", "--sequence", given_up, "--yes")
+
+    return next(iter(problems_of(begin, machine.folder / "found")), None)
 
 
 def _problem(process: Process, *, kills: bool) -> str | None:
@@ -179,56 +269,54 @@ def _run(
     work: Sequence[tuple[Machine, Process]],
     store: KilledServer | None = None,
     dies: float | None = None,
-) -> None:
-    """Run commands; the server dies after some seconds, and begins again at once."""
+) -> int:
+    """Run commands; the server dies after some seconds, and begins again at once.
+
+    Returns how often it died.
+    """
+    died = 0
     for number, (machine, process) in enumerate(work):
+        if number:
+            time.sleep(draw.random() * _LATEST / len(work))
         process.start(machine.project, number)
-        time.sleep(draw.random() * _LATEST / len(work))
     began = time.monotonic()
     while sum(process.has_ended() for _, process in work) < len(work):
         if store is not None and dies is not None and time.monotonic() > began + dies:
             store.kill()
-            dies = None
+            died, dies = died + 1, None
         if time.monotonic() > began + _LONGEST:
             for _, process in work:
                 if process.code is None:
                     os.kill(process.id, signal.SIGKILL)
-        time.sleep(0.01)
-    if store is not None:
+        time.sleep(_LOOK)
+    if store is not None and died:
         assert wait(forked(store.wait)) == 0
+    return died
 
 
-def _settled(machine: Machine) -> list[str]:
-    """Do what is left, from another machine; a derivative whose input was rewritten is rebuilt."""
-    for name in ("src", "posts", "out", "new", ".gc"):
-        _said(machine, "unlock", name)
-    for number in range(4):
-        code, said = _said(machine, *(("apply", "--yes"), ("rebuild", "out", "--yes"))[number % 2])
-        if code == 0 and number % 2 == 0:
-            break
-    else:
-        return [f"apply: {code}: {said}"]
-    for more in (("verify",), ("plan", "--detailed-exitcode")):
-        code, said = _said(machine, *more)
-        if code != 0:
-            return [f"{' '.join(more)}: {code}: {said}"]
-    return []
+def _checked(machine: Machine, work: Sequence[Process]) -> list[str]:
+    """Do what is left from another machine, in a process that is all of it, and check all.
 
-
-def _said(machine: Machine, *arguments: str) -> tuple[int | None, str]:
-    done = machine.process(list(arguments))
-    _run(random.Random(0), [(machine, done)])
-    return done.code, done.errors.read_text("utf-8", "replace")[-3000:]
-
-
-def _checked(machine: Machine, folder: Path, work: Sequence[Process]) -> list[str]:
-    """Bring the workspace into a folder, and check all that is true of one machine's."""
-    code, said = _said(machine, "workspace", "move", ".odfbuild")
-    if code != 0:
-        return [f"move: {code}: {said}"]
+    A derivative whose input was rewritten is rebuilt.  The workspace is brought into a folder, for
+    all to be checked that is true of one machine's.
+    """
     collected = any(each.arguments[0] == "gc" for each in work)
-    check = partial(check_all, machine.project, work, collected=collected)
-    return problems_of(check, folder / "found")
+
+    def check() -> None:
+        machine.prepare()
+        for name in ("src", "posts", "out", "new", ".gc"):
+            machine.said("unlock", name)
+        for command in (("apply", "--yes"), ("rebuild", "out", "--yes")):
+            if machine.said(*command)[0] == 0 and command[0] == "apply":
+                break
+        else:
+            machine.do("apply", "--yes")
+        machine.do("verify")
+        machine.do("plan", "--detailed-exitcode")
+        machine.do("workspace", "move", ".odfbuild")
+        check_all(machine.project, work, collected=collected)
+
+    return problems_of(check, machine.folder / "found")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -237,10 +325,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", action="store_true")
+    parser.add_argument("--lanes", type=int, default=_LANES, help="rounds at a time")
     asked = parser.parse_args(arguments)
     began = time.monotonic()
     broken = machines(
-        asked.rounds, asked.seed, lambda text: print(text, flush=True), kills=asked.kills
+        asked.rounds, asked.seed, partial(print, flush=True), kills=asked.kills, lanes=asked.lanes
     )
     print(f"{asked.rounds:,} rounds, {broken} broken, {time.monotonic() - began:,.0f} s")
     return 1 if broken else 0

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,14 +29,18 @@ from obstore.store import S3Store
 __all__ = [
     "BUCKET",
     "CREDENTIALS",
+    "PORTS",
     "KilledServer",
     "ObjectServer",
+    "free_ports",
     "serving_objects",
     "serving_simulated_objects",
 ]
 
 BUCKET = "odf"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "reader-and-writer", "AWS_SECRET_ACCESS_KEY": "s3cr3t-of-tests"}
+PORTS = 4
+"""How many ports a server takes, of those that have a free one 10,000 above."""
 _SECONDS = 60.0
 
 
@@ -71,9 +75,10 @@ class ObjectServer:
 class KilledServer:
     """A server that can be killed, and goes on with what it had on its disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: Sequence[int] | None = None) -> None:
+        """Lay out a server at `PORTS` free ports: at given ones where several begin at once."""
         self._folder = folder
-        self._command, self.server = _laid_out(folder)
+        self._command, self.server = _laid_out(folder, *(ports or free_ports(PORTS)))
         self._start()
 
     def _start(self) -> None:
@@ -107,9 +112,10 @@ def serving_objects() -> Iterator[ObjectServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _laid_out(folder: Path) -> tuple[list[str], ObjectServer]:
+def _laid_out(
+    folder: Path, master: int, volume: int, filer: int, s3: int
+) -> tuple[list[str], ObjectServer]:
     """Write the settings of a server; return its command and address."""
-    master, volume, filer, s3 = _ports()
     action = ["Admin", "Read", "Write", "List", "Tagging"]
     keys = {
         "accessKey": CREDENTIALS["AWS_ACCESS_KEY_ID"],
@@ -172,13 +178,13 @@ def _make_bucket(server: ObjectServer) -> None:
     assert httpx.put(url, timeout=10).status_code == 200
 
 
-def _ports() -> list[int]:
-    """Return four free ports whose neighbours for gRPC, 10,000 above, are free too.
+def free_ports(count: int) -> list[int]:
+    """Return free ports whose neighbours for gRPC, 10,000 above, are free too.
 
     The system gives none of these to those who ask for any.
     """
     found: list[int] = []
-    while len(found) < 4:
+    while len(found) < count:
         port = random.randint(10_500, 22_000)
         if port not in found and all(map(_is_free, (port, port + 10_000))):
             found.append(port)
