@@ -190,11 +190,31 @@ class Bucket:
 
     def create(self, key: str, data: bytes) -> None:
         """Have an object of these bytes; raises BrokenSourceError if it is there with others."""
-        try:
-            self.put(key, data, "create")
-        except FileExistsError:  # of another who wrote the same, or of this request
-            if self.get(key, len(data)) != data:
-                raise _damaged(self.place, key) from None
+        found = self.create_or_look(key, data, lambda: self.get(key, len(data)))
+        if found not in (None, data):
+            raise _damaged(self.place, key)
+
+    def create_or_look(self, key: str, data: bytes, look: Callable[[], T | None]) -> T | None:
+        """Create an object and return None, or what `look` finds of one that is there.
+
+        That may be of another who wrote the same, or of this request, whose first answer was lost.
+        Stores also refuse to create where requests meet (409) and nothing is there: it is tried
+        again then.
+        """
+        for _ in range(_TRIES):
+            try:
+                self.put(key, data, "create")
+            except FileExistsError:
+                found = look()
+                if found is not None:
+                    return found
+            else:
+                return None
+        raise UnreachableRepositoryError(
+            what=f"{self.place}{key} could not be created in {_TRIES} attempts",
+            why="the store refuses it as if it existed, and it does not",
+            fix="try again; odfbuild repo check shows what the store supports",
+        )
 
     def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> bytes | None:
         """Replace a small object if what it holds `may` be replaced; return what it holds then.
@@ -233,15 +253,15 @@ class Bucket:
 
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size <= _AT_ONCE:
-                data, is_new = file.read(), True
-                try:
-                    self.put(key, data, "overwrite" if overwrite else "create")
-                except FileExistsError:  # of another who pushes the same, or of this request
-                    is_new = False
-                    if self.size(key) != len(data):
-                        raise _damaged(self.place, key) from None
+                data, found = file.read(), None
+                if overwrite:
+                    self.put(key, data)
+                else:
+                    found = self.create_or_look(key, data, lambda: self.size(key))
+                if found not in (None, len(data)):
+                    raise _damaged(self.place, key)
                 moved(len(data))
-                return is_new
+                return found is None
             pieces = _counted(iter(lambda: file.read(_PART), b""), moved)
             self._asked(lambda: obstore.put(self._store, key, pieces, chunk_size=_PART))
         return True

@@ -32,11 +32,15 @@ from odfbuild.state.workspace import Workspace
 from tests.repositories.places import Believing, files_of_dataset
 from tests.repositories.transports.races import race
 from tests.support.data.histories import Added, History, QuickDisk, licensed
+from tests.support.effort import places
 from tests.support.servers.cutting_proxy import proxying_cuts
 from tests.support.servers.object_proxy import ObjectProxy, proxying
 from tests.support.servers.object_store import BUCKET, ObjectServer
 
 NAME = DatasetAlias(None, "src")
+SAFE = Abilities(creates_only=True, swaps=True)
+WAYS = ("before", "after", "409", "500", "late")
+"""What becomes of a request: lost, its answer lost, refused, failed once, late."""
 ONE, TWO = sha3_256(b"one"), sha3_256(b"two")
 
 
@@ -112,6 +116,61 @@ def test_objects_whose_answers_were_lost_are_there_once(
     push(made.dataset, ObjectDataset(ObjectFiles(bucket, ""), lambda: probe(bucket)))
     assert proxy.loses == []
     assert store.files(prefix) == files_of_dataset(made.dataset)
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "later"])
+def test_whichever_request_of_a_push_goes_wrong_the_head_is_the_old_or_the_new_one(
+    how: str, is_first: bool, store: ObjectServer, proxy: ObjectProxy, prefix: str, tmp_path: Path
+) -> None:
+    made = History(tmp_path, Added(2), licensed(1))
+    with_first = {} if is_first else files_of_dataset(made.dataset)
+    made.add(Added(3, hours=2))
+    made.add(licensed(2))
+    wanted = files_of_dataset(made.dataset)
+    for at in places(WAYS.index(how), 3):
+        for path, data in with_first.items():
+            obstore.put(store.store(f"{prefix}/{at}"), path, data)
+        way = ObjectDataset(ObjectFiles(through(proxy, f"{prefix}/{at}"), ""), lambda: SAFE)
+        proxy.restart(at, how)
+        error = None
+        try:
+            push(made.dataset, way)
+        except (UnreachableRepositoryError, HeadMovedError) as caught:
+            error = caught
+        done = len(proxy.asked)
+        proxy.restart(-1, "")
+        left = store.files(f"{prefix}/{at}")
+        if left.get("refs/head") == wanted["refs/head"]:
+            assert left == wanted
+        else:
+            assert error is not None
+            assert left.get("refs/head") == with_first.get("refs/head")
+            assert left.items() <= {**wanted, **with_first}.items()
+        if how in ("500", "late"):
+            assert error is None
+        push(made.dataset, way)
+        assert store.files(f"{prefix}/{at}") == wanted
+        if done <= at:
+            assert error is None
+            return
+
+
+def test_a_store_that_refuses_to_create_what_is_not_there_is_asked_a_few_times(
+    store: ObjectServer, proxy: ObjectProxy, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = through(proxy, prefix)
+    proxy.restart(0, "409")
+    assert bucket.create_or_look("one", b"one", lambda: bucket.get("one", 3)) is None
+    assert bucket.create_or_look("one", b"two", lambda: bucket.get("one", 3)) == b"one"
+    assert store.files(prefix) == {"one": b"one"}
+
+    def refused(key: str, *_: object) -> None:
+        raise FileExistsError(key)
+
+    monkeypatch.setattr(bucket, "put", refused)
+    with pytest.raises(UnreachableRepositoryError, match="two could not be created in 5 attempts"):
+        bucket.create("two", b"two")
 
 
 def test_another_object_under_the_name_is_no_success(store: ObjectServer, prefix: str) -> None:

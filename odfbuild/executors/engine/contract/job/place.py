@@ -176,11 +176,8 @@ class BucketPlace:
         return self._bucket.get(name, MOST_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
-        try:
-            self._bucket.put(name, data, "create")
-        except FileExistsError:
-            return self._bucket.get(name, MOST_BYTES) == data
-        return True
+        found = self._bucket.create_or_look(name, data, lambda: self.get(name))
+        return found in (None, data)
 
     def replace(self, name: str, data: bytes) -> None:
         self._bucket.put(name, data)
