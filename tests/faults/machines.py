@@ -46,7 +46,7 @@ __all__ = ["Machine", "begun", "machines"]
 
 _DAY = 86_400.0
 _PERIOD = 15.0  # seconds; leases are renewed every twenty
-_LONGEST = 240.0
+_LONGEST = 600.0  # seconds for the commands of a round, and for its checks
 _LATEST = 0.5
 _LOOK = 0.005
 _PAUSE = 0.1  # seconds between two looks at who has a lease
@@ -199,7 +199,7 @@ def _lane(
     server.mkdir()
     store = KilledServer(server, ports[PORTS * own : PORTS * (own + 1)])
     try:
-        assert wait(forked(store.wait)) == 0
+        _await(store)
         for number in numbers:
             folder = place / f"round-{number}"
             folder.mkdir()
@@ -209,6 +209,11 @@ def _lane(
             shutil.rmtree(folder)
     finally:
         store.close()
+
+
+def _await(store: KilledServer) -> None:
+    """Return once a server answers; in a process of its own, as who forks may have no threads."""
+    assert wait(forked(partial(store.wait, _LONGEST)), 2 * _LONGEST) == 0, "the server is silent"
 
 
 def _round(
@@ -252,7 +257,7 @@ def begun(draw: random.Random, machine: Machine, origin: Path, url: str) -> str 
         if given_up is not None:
             machine.do("reset", "src", "--sequence", given_up, "--yes")
 
-    return next(iter(problems_of(begin, machine.folder / "found")), None)
+    return next(iter(problems_of(begin, machine.folder / "found", _LONGEST)), None)
 
 
 def _problem(process: Process, *, kills: bool) -> str | None:
@@ -267,8 +272,8 @@ def _problem(process: Process, *, kills: bool) -> str | None:
 def _run(
     draw: random.Random,
     work: Sequence[tuple[Machine, Process]],
-    store: KilledServer | None = None,
-    dies: float | None = None,
+    store: KilledServer,
+    dies: float | None,
 ) -> int:
     """Run commands; the server dies after some seconds, and begins again at once.
 
@@ -281,16 +286,18 @@ def _run(
         process.start(machine.project, number)
     began = time.monotonic()
     while sum(process.has_ended() for _, process in work) < len(work):
-        if store is not None and dies is not None and time.monotonic() > began + dies:
+        if dies is not None and time.monotonic() > began + dies:
             store.kill()
             died, dies = died + 1, None
         if time.monotonic() > began + _LONGEST:
+            late = [str(process) for _, process in work if process.code is None]
             for _, process in work:
                 if process.code is None:
                     os.kill(process.id, signal.SIGKILL)
+            raise AssertionError(f"not over after {_LONGEST:,.0f} s: {late}")
         time.sleep(_LOOK)
-    if store is not None and died:
-        assert wait(forked(store.wait)) == 0
+    if died:
+        _await(store)
     return died
 
 
@@ -316,7 +323,7 @@ def _checked(machine: Machine, work: Sequence[Process]) -> list[str]:
         machine.do("workspace", "move", ".odfbuild")
         check_all(machine.project, work, collected=collected)
 
-    return problems_of(check, machine.folder / "found")
+    return problems_of(check, machine.folder / "found", _LONGEST)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -194,7 +194,7 @@ def _round(draw: random.Random, worlds: Sequence[World], found: Path) -> str | N
     return "\n  ".join([*map(str, work), *problems]) if problems else None
 
 
-def problems_of(check: Callable[[], None], found: Path) -> list[str]:
+def problems_of(check: Callable[[], None], found: Path, longest: float = _LONGEST) -> list[str]:
     """Check in a process of its own, as who forks may have no threads."""
 
     def checked() -> None:
@@ -204,8 +204,11 @@ def problems_of(check: Callable[[], None], found: Path) -> list[str]:
         except (AssertionError, OdfBuildError, OSError) as error:
             found.write_text(repr(error), "utf-8")
 
-    code = wait(forked(checked))
-    return [text for text in [found.read_text("utf-8")] if text or code]
+    code = wait(forked(checked), longest)
+    text = found.read_text("utf-8")
+    if code and not text:
+        text = "an error that it does not know" if code > 0 else f"not over after {longest:,.0f} s"
+    return [text] if text else []
 
 
 def _run(draw: random.Random, work: Sequence[Process], folder: Path) -> None:

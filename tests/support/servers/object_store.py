@@ -94,9 +94,9 @@ class KilledServer:
         self._process.kill()
         self._process.wait()
 
-    def wait(self) -> None:
+    def wait(self, longest: float = _SECONDS) -> None:
         """Return once the server takes writes."""
-        _wait_for_writes(self.server, self._folder / "log")
+        _wait_for_writes(self.server, self._folder / "log", longest)
 
 
 @contextmanager
@@ -159,9 +159,9 @@ def serving_simulated_objects() -> Iterator[ObjectServer]:
         simulator.stop()
 
 
-def _wait_for_writes(server: ObjectServer, log: Path) -> None:
+def _wait_for_writes(server: ObjectServer, log: Path, longest: float) -> None:
     """Return when a write succeeds: the port answers before."""
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + longest
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):  # it is there after a kill
             _make_bucket(server)
