@@ -137,7 +137,7 @@ def step_findings(
         yield QueryFinding(Reason.NOT_LINEAR, bar.text, number, bar.place)
     parts = statement.relations
     for call in statement.calls:
-        name = f"{call.text}()"
+        name = f"{call.text}()" if call.text else '""()'
         if call.text in AGGREGATES:
             yield QueryFinding(Reason.NOT_LINEAR, f"the aggregate {name}", number, call.place)
         elif call.text in WINDOWS or call.text in TABLES:

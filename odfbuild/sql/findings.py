@@ -209,7 +209,7 @@ def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
 
 
 def _unknown_input(found: QueryFinding, dialect: Dialect) -> tuple[str, str, str]:
-    if found.hint == found.name:
+    if found.name and found.hint == found.name:
         return (
             f"the name {found.name} is read as several parts",
             f"a dot outside {dialect.quotes} separates a database from a table, but there are no "

@@ -86,6 +86,7 @@ class _Reader:
 
         self._check_windows()
         self._check_offsets()
+        self._check_sources()
         self._relation(self.tree)
         selects = list(self.tree.find_all(exp.Select))
         if len(selects) > len(self.visited):
@@ -180,6 +181,27 @@ class _Reader:
         if any(each is not self.tree for each in skips):
             at = next(each for each in self.words if _kind(each) == "OFFSET")
             message = "OFFSET without a number of rows as LIMIT is not read here in a subquery"
+            raise SqlTextError("syntax-error", message, self._place(at.start, len(at.text)))
+
+    def _check_sources(self) -> None:
+        """Refuse functions that stand in FROM in the place of a table."""
+        from sqlglot import exp
+
+        for source in (each.this for each in self.tree.find_all(exp.Table)):
+            if not isinstance(source, exp.Func):
+                continue
+            called = source.name if isinstance(source, exp.Anonymous) else source.sql_name()
+            same = (
+                each
+                for each, after in zip(self.words, self.words[1:], strict=False)
+                if each.text.lower() == called.lower() and _kind(after) == "L_PAREN"
+            )
+            at = next(same, self.words[0])
+            shown = f"{called.lower()}()" if called else '""()'
+            message = (
+                f"{shown} in FROM is not read here: a query reads its inputs and steps; "
+                "unnest(...) in SELECT gives a row for each member of a list"
+            )
             raise SqlTextError("syntax-error", message, self._place(at.start, len(at.text)))
 
     def _check_windows(self) -> None:
