@@ -35,7 +35,7 @@ def answer(request: QueryRequest) -> Frame:
         for name, view in request.views.items():
             with faults_named():
                 context.add(name, _rows(view, _readable_columns(statement, view.columns().names)))
-        frame = context.query(statement.sent)
+        frame = context.last(statement.sent)
         schema, held = columns(frame), BYTES_IN_MEMORY
         check_names(schema.names)
         if request.limit is not None:

@@ -144,6 +144,7 @@ class QueryContext:
         import datafusion
 
         self._context = session
+        self._mixes_sums = False
         self._options = datafusion.SQLOptions()
         self._options = self._options.with_allow_ddl(False).with_allow_dml(False)
         self._options = self._options.with_allow_statements(False)
@@ -176,12 +177,28 @@ class QueryContext:
         """Return a query, analysed but not run.  Raises InvalidQueryError."""
         with engine_errors("read the query"):
             frame = self._context.sql_with_options(text, self._options)
-            if _widens_sums(frame):
+            decimals, floats = _distinct_sums(frame)
+            self._mixes_sums = self._mixes_sums or (decimals and floats)
+            if decimals and not floats:  # else the rule decides the order in which floats add up
                 self._context.remove_optimizer_rule(_COUNTS_BY_GROUPS)
                 frame = self._context.sql_with_options(text, self._options)
             if not _has_floating_extremes(frame):
                 return frame
             return _renamed(self._ordered(text), frame.schema().names)
+
+    def last(self, text: str) -> "datafusion.DataFrame":
+        """Return a query that none reads, like `query`.
+
+        Where sums of decimals and of floating-point numbers are beside distinct values, the former
+        have the type of the query only without the rule that decides the order of the latter: it
+        is left out where the query cannot be computed otherwise.
+        """
+        frame = self.query(text)
+        with engine_errors("read the query"):
+            if not self._mixes_sums or not _has_other_types(frame):
+                return frame
+        self._context.remove_optimizer_rule(_COUNTS_BY_GROUPS)
+        return self.query(text)
 
     def _ordered(self, text: str) -> "datafusion.DataFrame":
         """Return a query whose least and greatest values do not go by the order of rows."""
@@ -202,13 +219,19 @@ def _has_floating_extremes(frame: "datafusion.DataFrame") -> bool:
     return any(_EXTREME.search(each) and _FLOATING.search(each) for each in _groups(frame))
 
 
-def _widens_sums(frame: "datafusion.DataFrame") -> bool:
-    """Tell whether DataFusion would give sums of decimals another type than the query has.
+def _distinct_sums(frame: "datafusion.DataFrame") -> tuple[bool, bool]:
+    """Tell whether a query sums up decimals, and floating-point numbers, beside distinct values.
 
-    False where numbers are added whose sum goes by the order, which the rule decides.
+    DataFusion may give those of decimals another type than the query has.
     """
     found = [each for each in _groups(frame) if "(DISTINCT " in each]
-    return any(map(_DECIMAL_SUM.search, found)) and not any(map(_FLOATING_SUM.search, found))
+    return any(map(_DECIMAL_SUM.search, found)), any(map(_FLOATING_SUM.search, found))
+
+
+def _has_other_types(frame: "datafusion.DataFrame") -> bool:
+    """Tell whether the rows of a query have other types than its text says."""
+    of_all = _schema_of(frame.optimized_logical_plan())
+    return not _as_stored(frame.schema()).equals(_as_stored(of_all))
 
 
 def _groups(frame: "datafusion.DataFrame") -> Iterator[str]:
@@ -412,10 +435,12 @@ def _plain(text: str) -> str:
 
 def last_of(context: QueryContext, texts: Sequence[tuple[str | None, str]]) -> Any:
     """Return the last of some steps, given by alias and text; each sees those before it."""
-    frame = None
-    for alias, text in texts:
+    *before, (alias, last) = texts
+    for name, text in before:
         frame = context.query(text)
-        if alias is not None:
-            context.name(alias, frame)
-    assert frame is not None  # noqa: S101 - a query has a step
-    return frame
+        if name is not None:
+            context.name(name, frame)
+    found = context.last(last)
+    if alias is not None:
+        context.name(alias, found)
+    return found
