@@ -30,6 +30,18 @@ class InvalidChangelogError(EngineError):
 
     code = "invalid-changelog"
 
+    def of_source(self, key: Sequence[str]) -> "InvalidChangelogError":
+        """Return the error for rows of a source of changes, which come in the order of a key."""
+        return InvalidChangelogError(
+            what=self.what,
+            why="rows of a source of changes are recorded in the order of its primaryKey "
+            f'({", ".join(key)}), and +C directly follows its -C (ODF 0.34.1, "Representation of '
+            'Retractions and Corrections"): both have the same key',
+            fix="give a row whose key changed as -R (1) with the old key and +A (0) with the new "
+            "one, such as by `preprocess`; else give both rows of a correction, one right after "
+            "the other",
+        )
+
 
 def taken_back_in_vain(offset: int | str) -> InvalidChangelogError:
     """Return the error for the record at an offset, which takes back what is not there."""

@@ -301,6 +301,10 @@ def _slice(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> 
         if _declares(receiver.source):
             raise
         raise error.of_data(intake.name) from None
+    except InvalidChangelogError as error:
+        if not records_operations(receiver.source.merge):
+            raise
+        raise error.of_source(key_of(receiver.source.merge)) from None
 
 
 def _seal_rows(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:

@@ -111,3 +111,27 @@ def test_operations_are_stored_as_those_of_the_dataset(tmp_path: Path) -> None:
     schema = pq.read_schema(workshop.dataset("src").slices()[0][1])
     assert schema.names == ["offset", "op", "system_time", "t", "k", "v"]
     assert schema.field("op").type == pa.int32()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("2,2024-01-01,a,1", "3,2024-01-02,c,1", "0,2024-01-02,b,1"),
+        ("2,2024-01-01,d,1", "3,2024-01-02,c,1"),
+        ("2,2024-01-01,a,1", "0,2024-01-02,a,2"),
+        ("3,2024-01-02,a,2",),
+        ("3,2024-01-02,a,2", "2,2024-01-01,a,1"),
+    ],
+    ids=["between", "before", "no +C", "no -C", "turned around"],
+)
+def test_a_correction_of_two_keys_is_refused_with_the_order_of_the_rows(
+    tmp_path: Path, rows: tuple[str, ...]
+) -> None:
+    workshop, merge = Workshop(tmp_path), MergeStrategyChangelogStream(primary_key=("k",))
+    play(workshop, merge, ("0,2024-01-01,a,1", "0,2024-01-01,d,1"))
+    workshop.file("1.csv", *rows, header="op,t,k,v")
+    ((_, failed),) = workshop.apply([changes(merge)]).failures
+    assert failed.error.code == "invalid-changelog"
+    assert "in the order of its primaryKey (k)" in failed.error.why
+    assert "-R (1) with the old key and +A (0) with the new one" in failed.error.fix
+    assert len(workshop.rows("src")) == 2
