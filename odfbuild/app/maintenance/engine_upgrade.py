@@ -121,6 +121,26 @@ def outdated(
     return tuple(found)
 
 
+def without_steps(
+    project: Opened, chosen: Iterable[DatasetAlias], declared: Iterable[Declared]
+) -> Iterator[tuple[DatasetAlias, str]]:
+    """Yield datasets that are declared for another engine and have no step yet, with that engine.
+
+    There is nothing to be given again: an apply records the other engine.
+    """
+    known = project.workspace.names()
+    definitions = {each.alias: each for each in declared}
+    for name in chosen:
+        state, definition = project.workspace.dataset(known[name]).state(), definitions.get(name)
+        if state is None or state.progress or state.transform is None or definition is None:
+            continue
+        if is_opaque(state.transform.transform):
+            continue
+        for each in definition.snapshot.metadata:
+            if isinstance(each, SetTransform) and _is_for_another(each, state.transform):
+                yield name, each.transform.engine
+
+
 def _event(state: ChainState) -> SetTransform | None:
     known = state.transform
     if known is None or is_opaque(known.transform):

@@ -23,10 +23,11 @@ from odfbuild.host.files import MOST, read_regular
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, SourceOrdering
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
+from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import watermark_at
-from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
+from odfbuild.project.config.engines import ENGINES
 from odfbuild.project.config.permissions import policy_mark
 from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
 from odfbuild.project.opened import Opened
@@ -238,7 +239,12 @@ def source_of(
 def at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
     """Return the derivatives whose next step changes nothing, as no head has moved since."""
     heads = {state.dataset: state.head for state in current.values()}
-    return recall_empty_steps(project.workspace.root, heads, engines()[DEFAULT_ENGINE])
+    used = {
+        state.dataset: engine_version(state.transform.transform.engine) or ""
+        for state in current.values()
+        if state.transform is not None and not is_opaque(state.transform.transform)
+    }
+    return recall_empty_steps(project.workspace.root, heads, used)
 
 
 def engines() -> dict[str, str]:

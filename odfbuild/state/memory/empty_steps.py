@@ -25,9 +25,12 @@ def keep_empty_step(
 
 
 def recall_empty_steps(
-    root: Path, heads: Mapping[DatasetId, Multihash], engine: str
+    root: Path, heads: Mapping[DatasetId, Multihash], engines: Mapping[DatasetId, str]
 ) -> frozenset[DatasetId]:
-    """Return the datasets whose next step changes nothing, as no head has moved since."""
+    """Return the datasets whose next step changes nothing, as no head has moved since.
+
+    `engines` has the version of the engine of each derivative.
+    """
     folder = root / "cache" / EMPTY_STEPS
     try:
         there = {path.name for path in folder.iterdir()}
@@ -35,7 +38,7 @@ def recall_empty_steps(
         return frozenset()
     plain = _plain(heads)
     found = set()
-    for dataset in heads if there else ():
+    for dataset, engine in engines.items() if there else ():
         name = dataset.multibase
         if name not in there:
             continue

@@ -194,6 +194,11 @@ def upgrade_engine(
     declared = (loaded or load_readable(project)).declared
     chosen = sorted(names)
     wanted = engine_upgrade.outdated(project, chosen, declared)
+    if not options.json:
+        for name, engine in engine_upgrade.without_steps(project, chosen, declared):
+            sys.stdout.write(
+                f"{name}: no steps to run again, so odfbuild apply changes its engine to {engine}\n"
+            )
     if options.dry_run or not wanted:
         return _upgrade(project, wanted, len(chosen), options)
     targets = [each.alias for each in wanted]

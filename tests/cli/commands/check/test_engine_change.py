@@ -192,6 +192,28 @@ def test_rows_of_several_queries_are_refused(run: Within, project: Path) -> None
     assert "its rows were not all made by this query" in done.err
 
 
+def test_the_engine_of_a_dataset_without_steps_changes_with_an_apply(
+    run: Within, project: Path
+) -> None:
+    text = "select t, upper(k) as k, v from src"  # of the list of parts alike, upper() is none
+    declare(project, "late", "spark", text)
+    assert run("apply", "--yes", "--metadata-only").code == 0
+    declare(project, "late", "datafusion", text)
+    before = heads(project)
+    for more in ((), ("--dry-run",)):
+        done = run("engine", "upgrade", "late", "--yes", *more)
+        assert done.code == 0
+        assert done.out.splitlines() == [
+            "late: no steps to run again, so odfbuild apply changes its engine to datafusion",
+            "Nothing to upgrade in 1 dataset.",
+        ]
+    assert json.loads(run("engine", "upgrade", "--yes", "-o", "json").out)["datasets"] == []
+    assert heads(project) == before
+    assert run("apply", "--yes", "--metadata-only").code == 0
+    assert in_force(project, "late").transform.engine == "datafusion"
+    assert "no steps" not in run("engine", "upgrade", "late", "--yes").out
+
+
 def test_another_change_beside_the_engine_is_none_of_an_upgrade(run: Within, project: Path) -> None:
     declare(project, "mid", "datafusion", "select t, k, v from src where v > 1")
     done = run("engine", "upgrade", "mid", "--yes")

@@ -11,13 +11,17 @@ from tests.support.projects.texts import derivative, root
 NONE = "select t, k, v from src where false"
 
 
-@pytest.fixture
+@pytest.fixture(params=["spark", "datafusion"])
 def run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> Inside:
+    """Return a project with a step for an engine, and one after it for the default one."""
     files = {
         "datasets/src.yaml": root(),
-        "datasets/out.yaml": derivative(query=NONE),
+        "datasets/out.yaml": derivative(query=NONE, engine=request.param),
         "datasets/end.yaml": derivative("end", "out"),
         "data/1.csv": "t,k,v\n2024-01-01,a,1\n",
     }
