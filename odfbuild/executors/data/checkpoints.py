@@ -70,6 +70,24 @@ def read_groups(path: Path, made_for: str) -> KnownGroups | None:
     return KnownGroups(table) if table is not None and _is_counted(table) else None
 
 
+def checkpoint_fault(path: Path) -> str | None:
+    """Return why a file is not a checkpoint that a step leaves, None if it is one.
+
+    It ends a sentence about the file.
+    """
+    mark = _mark(path)
+    if not mark:
+        return "is not one that can be read"
+    if mark["groups"] != "all":
+        return None
+    if pq.read_metadata(path).num_rows > MOST:
+        return f"has more than {MOST:,} groups"
+    table = _readable(path)
+    if table is None:
+        return "is not one that can be read"
+    return None if _is_counted(table) else "counts what cannot be"
+
+
 def same_groups(one: Path, other: Path) -> bool | None:
     """Tell whether two checkpoints say the same of the same groups; None if one is not of ours.
 

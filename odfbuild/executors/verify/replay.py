@@ -406,7 +406,7 @@ def _checkpoint_findings(step: RecordedStep, work: TransformWork | None) -> Iter
     A step without an engine names the checkpoint of the step before once more.  One that names none
     lets the next step count everything.
     """
-    from odfbuild.executors.data.checkpoints import same_groups
+    from odfbuild.executors.data.checkpoints import checkpoint_fault, same_groups
     from odfbuild.odf.hashing import physical_hash
 
     recorded, left = step.event.new_checkpoint, checkpoint_of_step(step.before, work)
@@ -423,6 +423,11 @@ def _checkpoint_findings(step: RecordedStep, work: TransformWork | None) -> Iter
     path = step.dataset.checkpoint_path(recorded.physical_hash)
     if not path.is_file() or physical_hash(path) != recorded.physical_hash:
         yield f"the checkpoint {recorded.physical_hash} is damaged or missing"
+        return
+    fault = None if _is_of_other_version(step) else checkpoint_fault(path)
+    if fault is not None:
+        named = f"the checkpoint {recorded.physical_hash}"
+        yield f"{named} {fault}: the next step counts all rows again"
     elif same_groups(path, made) is False:
         yield f"the groups in the checkpoint {recorded.physical_hash} came out otherwise"
 

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.data.checkpoints import KnownGroups, read_groups, same_groups, write_groups
+from odfbuild.executors.data.checkpoints import (
+    MOST,
+    KnownGroups,
+    checkpoint_fault,
+    read_groups,
+    same_groups,
+    write_groups,
+)
 from tests.support.effort import examples
 
 
@@ -73,6 +80,7 @@ def test_whatever_bytes_are_there_groups_are_read_or_left_aside(
     found = read_groups(folder / "other", "this")
     same = same_groups(folder / "one", folder / "other")
     assert same is not True or found is not None
+    assert found is None or checkpoint_fault(folder / "other") is None
     if found is not None and found.table is not None:
         assert found.table.column("__odf_n").null_count == 0
         found.table.validate(full=True)
@@ -82,6 +90,7 @@ def test_counts_that_no_step_makes_are_left_aside(tmp_path: Path) -> None:
     made = tmp_path / "made"
     write_groups(made, KnownGroups(COUNTED), ["k"], "this")
     assert read_groups(made, "this") is not None
+    assert checkpoint_fault(made) is None
     table = pq.read_table(made)
     for name, values in (
         ("__odf_n", [None, 1, 2]),
@@ -95,5 +104,16 @@ def test_counts_that_no_step_makes_are_left_aside(tmp_path: Path) -> None:
         pq.write_table(table.set_column(at, name, pa.array(values)), tmp_path / "false")
         assert read_groups(tmp_path / "false", "this") is None
         assert same_groups(made, tmp_path / "false") is False
+        assert checkpoint_fault(tmp_path / "false") == "counts what cannot be"
     pq.write_table(table.drop_columns(["__odf_n"]), tmp_path / "false")
     assert read_groups(tmp_path / "false", "this") is None
+
+
+def test_more_groups_than_a_step_keeps_are_not_read(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    for rows, said in ((MOST, None), (MOST + 1, "has more than 1,048,576 groups")):
+        many = pa.table({"__odf_n": pa.repeat(pa.scalar(1, pa.int64()), rows)})
+        write_groups(made, KnownGroups(many), ["__odf_n"], "this")
+        assert checkpoint_fault(made) == said
+    write_groups(made, KnownGroups(None), ["k"], "this")
+    assert checkpoint_fault(made) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -15,10 +14,8 @@ from odfbuild.cli.arguments.memory import heap
 from odfbuild.errors import EngineFailedError, InvalidQueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from odfbuild.executors.engine.contract.job import Answer, JobRequest
     from odfbuild.executors.engine.contract.job.run import RanJob
-    from odfbuild.executors.engine.messages import Operations
 
 
 def run(
@@ -36,22 +33,17 @@ def run(
     """Carry out the request of a job once, and write the answer next to it."""
     from odfbuild.executors.engine.contract.job.place import place_of
     from odfbuild.executors.engine.contract.job.run import run_job
-    from odfbuild.executors.engine.contract.worker import LocalEngines
-    from odfbuild.executors.engine.messages import EngineOperations
+    from odfbuild.executors.engine.contract.job.step_process import step_answer
+    from odfbuild.executors.engine.contract.workers import Worker
 
     memory = heap(memory)
 
-    @contextmanager
-    def started() -> Iterator[Operations]:
-        with (
-            TemporaryDirectory(prefix="odfbuild-engine-", ignore_cleanup_errors=True) as cache,
-            TemporaryDirectory(prefix="odfbuild-step-", ignore_cleanup_errors=True) as staging,
-            closing(LocalEngines(Path(cache), memory)) as engines,
-        ):
-            yield EngineOperations(engines, Path(staging))
+    def carried_out(asked: JobRequest) -> Answer:
+        with TemporaryDirectory(prefix="odfbuild-engine-", ignore_cleanup_errors=True) as folder:
+            return step_answer(Worker(Path(folder), memory), asked)
 
     place, name = place_of(request)
-    ran = run_job(place, name, started)
+    ran = run_job(place, name, carried_out)
     _report(ran, place.shown(name))
     return exits.DONE
 

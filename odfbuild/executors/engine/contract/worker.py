@@ -26,7 +26,7 @@ from odfbuild.host.json_text import parse_json
 _DIE_WITH_PARENT: Final = 1  # of prctl
 
 COMMAND: Final = (sys.executable, "-P", "-m", "odfbuild.executors.engine.contract.worker")
-"""How a worker is started; its argument is JSON: `cache`, `staging`, `memory`."""
+"""How a worker is started; its argument is JSON: `cache`, `staging`, `memory`, `parent`."""
 
 
 class LocalEngine(MessageEngine, Protocol):
@@ -79,10 +79,10 @@ class LocalEngines:
 
 def main() -> None:
     """Answer until the standard input ends, and no longer than who started it."""
-    _end_with_parent()
+    asked = parse_json(sys.argv[1])
+    _end_with_parent(int(asked["parent"]))
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # whoever started it ends it
-    asked = parse_json(sys.argv[1])
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
     with ExitStack() as ending, answers:
@@ -95,10 +95,15 @@ def main() -> None:
             answers.flush()
 
 
-def _end_with_parent() -> None:
-    """Let the kernel end this process with its parent, in the middle of a query, too."""
+def _end_with_parent(parent: int) -> None:
+    """Let the kernel end this process with its parent, in the middle of a query, too.
+
+    It does so from now on, so one that ended while this process started is looked for.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("the process that started this one has ended")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class WorkerEndedError(EngineFailedError):
 class Worker:
     """A process that answers requests, started with the first, and its folder."""
 
-    def __init__(self, folder: Path, memory: str | None, command: Sequence[str]) -> None:
+    def __init__(self, folder: Path, memory: str | None, command: Sequence[str] = COMMAND) -> None:
         self._folder, self._memory, self._command = folder, memory, tuple(command)
         self._process: asyncio.subprocess.Process | None = None
         self._staging: Path | None = None
@@ -54,7 +54,7 @@ class Worker:
             code = await self._ended_with()
             raise _end_error(f"{type(error).__name__}, exit code {code}") from None
         except BaseException:
-            self.kill()
+            await self._ended_with()
             raise
 
     def kill(self) -> None:
@@ -83,7 +83,12 @@ class Worker:
         self._staging = Path(mkdtemp(prefix="work-", dir=self._folder))
         cache = self._folder / "cache"
         cache.mkdir(mode=0o700, exist_ok=True)
-        asked = {"cache": str(cache), "staging": str(self._staging), "memory": self._memory}
+        asked = {
+            "cache": str(cache),
+            "staging": str(self._staging),
+            "memory": self._memory,
+            "parent": os.getpid(),
+        }
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             json.dumps(asked),

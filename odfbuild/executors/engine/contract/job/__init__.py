@@ -39,6 +39,7 @@ OPERATIONS: Final = ("ExecuteRawQuery", "ExecuteTransform", "ExecuteStep")
 
 Answer: TypeAlias = msg.RawQueryResponse | msg.TransformResponse | msg.StepResponse
 
+_LONGEST: Final = 366 * 24 * 60 * 60  # seconds of a limit
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}", re.ASCII)
 _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
@@ -69,11 +70,15 @@ class JobFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """The request of a job; `files` are those that its message names to be read."""
+    """The request of a job; `files` are those that its message names to be read.
+
+    `limit` is how many seconds the step may take once it is started.
+    """
 
     operation: str
     message: Request
     files: tuple[JobFile, ...]
+    limit: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +113,14 @@ def write_request(request: JobRequest) -> bytes:
             "operation": request.operation,
             "request": to_mapping(request.message),
             "files": _listed(request.files),
+            "limit": request.limit,
         }
     )
 
 
 def read_request(data: bytes) -> JobRequest:
     """Return the request that a document holds.  Raises BadJobError, ManifestErrors."""
-    found = _document(data, REQUEST, {"operation", "request", "files"})
+    found = _document(data, REQUEST, {"operation", "request", "files", "limit"})
     operation = found["operation"]
     if operation not in OPERATIONS:
         raise _bad(f"it requests the operation {_shown(operation)}", f"jobs are {_all(OPERATIONS)}")
@@ -130,7 +136,8 @@ def read_request(data: bytes) -> JobRequest:
     twice = next((each for each in written if each in named or written.count(each) > 1), None)
     if twice is not None:
         raise _bad(f"it names {twice} twice", "a file is read, or written once")
-    return JobRequest(operation=operation, message=message, files=files)
+    limit = _limit(found["limit"])
+    return JobRequest(operation=operation, message=message, files=files, limit=limit)
 
 
 def write_answer(answer: JobAnswer, operation: str) -> bytes:
@@ -214,6 +221,12 @@ def _file(value: object) -> JobFile:
     if found.shared and found.path != found.stored:
         raise _bad(f"the shared file {_shown(found.path)}", "a shared file is named by its hash")
     return found
+
+
+def _limit(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LONGEST:
+        raise _bad(f"its limit is {_shown(value)}", f"it is a number of seconds up to {_LONGEST:,}")
+    return value
 
 
 def _hash(value: object) -> Multihash:

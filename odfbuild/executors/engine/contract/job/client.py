@@ -30,7 +30,13 @@ from odfbuild.executors.engine.contract.job import (
     write_request,
 )
 from odfbuild.executors.engine.contract.job.leftovers import note_kept_job
-from odfbuild.executors.engine.contract.job.place import BucketPlace, FolderPlace, Place, job_file
+from odfbuild.executors.engine.contract.job.place import (
+    FULL,
+    BucketPlace,
+    FolderPlace,
+    Place,
+    job_file,
+)
 from odfbuild.host.files import open_regular
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
@@ -47,7 +53,6 @@ _OUTPUT: Final = "command.log"
 _LOOKS: Final = (0.05, 5.0)  # seconds between two looks for the answer: the first, the longest
 _SAID: Final = 64 << 10  # bytes of what a command prints that are kept in memory
 _LINES: Final = 3
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _ENDING: Final = 5.0  # seconds that a command has to end when it is asked to
 
 
@@ -96,22 +101,33 @@ class JobClient(EngineClient):
         try:
             return self._asked(method, request, files, folder)
         except OSError as error:
-            if error.errno in _FULL:
-                raise EngineFailedError(
-                    what=f"the files of a job of the engine {self._engine.name} cannot be written: "
-                    f"{error.strerror}",
-                    why=f"they are in {folder}",
-                    fix="free some space of that disk, then run the command again",
-                ) from None
-            raise EngineFailedError(
-                what=f"the files of a job of the engine {self._engine.name} were changed: "
-                f"{error.strerror}",
-                why="the command, or another program, changed the folder of the job",
-                fix="the command must not change files next to the request",
-            ) from None
+            raise self._unwritable(error, folder) from None
+
+    def _unwritable(self, error: OSError, folder: Path) -> EngineFailedError:
+        files, said = f"the files of a job of the engine {self._engine.name}", error.strerror
+        if error.errno in (*FULL, errno.EACCES, errno.EPERM, errno.EROFS):
+            return EngineFailedError(
+                what=f"{files} cannot be written: {said}",
+                why=f"they are in {folder}",
+                fix="free some space of that disk, then run the command again"
+                if error.errno in FULL
+                else "let this user write there, then run the command again",
+            )
+        return EngineFailedError(
+            what=f"{files} were changed: {said}",
+            why="the command, or another program, changed the folder of the job",
+            fix="the command must not change files next to the request",
+        )
 
     def _asked(self, method: str, request: Request, files: JobFiles, folder: Path) -> Any:
-        data = write_request(JobRequest(operation=method, message=request, files=tuple(files)))
+        data = write_request(
+            JobRequest(
+                operation=method,
+                message=request,
+                files=tuple(files),
+                limit=self._engine.limit,
+            )
+        )
         if self._engine.objects is None:
             return self._answered(FolderPlace(folder), method, request, data, folder)
         # equal requests of several datasets, or of several workspaces, are jobs of their own

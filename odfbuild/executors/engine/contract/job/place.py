@@ -1,5 +1,6 @@
 """Places of jobs: a folder, or a prefix of an object store."""
 
+import errno
 import hashlib
 import os
 import time
@@ -22,6 +23,10 @@ from odfbuild.state.files.disk import Disk, pending, place_new
 from odfbuild.state.remote.s3 import Bucket
 
 SCHEMES: Final = ("s3://", "s3+http://", "s3+https://")
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a disk without space."""
+GONE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
+"""Errors of a folder or file that does not exist any more."""
 _MODE: Final = 0o666
 _PIECE: Final = 1 << 20  # bytes of a file that are copied at a time
 
@@ -308,10 +313,19 @@ def _unreadable(shown: str, why: str) -> BadJobError:
 
 def unwritable(shown: str, error: OSError) -> BadJobError:
     """Return the error for a file or folder of a job that could not be written."""
+    what = f"{shown} cannot be written: {error.strerror or error}"
+    if error.errno in GONE:
+        return BadJobError(
+            what=what,
+            why="another program removed the folder of the job, or files in it, in the meantime",
+            fix="the coordinator has to write the job again, and nothing else may change it",
+        )
     return BadJobError(
-        what=f"{shown} cannot be written: {error.strerror or error}",
+        what=what,
         why="the answer of a job, and the files of its step, are stored next to the request",
-        fix="let this user write there, and free some space of the disk; then run the job again",
+        fix="free some space of that disk, then run the job again"
+        if error.errno in FULL
+        else "let this user write there, then run the job again",
     )
 
 

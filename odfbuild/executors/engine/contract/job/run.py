@@ -1,12 +1,14 @@
 """Run of a job: its request is carried out here, once, however often it is asked for."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.contract.folders import files_written, with_files
+from odfbuild.executors.engine.contract.folders import Request, files_written, with_files
 from odfbuild.executors.engine.contract.job import (
+    Answer,
     BadJobError,
     JobAnswer,
     JobFile,
@@ -17,14 +19,15 @@ from odfbuild.executors.engine.contract.job import (
     write_answer,
 )
 from odfbuild.executors.engine.contract.job.place import Place, job_file, unwritable
-from odfbuild.executors.engine.messages import METHODS, SUCCESSES, Operations
+from odfbuild.executors.engine.messages import SUCCESSES
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
+from odfbuild.odf.messages import StepRequest
 from odfbuild.values import dataclass
 
-Start = Callable[[], AbstractContextManager[Operations]]
-"""What starts an engine, for its operations."""
+Carry: TypeAlias = Callable[[JobRequest], Answer]
+"""What carries out a request whose message has paths of files here."""
 
 
 class AnsweredJobError(BadJobError):
@@ -42,7 +45,7 @@ class RanJob:
     is_old: bool
 
 
-def run_job(place: Place, name: str, start: Start) -> RanJob:
+def run_job(place: Place, name: str, carry: Carry) -> RanJob:
     """Carry out the request of a name, unless it is answered; return its answer.
 
     The answer is created once its files are stored, and never replaced, unless the engine failed:
@@ -61,7 +64,7 @@ def run_job(place: Place, name: str, start: Start) -> RanJob:
     if old is not None and old.is_final and all(map(place.has, old.files)):
         return RanJob(request, old, is_old=True)
     with place.working_folder() as working:
-        answer, paths = _carried_out(place, request, hash, start, Path(working))
+        answer, paths = _carried_out(place, request, hash, carry, Path(working))
         for each in answer.files:
             place.store(paths[each.path], each)
     document = write_answer(answer, request.operation)
@@ -100,7 +103,7 @@ def _answer(place: Place, name: str, request: JobRequest, hash: Multihash) -> Jo
 
 
 def _carried_out(
-    place: Place, request: JobRequest, hash: Multihash, start: Start, working: Path
+    place: Place, request: JobRequest, hash: Multihash, carry: Carry, working: Path
 ) -> tuple[JobAnswer, Mapping[str, Path]]:
     given, made = working / "given", working / "made"
     try:
@@ -112,25 +115,34 @@ def _carried_out(
     message = with_files(
         request.message, lambda path: str(read[path]), lambda path: str(made / path)
     )
-    with start() as operations:
-        value = METHODS[request.operation].run(operations, message)
+    value = carry(replace(request, message=message))
     paths = {path: made / path for path in files_written(request.message)}
     return JobAnswer(
-        request=hash, engine=_version(request), value=value, files=_files(value, paths)
+        request=hash,
+        engine=_version(request),
+        value=value,
+        files=_files(value, paths, request.message),
     ), paths
 
 
-def _files(value: object, paths: Mapping[str, Path]) -> tuple[JobFile, ...]:
-    """Return the files of a step that was done: of another there are none."""
+def _files(value: object, paths: Mapping[str, Path], message: Request) -> tuple[JobFile, ...]:
+    """Return the files of a step that was done: of another there are none.
+
+    Raises BadJobError if one is not there any more.
+    """
     if not isinstance(value, SUCCESSES):
         return ()
-    return tuple(_listed(paths.items()))
+    left_out = None
+    if isinstance(message, StepRequest) and not getattr(value, "new_checkpoint", False):
+        left_out = message.new_checkpoint_path
+    return tuple(_written(path, name) for name, path in paths.items() if name != left_out)
 
 
-def _listed(paths: Iterable[tuple[str, Path]]) -> Iterable[JobFile]:
-    for name, path in paths:
-        if path.exists():
-            yield job_file(path, name)
+def _written(path: Path, name: str) -> JobFile:
+    try:
+        return job_file(path, name)
+    except OSError as error:
+        raise unwritable(str(path), error) from None
 
 
 def _version(request: JobRequest) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from odfbuild.executors.data.checkpoints import checkpoint_fault
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.contract.job.client import JobClient
 from odfbuild.executors.engine.contract.job.rows import check_rows
@@ -55,6 +56,9 @@ class StepJobs:
             self._take(folder / _ROWS, rows)
             if answer.new_checkpoint and work.new_checkpoint is not None:
                 self._take(folder / _CHECKPOINT, work.new_checkpoint)
+                fault = checkpoint_fault(work.new_checkpoint)
+                if fault is not None:
+                    raise self._client.wrong(f"wrote a checkpoint that {fault}")
         try:
             frame = rows_of_step(answer, rows)
         except (pa.ArrowException, OSError) as error:

@@ -17,13 +17,17 @@ QUERY = "select k, sum(v) as v from input group by k order by k nulls last"
 RESULT = [{"k": "a", "v": 4}, {"k": "b", "v": 2}, {"k": None, "v": 4}]
 
 
-def raw_query(folder: Path, query: str = QUERY, engine: str = "datafusion") -> bytes:
+def raw_query(
+    folder: Path, query: str = QUERY, engine: str = "datafusion", limit: float = 60
+) -> bytes:
     """Write the file of a request into a folder, and return the document of the request."""
     pq.write_table(ROWS, folder / "rows.parquet")
     transform = TransformSql(engine=engine, queries=(SqlQueryStep(query=query),))
     message = RawQueryRequest(("rows.parquet",), transform, "made.parquet")
     files = (job_file(folder / "rows.parquet", "rows.parquet"),)
-    return write_request(JobRequest(operation="ExecuteRawQuery", message=message, files=files))
+    return write_request(
+        JobRequest(operation="ExecuteRawQuery", message=message, files=files, limit=limit)
+    )
 
 
 def rows_of(path: Path) -> Sequence[dict[str, Any]]:

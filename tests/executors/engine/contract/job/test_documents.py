@@ -96,6 +96,18 @@ def test_files_are_written_beside_the_request_and_none_that_is_read(
         read_request(json.dumps(document).encode())
 
 
+@pytest.mark.parametrize("limit", [0, -1, True, "60", None, float("inf"), float("nan"), 10**9, [1]])
+def test_a_limit_is_a_number_of_seconds(tmp_path: Path, limit: object) -> None:
+    document = json.loads(raw_query(tmp_path)) | {"limit": limit}
+    with pytest.raises(BadJobError, match=r"its limit is|not JSON"):
+        read_request(json.dumps(document).encode())
+    document["limit"] = 0.5
+    assert read_request(json.dumps(document).encode()).limit == 0.5
+    del document["limit"]
+    with pytest.raises(BadJobError, match="its keys differ"):
+        read_request(json.dumps(document).encode())
+
+
 @given(data=st.data())
 def test_any_value_in_any_place_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

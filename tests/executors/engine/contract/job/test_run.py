@@ -3,18 +3,21 @@
 import errno
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.contract.job import BadJobError, read_answer
+from odfbuild.executors.engine.contract.job import Answer, BadJobError, JobRequest, read_answer
 from odfbuild.executors.engine.contract.job.place import (
     BucketPlace,
     FolderPlace,
@@ -24,7 +27,7 @@ from odfbuild.executors.engine.contract.job.place import (
 )
 from odfbuild.executors.engine.contract.job.run import AnsweredJobError, RanJob, run_job
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
-from odfbuild.executors.engine.messages import EngineOperations, Operations
+from odfbuild.executors.engine.messages import METHODS, EngineOperations, Operations
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.messages import RawQueryResponseInternalError, RawQueryResponseSuccess
 from odfbuild.state.files.disk import Disk
@@ -33,6 +36,11 @@ from tests.support.projects import odfbuild
 from tests.support.servers.object_store import CREDENTIALS
 
 PLACES = ("folder", "running_store", "simulated_store")
+
+
+def carried_out(operations: Operations, request: JobRequest) -> Answer:
+    answer: Answer = METHODS[request.operation].run(operations, request.message)
+    return answer
 
 
 class Job:
@@ -50,10 +58,9 @@ class Job:
         self.place.replace("request.json", document)
         return document
 
-    @contextmanager
-    def start(self) -> Iterator[Operations]:
+    def carried_out(self, request: JobRequest) -> Answer:
         self.starts += 1
-        yield self.operations()
+        return carried_out(self.operations(), request)
 
     def operations(self) -> EngineOperations:
         return EngineOperations(DataFusionEngine(), self.folder.parent)
@@ -65,7 +72,7 @@ class Job:
             (self.folder / name).unlink()
 
     def run(self) -> RanJob:
-        return run_job(self.place, "request.json", self.start)
+        return run_job(self.place, "request.json", self.carried_out)
 
     def made(self, ran: RanJob, tmp_path: Path) -> list[Any]:
         (file,) = ran.answer.files
@@ -124,9 +131,17 @@ def test_an_error_in_a_request_names_its_document(job: Job) -> None:
     assert job.place.shown("request.json") in caught.value.what
 
 
+ERRORS = [
+    (errno.ENOSPC, "free some space of that disk"),
+    (errno.EACCES, "let this user write there"),
+    (errno.EROFS, "let this user write there"),
+]
+
+
+@pytest.mark.parametrize(("number", "fix"), ERRORS, ids=["full", "not permitted", "read-only"])
 @pytest.mark.parametrize("call", ["write", "rename", "sync", "mkdir"])
-def test_a_full_disk_is_an_error_that_names_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+def test_a_disk_that_cannot_be_written_is_an_error_that_names_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, fix: str
 ) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
@@ -134,19 +149,49 @@ def test_a_full_disk_is_an_error_that_names_its_place(
     job.write()
     before = {each.name for each in folder.iterdir()}
 
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path if call == "mkdir" else Disk, call, full)
+        patched.setattr(Path if call == "mkdir" else Disk, call, refused)
         with pytest.raises(BadJobError) as caught:
             job.run()
     assert f"{folder}" in caught.value.what
-    assert "No space left" in caught.value.what
-    assert "space of the disk" in caught.value.fix
+    assert os.strerror(number) in caught.value.what
+    assert caught.value.fix.startswith(fix)
     left = {each.name for each in folder.iterdir()} - before
     assert not any(name.startswith(".") or name.endswith(".json") for name in left)
     assert job.made(job.run(), tmp_path) == RESULT
+
+
+@pytest.mark.parametrize("removed", ["all of it", "what the step wrote", "the request"])
+def test_a_folder_that_others_remove_meanwhile_is_named_as_such(
+    tmp_path: Path, removed: str
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    job = Job(FolderPlace(folder), folder)
+    job.write()
+
+    def carry(request: JobRequest) -> Answer:
+        answer = job.carried_out(request)
+        if removed == "the request":
+            (folder / "request.json").unlink()
+        for each in [folder] if removed == "all of it" else folder.glob(".step-*"):
+            if removed != "the request":
+                shutil.rmtree(each)
+        return answer
+
+    if removed == "the request":
+        assert job.made(run_job(job.place, "request.json", carry), tmp_path) == RESULT
+        return
+    with pytest.raises(BadJobError) as caught:
+        run_job(job.place, "request.json", carry)
+    assert "No such file or directory" in caught.value.what
+    assert "removed the folder of the job" in caught.value.why
+    assert "space" not in caught.value.fix
+    assert "write the job again" in caught.value.fix
+    assert not (folder / "request.answer.json").exists()
 
 
 def test_a_file_that_went_is_made_again(job: Job, tmp_path: Path) -> None:
@@ -208,7 +253,7 @@ def test_after_a_failure_of_the_engine_the_next_run_tries_again(job: Job, tmp_pa
             return RawQueryResponseInternalError("out of memory")
 
     failing = Failing(DataFusionEngine(), tmp_path)
-    failed = run_job(job.place, "request.json", lambda: nullcontext(failing))
+    failed = run_job(job.place, "request.json", partial(carried_out, failing))
     assert not failed.answer.is_final
     done = job.run()
     assert job.made(done, tmp_path) == RESULT
@@ -221,12 +266,12 @@ def test_runs_at_the_same_time_end_with_one_answer(job: Job, tmp_path: Path) -> 
     job.write()
     ready, found = threading.Barrier(4), list[RanJob]()
 
-    def start() -> AbstractContextManager[Operations]:
+    def carry(request: JobRequest) -> Answer:
         ready.wait(60)
-        return nullcontext(job.operations())
+        return carried_out(job.operations(), request)
 
     def run() -> None:
-        found.append(run_job(job.place, "request.json", start))
+        found.append(run_job(job.place, "request.json", carry))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for each in threads:
@@ -298,6 +343,81 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     )
 
 
+ENDLESS = "select sum(i0.v) as s from " + " cross join ".join(f"input i{n}" for n in range(24))
+
+
+def endless(folder: Path, limit: float) -> "subprocess.Popen[str]":
+    """Start a job whose query does not end within days."""
+    (folder / "request.json").write_bytes(raw_query(folder, ENDLESS, limit=limit))
+    command = [sys.executable, "-m", "odfbuild", "step", "run", str(folder / "request.json")]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def worker_of(job: "subprocess.Popen[str]") -> int:
+    """Return the process that carries out a step, once it runs."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        if found and b"contract.worker" in Path(f"/proc/{found[0]}/cmdline").read_bytes():
+            return int(found[0])
+        time.sleep(0.02)
+    raise AssertionError("no process was started")
+
+
+def has_gone(process: int) -> bool:
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if not Path(f"/proc/{process}").exists():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.holds("engine-jobs")
+def test_a_step_that_takes_too_long_is_ended_and_answered(tmp_path: Path) -> None:
+    start = time.monotonic()
+    job = endless(tmp_path, limit=4)
+    worker = worker_of(job)
+    _, printed = job.communicate(timeout=60)
+    assert time.monotonic() - start > 4
+    assert job.returncode == 1
+    assert "error[engine-failed]" in printed
+    assert "the step ran for 4 s, the limit of its request, and was ended" in printed
+    assert printed.startswith(" error[") and printed.count("\n") == 3
+    assert has_gone(worker)
+    data = (tmp_path / "request.answer.json").read_bytes()
+    assert not read_answer(data, "ExecuteRawQuery", {"made.parquet"}).is_final
+    left = {"request.json", "request.answer.json", "rows.parquet"}
+    assert {each.name for each in tmp_path.iterdir()} == left
+
+
+def test_a_step_whose_process_was_killed_is_answered(tmp_path: Path) -> None:
+    """As the system does when memory runs out."""
+    job = endless(tmp_path, limit=600)
+    os.kill(worker_of(job), signal.SIGKILL)
+    _, printed = job.communicate(timeout=60)
+    assert job.returncode == 1
+    assert "the process that ran the query ended without an answer" in printed
+    assert "give the job more memory" in printed
+    data = (tmp_path / "request.answer.json").read_bytes()
+    assert not read_answer(data, "ExecuteRawQuery", {"made.parquet"}).is_final
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("seconds", [0, 0.1, 5], ids=["at once", "starting", "running"])
+def test_the_process_of_a_step_ends_with_its_job(
+    tmp_path: Path, sent: signal.Signals, seconds: float
+) -> None:
+    job = endless(tmp_path, limit=600)
+    worker = worker_of(job)
+    time.sleep(seconds)
+    job.send_signal(sent)
+    _, printed = job.communicate(timeout=60)
+    assert "Traceback" not in printed
+    assert has_gone(worker)
+    assert not (tmp_path / "request.answer.json").exists()
+
+
 @pytest.mark.parametrize(
     ("query", "code"), [("select nothing from input", "invalid-query"), (QUERY, "bad-job")]
 )
@@ -313,7 +433,7 @@ def test_the_command_ends_with_what_went_wrong(tmp_path: Path, query: str, code:
 
 def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(OdfBuildError, match="does not exist"):
-        run_job(FolderPlace(tmp_path), "request.json", lambda: pytest.fail("nothing to do"))
+        run_job(FolderPlace(tmp_path), "request.json", lambda _: pytest.fail("nothing to do"))
 
 
 @pytest.mark.holds("engine-jobs")

@@ -12,6 +12,7 @@ import pytest
 from bench.bucket import Link, linked
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from tests.executors.engine.contract.job.test_projects import (
     RUN,
@@ -103,12 +104,17 @@ class Sales:
         steps = [each for each in json.loads(done.out)["steps"] if each["work"] == "transform"]
         return {each["target"]: place for each in steps for place in _places(each)}
 
+    def opened(self, name: str) -> Dataset:
+        """Return a dataset that was built."""
+        found = Workspace(self.folder / ".odfbuild").open(DatasetAlias.parse(name))
+        assert found is not None
+        return found
+
     def slices(self) -> Slices:
         """Return the rows of all slices but their system times, with the watermarks."""
-        found, workspace = {}, Workspace(self.folder / ".odfbuild")
+        found = {}
         for name in ("sales", *QUERIES):
-            dataset = workspace.open(DatasetAlias.parse(name))
-            assert dataset is not None
+            dataset = self.opened(name)
             events = [block.event for _, block in dataset.blocks()]
             found[name] = [
                 (_rows(dataset.data_path(each.new_data.physical_hash)), each.new_watermark)
@@ -430,6 +436,62 @@ def test_rows_that_no_engine_here_gives_are_not_taken(tmp_path: Path, lie: str, 
     error = refused_rows(tmp_path, ELSEWHERE + LYING % lie)
     assert "error[engine-answer]" in error
     assert said in error
+
+
+FALSE_COUNTS = """
+import hashlib, json, os, shutil
+folder, done = pathlib.Path(sys.argv[1]).parent, pathlib.Path(__file__).with_name('done')
+if not done.exists():  # the step is carried out once
+    shutil.copytree(folder, done)
+    there = str(done / 'request.json')
+    subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', there], check=True)
+answer = json.loads((done / 'request.answer.json').read_text())
+answer['request'] = 'f1620' + hashlib.sha3_256(pathlib.Path(sys.argv[1]).read_bytes()).hexdigest()
+rows, counts = sorted(answer['files'], key=lambda each: each['path'], reverse=True)
+data, made = (done / counts['hash']).read_bytes(), folder / 'made'
+exec(pathlib.Path(__file__).with_name('lie').read_text())
+counts.update(size=len(data), hash='f1620' + hashlib.sha3_256(data).hexdigest())
+shutil.copyfile(done / rows['hash'], folder / rows['hash'])
+(folder / counts['hash']).write_bytes(data)
+(folder / 'made').write_text(json.dumps(answer))
+(folder / 'made').rename(folder / 'request.answer.json')
+"""
+COUNTED = """
+import pyarrow as pa, pyarrow.parquet as pq
+table = pq.read_table(done / counts['hash'])
+at = table.column_names.index('__odf_n')
+pq.write_table(table.set_column(at, table.schema.field(at), pa.array([%s] * len(table))), made)
+data = made.read_bytes()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.holds("engine-jobs")
+def test_a_checkpoint_that_no_engine_here_leaves_is_not_taken(tmp_path: Path) -> None:
+    """The next step would leave it aside, and count all rows again without a word."""
+    command = scripted(tmp_path, FALSE_COUNTS)
+    project = Sales(tmp_path / "project", "{tags: [other]}", command, engine="spark")
+    project.grow()
+    for lie, said in (
+        ("data = b''", "is not one that can be read"),
+        ("data = b'something'", "is not one that can be read"),
+        ("data = data[:-1]", "is not one that can be read"),
+        ("data = data[:len(data) // 2]", "is not one that can be read"),
+        ("data = data[:4] + bytes(60) + data[64:]", "is not one that can be read"),
+        ("data = (done / rows['hash']).read_bytes()", "is not one that can be read"),
+        (COUNTED % 0, "counts what cannot be"),
+        (COUNTED % -1, "counts what cannot be"),
+    ):
+        (tmp_path / "lie").write_text(lie)
+        done = project("apply", "--yes", "sales", "totals")
+        assert done.code == 4, lie
+        assert "error[engine-answer]" in done.err
+        assert f"wrote a checkpoint that {said}" in " ".join(done.err.split())
+        assert project.opened("totals").slices() == ()
+    (tmp_path / "lie").write_text("")
+    done = project("apply", "--yes", "sales", "totals")
+    assert done.code == 0, done.err
+    assert len(project.opened("totals").slices()) == 1
 
 
 @pytest.mark.holds("engine-commands")

@@ -210,6 +210,22 @@ def test_what_another_counted_is_found(tmp_path: Path, spark: SparkEngine) -> No
     )
 
 
+def test_a_checkpoint_that_no_step_can_read_is_found(tmp_path: Path, spark: SparkEngine) -> None:
+    """It has the bytes that the block names, so without a replay nothing shows it."""
+    works = Grouped(tmp_path, spark)
+    works.day("2024-01-01,a,x,1", "2024-01-01,b,y,2")
+    kept = Path(works.checkpoint()).read_bytes()
+    for data in (b"", b"something", kept[:-1], kept[: len(kept) // 2]):
+        forged = tmp_path / "forged.parquet"
+        forged.write_bytes(data)
+        hash = physical_hash(forged)
+        works.out.checkpoint_path(hash).write_bytes(data)
+        assert lied(works, Checkpoint(hash, len(data))) == (
+            f"the checkpoint {hash} is not one that can be read: the next step counts all rows "
+            "again",
+        )
+
+
 def test_a_checkpoint_of_a_step_that_leaves_none_is_found(
     tmp_path: Path, spark: SparkEngine
 ) -> None:
