@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 from odfbuild.sql.text.shape import Literal, Name, TextPlace, Unknown
@@ -87,6 +88,7 @@ class _Reader:
         self._check_windows()
         self._check_offsets()
         self._check_sources()
+        self._check_joins()
         self._relation(self.tree)
         selects = list(self.tree.find_all(exp.Select))
         if len(selects) > len(self.visited):
@@ -203,6 +205,48 @@ class _Reader:
                 "unnest(...) in SELECT gives a row for each member of a list"
             )
             raise SqlTextError("syntax-error", message, self._place(at.start, len(at.text)))
+
+    def _check_joins(self) -> None:
+        """Refuse the columns that USING or NATURAL makes one in a RIGHT or FULL JOIN.
+
+        DataFusion takes that of the left side for them, which is null in rows of the right alone.
+        """
+        from sqlglot import exp
+
+        joins = [each for each in self.tree.find_all(exp.Join) if _merges(each)]
+        for join in joins:
+            if join.side not in {"RIGHT", "FULL"} or join.kind in {"SEMI", "ANTI"}:
+                continue
+            select = join.find_ancestor(exp.Select)
+            later = (each for each in joins if _is_later(each, join, select))
+            shown = next(chain(later, self._merged_columns(select, join)), None)
+            if shown is not None:
+                message = (
+                    "columns that USING or NATURAL makes one are null in a RIGHT or FULL JOIN of "
+                    "DataFusion where the left side has no row: write ON, and name the side, as in "
+                    "coalesce(a.k, b.k)"
+                )
+                raise SqlTextError("syntax-error", message, self._name_of(shown, None).place)
+
+    def _merged_columns(self, select: Any, join: Any) -> Iterator[Any]:
+        """Yield what may show the columns that a join makes one."""
+        from sqlglot import exp
+
+        keys = {each.name.casefold() for each in join.args.get("using") or ()}
+        relations = {each.alias_or_name for each in self.tree.find_all(exp.Table, exp.Subquery)}
+        for key, value in select.args.items():
+            for part in value if isinstance(value, list) else [value]:
+                read = part.args.get("on") if key == "joins" else part
+                if key in {"from_", "with_"} or not isinstance(read, exp.Expression):
+                    continue
+                if isinstance(read, exp.Star):
+                    yield read
+                for column in read.find_all(exp.Column):
+                    first, *more = column.parts
+                    if more and first.name in relations:
+                        continue
+                    if not keys or first.name.casefold() in keys:
+                        yield column
 
     def _check_windows(self) -> None:
         """Refuse a window that begins with the name of another: DataFusion leaves that out."""
@@ -405,6 +449,24 @@ def _skips_alone(query: Any) -> bool:
     """Tell whether a query has an OFFSET, and no number as its LIMIT."""
     limit = query.args.get("limit")
     return bool(query.args.get("offset")) and (limit is None or not limit.expression.is_int)
+
+
+def _merges(join: Any) -> bool:
+    """Tell whether a join makes one column of two."""
+    return bool(join.args.get("using")) or join.args.get("method") == "NATURAL"
+
+
+def _is_later(join: Any, other: Any, select: Any) -> bool:
+    """Tell whether a join of the same SELECT reads what another one gives."""
+    from sqlglot import exp
+
+    if join is other or join.find_ancestor(exp.Select) is not select:
+        return False
+    return other.find_ancestor(exp.Join) is join or _start(join) > _start(other)
+
+
+def _start(node: Any) -> int:
+    return min((int(each.meta["start"]) for each in node.walk() if "start" in each.meta), default=0)
 
 
 def _kind(token: Any) -> str:

@@ -484,7 +484,7 @@ def test_a_checkpoint_that_no_engine_here_leaves_is_not_taken(tmp_path: Path) ->
     ):
         (tmp_path / "lie").write_text(lie)
         done = project("apply", "--yes", "sales", "totals")
-        assert done.code == 4, lie
+        assert done.code in (1, 4), lie  # 4 where datasets were made before it
         assert "error[engine-answer]" in done.err
         assert f"wrote a checkpoint that {said}" in " ".join(done.err.split())
         assert project.opened("totals").slices() == ()
