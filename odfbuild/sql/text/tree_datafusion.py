@@ -24,6 +24,21 @@ _SELECT: Final = frozenset({"expressions", "from_", "where", "with_"})
 _SUBQUERY: Final = frozenset({"this", "alias", "with_"})
 _TABLE: Final = frozenset({"this", "alias"})
 _UNION: Final = frozenset({"this", "expression", "distinct", "with_"})
+_CLAUSES_OF_SELECT: Final = frozenset(
+    {
+        *("expressions", "from_", "joins", "laterals", "where", "group", "having", "qualify"),
+        *("windows", "distinct", "order", "limit", "offset", "with_", "locks"),
+    }
+)
+_CLAUSES_OF_TABLE: Final = frozenset({"this", "alias", "db", "catalog", "joins", "version", "when"})
+_CLAUSES_OF_GROUP: Final = frozenset({"expressions", "grouping_sets", "cube", "rollup", "all"})
+_SHOWN: Final = {
+    "connect": "connect by",
+    "sample": "tablesample",
+    "hints": "with (...)",
+    "totals": "group by ... with totals",
+    "ilike": "* ilike",
+}
 _CLAUSES: Final = {
     "distinct": "DISTINCT",
     "group": "GROUP BY",
@@ -87,6 +102,7 @@ class _Reader:
 
         self._check_windows()
         self._check_offsets()
+        self._check_clauses()
         self._check_sources()
         self._check_joins()
         self._relation(self.tree)
@@ -184,6 +200,33 @@ class _Reader:
             at = next(each for each in self.words if _kind(each) == "OFFSET")
             message = "OFFSET without a number of rows as LIMIT is not read here in a subquery"
             raise SqlTextError("syntax-error", message, self._place(at.start, len(at.text)))
+
+    def _check_clauses(self) -> None:
+        """Refuse what DataFusion leaves out without a word, or computes otherwise than it says."""
+        from sqlglot import exp
+
+        known: dict[Any, frozenset[str]] = {
+            exp.Select: _CLAUSES_OF_SELECT,
+            exp.Table: _CLAUSES_OF_TABLE,
+            exp.Group: _CLAUSES_OF_GROUP,
+            exp.Star: frozenset({"except_", "replace"}),
+            exp.Join: frozenset({"this", "side", "kind", "on", "using", "method"}),
+        }
+        for node in self.tree.walk():
+            names = {key for key, value in node.args.items() if value}
+            strange = names - known.get(type(node), names)
+            if isinstance(node, exp.Subquery | exp.Unnest):
+                strange |= names & {"sample", "pivots"}
+            if isinstance(node, exp.Rollup | exp.Cube) and not node.expressions:
+                strange = {f"group by ... with {node.key}"}
+            if isinstance(node, exp.Intersect | exp.Except) and not node.args.get("distinct"):
+                strange = {f"{node.key} all"}
+            if isinstance(node, exp.TableAlias) and node.name.lower() == "partition":
+                strange = {"partition (...)"}
+            for each in sorted(strange):
+                clause = _SHOWN.get(each, each).upper()
+                message = f"{clause} is not read here: DataFusion leaves it out or misreads it"
+                raise SqlTextError("syntax-error", message, self._name_of(node, None).place)
 
     def _check_sources(self) -> None:
         """Refuse functions that stand in FROM in the place of a table."""

@@ -1,0 +1,108 @@
+"""Clauses that DataFusion leaves out or misreads are refused, and set operations are right."""
+
+import random
+from collections import Counter
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from odfbuild.executors.engine.datafusion.session import query_context, rows_of
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
+from tests.support.effort import examples
+
+OPERATIONS = (
+    *("union", "union all", "intersect", "except", "intersect all", "except all"),
+    *("union by name", "union all by name"),
+)
+
+
+def _table(draw: random.Random) -> pa.Table:
+    rows = range(draw.randint(0, 5))
+    return pa.table(
+        {
+            "k": pa.array([draw.choice([1, 2, None]) for _ in rows], pa.int64()),
+            "x": pa.array([draw.choice(["p", "q", None]) for _ in rows], pa.string()),
+        }
+    )
+
+
+def test_set_operations_give_the_rows_of_another_engine_or_are_refused() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(examples(400, 20_000)):
+        draw = random.Random(seed)
+        tables = {each: _table(draw) for each in "abc"}
+        text = "select k, x from a"
+        for name in "bc"[: draw.choice([1, 2])]:
+            text += f" {draw.choice(OPERATIONS)} select k, x from {name}"
+        if draw.random() < 0.3:
+            text = f"select k, count(*) as n from ({text}) as z group by k"
+        with duckdb.connect() as other:
+            for name, table in tables.items():
+                other.register(name, table)
+            expected = sorted(map(str, other.execute(text).fetchall()))
+        try:
+            sent = QueryStep(None, text, engine="datafusion").statement
+        except SqlTextError:
+            assert "intersect all" in text or "except all" in text
+            seen["refused"] += 1
+            continue
+        with query_context(spill=None, clock=False) as context:
+            for name, table in tables.items():
+                context.add(name, table)
+            rows = rows_of(context.last(sent.text))
+        found = sorted(map(str, zip(*(each.to_pylist() for each in rows.columns), strict=True)))
+        assert found == expected, (seed, text)
+        seen["same"] += 1
+    assert min(seen.values()) > 50, seen
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("select k from a tablesample (1 rows)", "TABLESAMPLE"),
+        ("select k from a as b tablesample system (10 percent) repeatable (3)", "TABLESAMPLE"),
+        ("select k from (select k from a) as q tablesample (1 rows)", "TABLESAMPLE"),
+        ("select a.k from a join b tablesample (1 rows) on true", "TABLESAMPLE"),
+        ("select (select max(k) from a tablesample (1 rows)) as k from b", "TABLESAMPLE"),
+        ("select k from a connect by prior k = v", "CONNECT BY"),
+        ("select k from a start with k = 1 connect by prior k = v", "CONNECT BY"),
+        ("select k, sum(v) as s from a group by k with rollup", "WITH ROLLUP"),
+        ("select k, sum(v) as s from a group by k with cube", "WITH CUBE"),
+        ("select k, sum(v) as s from a group by k with totals", "WITH TOTALS"),
+        ("select k from a intersect all select k from b", "INTERSECT ALL"),
+        ("select k from a except all select k from b", "EXCEPT ALL"),
+        ("select * from (select k from a except all select k from b) as q", "EXCEPT ALL"),
+        ("select * ilike 'k%' from a", "* ILIKE"),
+        ("select a.* ilike 'k%' from a", "* ILIKE"),
+        ("select k from a with (nolock)", "WITH (...)"),
+        ("select k from a partition (p)", "PARTITION"),
+    ],
+)
+def test_a_clause_that_would_have_no_effect_is_refused(text: str, clause: str) -> None:
+    with pytest.raises(SqlTextError, match="DataFusion leaves it out or misreads it") as caught:
+        _ = QueryStep(None, text, engine="datafusion").statement
+    assert clause in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select k from a group by rollup (k)",
+        "select k from a group by k, cube (v)",
+        "select k from a group by grouping sets ((k), ())",
+        "select k, count(*) as n from a group by all",
+        "select * except (k) from a",
+        "select * replace (v + 1 as v) from a",
+        "select k from a natural left join b",
+        "select k from (a join b on true) limit 3 offset 1",
+        "select distinct on (k) k, v from a order by k, v",
+        "select k, v from a qualify row_number() over w = 1 window w as (order by v)",
+        "select k from a intersect select k from b except select k from c",
+        "(select k from a) union all (select k from b order by k limit 1)",
+        "select x.k from a as x, unnest(x.l) as y(z)",
+    ],
+)
+def test_clauses_that_count_are_read(text: str) -> None:
+    assert QueryStep(None, text, engine="datafusion").statement.text == text
