@@ -32,6 +32,8 @@ _CLAUSES_OF_SELECT: Final = frozenset(
 )
 _CLAUSES_OF_TABLE: Final = frozenset({"this", "alias", "db", "catalog", "joins", "version", "when"})
 _CLAUSES_OF_GROUP: Final = frozenset({"expressions", "grouping_sets", "cube", "rollup", "all"})
+_SUBTRACTED: Final = ("var", "stddev", "covar", "corr", "regr", "bit_xor", "bitwise_xor")
+"""How names of aggregates begin that a frame computes by taking rows out again."""
 _SHOWN: Final = {
     "connect": "connect by",
     "sample": "tablesample",
@@ -103,6 +105,7 @@ class _Reader:
         self._check_windows()
         self._check_offsets()
         self._check_clauses()
+        self._check_frames()
         self._check_sources()
         self._check_joins()
         self._relation(self.tree)
@@ -290,6 +293,32 @@ class _Reader:
                         continue
                     if not keys or first.name.casefold() in keys:
                         yield column
+
+    def _check_frames(self) -> None:
+        """Refuse variances over frames that lose rows: DataFusion subtracts what leaves them.
+
+        What is left may be NaN, or below zero, where all values are equal; bit_xor() gives 0 of
+        nulls alone.
+        """
+        from sqlglot import exp
+
+        windows = list(self.tree.find_all(exp.Window))
+        moving = {each.name for each in windows if not each.args.get("over") and _moves(each)}
+        for window in windows:
+            if not window.args.get("over") or not (_moves(window) or window.alias in moving):
+                continue
+            call = window.this
+            while call is not None and not isinstance(call, exp.AggFunc | exp.Anonymous):
+                call = call.args.get("this") if isinstance(call, exp.Expression) else None
+            if call is None:
+                continue
+            name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+            if name.lower().startswith(_SUBTRACTED):
+                message = (
+                    f"{name.lower()}() over a frame that does not begin with UNBOUNDED PRECEDING "
+                    "is not read here: DataFusion may give NaN for it"
+                )
+                raise SqlTextError("syntax-error", message, self._name_of(call, None).place)
 
     def _check_windows(self) -> None:
         """Refuse a window that begins with the name of another: DataFusion leaves that out."""
@@ -492,6 +521,12 @@ def _skips_alone(query: Any) -> bool:
     """Tell whether a query has an OFFSET, and no number as its LIMIT."""
     limit = query.args.get("limit")
     return bool(query.args.get("offset")) and (limit is None or not limit.expression.is_int)
+
+
+def _moves(window: Any) -> bool:
+    """Tell whether the frame of a window loses rows that it had."""
+    spec = window.args.get("spec")
+    return spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED"
 
 
 def _merges(join: Any) -> bool:

@@ -86,6 +86,54 @@ def test_a_clause_that_would_have_no_effect_is_refused(text: str, clause: str) -
     assert clause in str(caught.value)
 
 
+FRAMES = (
+    "rows between 1 preceding and 1 following",
+    "rows between current row and unbounded following",
+    "range between 1 preceding and current row",
+    "rows 2 preceding",
+)
+WHOLE = ("", "rows between unbounded preceding and 1 following", "rows unbounded preceding")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("stddev(v)", "stddev_pop(v)", "stddev_samp(v)", "var(v)", "var_pop(v)", "var_samp(v)"),
+        *("var_sample(v)", "var_population(v)", "covar_pop(v, k)", "covar(v, k)", "corr(v, k)"),
+        *("regr_slope(v, k)", "bit_xor(v)", "stddev(v) filter (where k > 1)"),
+    ],
+)
+def test_a_variance_over_a_frame_that_loses_rows_is_refused(call: str) -> None:
+    for frame in FRAMES:
+        for text in (
+            f"select {call} over (order by v {frame}) as c from a",
+            f"select 1 + {call} over w as c from a window w as (order by v {frame})",
+        ):
+            with pytest.raises(SqlTextError, match="does not begin with UNBOUNDED PRECEDING"):
+                _ = QueryStep(None, text, engine="datafusion").statement
+        other = (
+            f"select max(v) over (order by v {frame}) as c, {call} over (order by v) as d from a"
+        )
+        assert QueryStep(None, other, engine="datafusion").statement.text == other
+    for frame in WHOLE:
+        text = f"select {call} over (order by v {frame}) as c from a"
+        assert QueryStep(None, text, engine="datafusion").statement.text == text
+
+
+def test_variances_of_equal_values_are_zero_in_the_frames_that_are_read() -> None:
+    """Those of moving frames were NaN here."""
+    rows = pa.table({"k": [1, 2, 3, 4, 5, 6], "v": [2, 2, 2, 3, 7, 7]})
+    with duckdb.connect() as other, query_context(spill=None, clock=False) as context:
+        other.register("a", rows)
+        context.add("a", rows)
+        for frame in WHOLE:
+            for call in ("stddev", "var_samp", "stddev_pop", "var_pop"):
+                text = f"select {call}(v) over (order by k {frame}) as c from a"
+                found = rows_of(context.last(text)).column("c").to_pylist()
+                expected = [each for (each,) in other.execute(text).fetchall()]
+                assert found == pytest.approx(expected, nan_ok=False, abs=1e-9)
+
+
 @pytest.mark.parametrize(
     "text",
     [
