@@ -3,7 +3,7 @@
 import http.client
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +24,8 @@ class ObjectProxy:
     out; `fault` is the number of a request, counted from the last `restart`, and what becomes of
     it: "before" or "after" breaks off, "409" and "500" are answers, "late" is one; `lies` is the
     store to which conditional requests go without conditions; `cut` after how many bytes of a body
-    a download breaks off, once; `keeps` says that deletions are answered with 403.
+    a download breaks off, once; `keeps` says that deletions are answered with 403; `alters` gives
+    another status and body for what the store answers to a method and path.
     """
 
     port: int = 0
@@ -33,6 +34,7 @@ class ObjectProxy:
     cut: int | None = None
     fault: tuple[int, str] | None = None
     keeps: bool = False
+    alters: Callable[[str, str, int, bytes], tuple[int, bytes]] | None = None
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -107,7 +109,11 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             if due == "after" or proxy.is_lost(self.command, self.path):
                 self.close_connection = True
                 return
-            self.send_response_only(answer.status)
+            status = answer.status
+            if proxy.alters is not None:
+                with proxy.lock:
+                    status, data = proxy.alters(self.command, self.path, status, data)
+            self.send_response_only(status)
             for name, value in answer.getheaders():
                 if name.lower() not in ("transfer-encoding", "connection", "content-length"):
                     self.send_header(name, value)
