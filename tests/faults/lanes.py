@@ -32,18 +32,23 @@ def on_lanes(
         processes.append(process)
         at_work[here] = left.popleft()
         here.send(at_work[here])
-    while at_work:
-        ready = wait(list(at_work))
-        for here in [each for each in at_work if each in ready]:
-            number = at_work.pop(here)
-            found, has_ended = _received(here)
-            if not has_ended:
-                if left:
-                    at_work[here] = left.popleft()
-                here.send(at_work.get(here))
-            yield number, found
-    for process in processes:
-        process.join()
+    try:
+        while at_work:
+            ready = wait(list(at_work))
+            for here in [each for each in at_work if each in ready]:
+                number = at_work.pop(here)
+                found, has_ended = _received(here)
+                if not has_ended:
+                    if left:
+                        at_work[here] = left.popleft()
+                    here.send(at_work.get(here))
+                yield number, found
+    finally:  # who has heard enough waits for those at work
+        for here in at_work:
+            if not _received(here)[1]:
+                here.send(None)
+        for process in processes:
+            process.join()
     for number in left:
         yield number, "no lane is left"
 

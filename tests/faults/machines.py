@@ -28,9 +28,11 @@ from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import odfbuild
+from odfbuild.cli import reservation
 from odfbuild.cli.main import main as main_of_commands
 from odfbuild.state import lease
 from odfbuild.state.remote import leases
@@ -50,7 +52,7 @@ _LONGEST = 600.0  # seconds for the commands of a round, and for its checks
 _LATEST = 0.5
 _LOOK = 0.005
 _PAUSE = 0.1  # seconds between two looks at who has a lease
-_LANES = 6
+_LANES = 4
 _GIVEN_UP = 0.7
 _CODES = frozenset((0, 1, 3, 4, 5, 6, 7, 130, 143))
 
@@ -78,8 +80,11 @@ def _commands(draw: random.Random) -> list[str]:
 class Machine:
     """A folder with a copy of the project, and what a user has beside it."""
 
-    def __init__(self, folder: Path, project: Path, url: str, moment: float) -> None:
+    def __init__(
+        self, folder: Path, project: Path, url: str, moment: float, *, leased: bool = True
+    ) -> None:
         self.folder = folder
+        self._leased = leased
         self.project = folder / "project"
         self._moment = moment
         without_workspace = shutil.ignore_patterns(".odfbuild")
@@ -104,6 +109,8 @@ class Machine:
         mock.patch.object(leases, "PERIOD", _PERIOD).start()
         mock.patch.object(lease, "_FAR_PAUSE", _PAUSE).start()
         mock.patch.object(bucket_workspace, "_PAUSE", _PAUSE).start()
+        if not self._leased:
+            mock.patch.object(reservation, "take_lease", _no_lease).start()
         # to gc, what came before the round is a day old
         mock.patch.object(bucket_workspace, "now_of", lambda _: self._moment + _DAY).start()
 
@@ -126,6 +133,10 @@ class Machine:
         """Run a command in this process, which has to succeed."""
         code, said = self.said(*arguments)
         assert code == 0, f"{' '.join(arguments)}: {code}: {said}"
+
+
+def _no_lease(workspace: Path, *_: object, **__: object) -> tuple[lease.Lease, dict[Any, Any]]:
+    return lease.Lease(workspace), {}
 
 
 def _policy(folder: Path) -> Path:
@@ -225,7 +236,10 @@ def _round(
         return Told(problem)
     moment = int(time.time()) + 1
     time.sleep(moment - time.time())
-    pair = [Machine(folder / name, world.origin, url, moment) for name in ("one", "two")]
+    leased = draw.random() < 0.5
+    pair = [
+        Machine(folder / name, world.origin, url, moment, leased=leased) for name in ("one", "two")
+    ]
     work = []
     for _ in range(draw.choice((2, 2, 3, 4))):
         for machine in pair:
@@ -238,7 +252,8 @@ def _round(
     problems = [each for process in done if (each := _problem(process, kills=kills))]
     problems = problems or _checked(third, done)
     killed = sum(process.code == -signal.SIGKILL for process in done)
-    problem = "\n  ".join([*map(str, done), *problems]) if problems else None
+    said = f"leases {'are' if leased else 'are not'} heeded"
+    problem = "\n  ".join([said, *map(str, done), *problems]) if problems else None
     return Told(problem, len(done), killed, servers)
 
 
