@@ -5,10 +5,14 @@
 
 Each machine has a copy of the project and folders of its own for caches and state.  In every fourth
 round, with `--kills` in all, commands get SIGKILL, and so does the server at times, which goes on
-with what is on its disk; leases are stale after half a minute.  To `gc`, what is there before a
-round is old, and what comes with it young.  Afterwards a third machine applies and verifies, and
-brings the workspace into a folder, where all must be true that is true after the commands of one
-machine (`tests.faults.processes`).
+with what is on its disk.  In about every second round nobody heeds leases but that of `gc`, since
+they only spare work; in the others they are stale after half a minute.  To `gc`, what is there
+before a round is old, and what comes with it young.
+
+Afterwards a third machine, which is one process, applies and verifies, and brings the workspace
+into a folder, where all must be true that is true after the commands of one machine
+(`tests.faults.processes`).  Rounds go on lanes (`tests.faults.lanes`), each with a server of its
+own; what is drawn in a round depends on its number alone.  A round takes 1.5 s of a processor.
 """
 
 import argparse

@@ -1,5 +1,7 @@
 """A part of what `tests.faults.schedules` and `tests.faults.races` do at length."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from tests.faults import run
 from tests.faults.concurrent import COMMANDS, MERGES, World, without_spark
 from tests.faults.processes import processes
 from tests.faults.races import races
+from tests.faults.sabotage import SABOTAGE
 from tests.faults.schedules import (
     Switching,
     check,
@@ -18,6 +21,7 @@ from tests.faults.schedules import (
     one_switch,
     one_switch_at_definitions,
 )
+from tests.support.projects import REPOSITORY, environment
 
 # pairs that once doubled or lost rows
 PAIRS = (("apply", "apply"), ("run", "reset"), ("mv", "mv-b"))
@@ -89,6 +93,14 @@ def test_every_command_is_among_those_that_are_tried() -> None:
     assert {"apply", "run", "ingest", "reset", "undo", "compact", "rebuild", "gc", "mv"} < {
         *COMMANDS
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_a_product_that_breaks_the_law_on_purpose_is_found(what: str) -> None:
+    command = [sys.executable, "-m", "tests.faults.sabotage", what, "--rounds", "200"]
+    around = environment(PYTHONPATH=str(REPOSITORY))
+    assert subprocess.run(command, cwd=REPOSITORY, env=around, check=False).returncode == 0
 
 
 @pytest.mark.slow
