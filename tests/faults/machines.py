@@ -48,7 +48,7 @@ from tests.faults.races import forked, wait, world_apart
 from tests.faults.workload import memory
 from tests.support.servers.object_store import CREDENTIALS, PORTS, KilledServer, free_ports
 
-__all__ = ["Machine", "begun", "machines"]
+__all__ = ["Machine", "begun", "draw_command", "machines"]
 
 _DAY = 86_400.0
 _PERIOD = 15.0  # seconds; leases are renewed every twenty
@@ -61,7 +61,7 @@ _GIVEN_UP = 0.7
 _CODES = frozenset((0, 1, 3, 4, 5, 6, 7, 130, 143))
 
 
-def _commands(draw: random.Random) -> list[str]:
+def draw_command(draw: random.Random) -> list[str]:
     busy = draw.choice(([], [], ["--on-busy", "skip"]))
     return draw.choice(
         [
@@ -248,7 +248,7 @@ def _round(
     for _ in range(draw.choice((2, 2, 3, 4))):
         for machine in pair:
             stopped = draw.uniform(0.05, 2) if kills and draw.random() < 0.5 else None
-            work.append((machine, machine.process(_commands(draw), stopped)))
+            work.append((machine, machine.process(draw_command(draw), stopped)))
     dies = draw.uniform(0.05, 1.5) if kills and draw.random() < 0.3 else None
     servers = _run(draw, work, store, dies)
     third = Machine(folder / "third", world.origin, url, moment)

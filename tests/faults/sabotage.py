@@ -3,11 +3,13 @@
     python -m tests.faults.sabotage heads --rounds 100 --seed 0
 
 Each runs `tests.faults.machines`, whose commands are forked, with one thing taken away: `heads` are
-replaced whatever they are, `gc` takes young objects as well as old ones, or a `redo` does not
-write again what it makes reachable.  Ends at the first round that breaks the law; 1 if none does.
+replaced whatever they are, or `gc` takes young objects as well as old ones.  Only commands that it
+concerns are drawn, so that it is found in some rounds.  Ends at the first round that breaks the
+law; 1 if none does.
 """
 
 import argparse
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +19,8 @@ from unittest import mock
 
 from odfbuild.app.maintenance import collection
 from odfbuild.state.gc import collect
-from odfbuild.state.remote.reach import Reach
 from odfbuild.state.remote.s3 import Bucket
-from tests.faults.machines import machines
+from tests.faults import machines as rounds
 
 __all__ = ["SABOTAGE", "main"]
 
@@ -44,19 +45,15 @@ def _gc_of_young_objects() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _redo_without_refresh() -> Iterator[None]:
-    def nothing(*_: object) -> None:
-        pass
-
-    with mock.patch.multiple(Reach, prepare=nothing, check=nothing):
-        yield
-
-
-SABOTAGE: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
-    "heads": _heads_without_condition,
-    "gc": _gc_of_young_objects,
-    "redo": _redo_without_refresh,
+_PUSHES = (
+    ("ingest", "posts", "posts/a.csv", "--id", "a.csv"),
+    ("ingest", "posts", "posts/b.csv", "--id", "b.csv"),
+)
+_GC = ("gc", "--older-than", "1d")
+_Sabotage = tuple[Callable[[], AbstractContextManager[None]], Sequence[Sequence[str]]]
+SABOTAGE: Mapping[str, _Sabotage] = {
+    "heads": (_heads_without_condition, _PUSHES),
+    "gc": (_gc_of_young_objects, (*_PUSHES, _GC, _GC, ("apply", "--yes"))),
 }
 
 
@@ -79,9 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lanes", type=int, default=2)
     asked = parser.parse_args(arguments)
     began = time.monotonic()
-    with SABOTAGE[asked.what]():
+    sabotage, commands = SABOTAGE[asked.what]
+
+    def drawn(draw: random.Random) -> list[str]:
+        return list(draw.choice(commands))
+
+    with sabotage(), mock.patch.object(rounds, "draw_command", drawn):
         try:
-            machines(asked.rounds, asked.seed, _raise_if_broken, lanes=asked.lanes)
+            rounds.machines(asked.rounds, asked.seed, _raise_if_broken, lanes=asked.lanes)
         except _FoundError:
             print(f"{asked.what}: found after {time.monotonic() - began:,.0f} s")
             return 0
