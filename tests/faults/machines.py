@@ -12,7 +12,8 @@ before a round is old, and what comes with it young.
 Afterwards a third machine, which is one process, applies and verifies, and brings the workspace
 into a folder, where all must be true that is true after the commands of one machine
 (`tests.faults.processes`).  Rounds go on lanes (`tests.faults.lanes`), each with a server of its
-own; what is drawn in a round depends on its number alone.  A round takes 1.5 s of a processor.
+own; what is drawn in a round depends on its number alone.  A round takes 2 s of
+a processor, those of the server included.
 """
 
 import argparse
