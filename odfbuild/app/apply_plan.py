@@ -161,9 +161,9 @@ def _run_and_record(
 
 def _kept_jobs() -> tuple[Diagnostic, ...]:
     """Return warnings of jobs that a store did not let odfbuild delete."""
-    if "odfbuild.executors.engine.contract.job.leftovers" not in sys.modules:  # there was no job
+    if "odfbuild.executors.engine.objects.leftovers" not in sys.modules:  # there was no job
         return ()
-    from odfbuild.executors.engine.contract.job.leftovers import kept_jobs
+    from odfbuild.executors.engine.objects.leftovers import kept_jobs
 
     return kept_jobs()
 

@@ -113,7 +113,7 @@ def _resident_state(
 
 def _wanted_traits(project: Opened) -> dict[str, str]:
     spark = project.spark
-    provider = provider_of(spark.master, spark.settings, spark.wait)
+    provider = provider_of(spark.master, spark.settings, spark.wait, spark.objects)
     return traits(find_java(), provider, spark.memory, _cores())
 
 
@@ -165,6 +165,7 @@ def _launch(project: Opened, place: ResidentFolder, idle: float) -> None:
         "master": spark.master,
         "settings": dict(spark.settings),
         "wait": spark.wait,
+        "objects": spark.objects,
         "memory": spark.memory,
         "cores": _cores(),
         "idle": idle,

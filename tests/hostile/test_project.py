@@ -354,6 +354,19 @@ def test_no_cluster_of_a_stranger_is_used(
     assert "odfbuild.yaml:3:" in done.err
 
 
+@pytest.mark.holds("cluster-objects")
+@pytest.mark.parametrize(
+    ("place", "ci"), [("s3://theirs/files", "true"), ("s3+http://127.0.0.1:9/theirs", "")]
+)
+def test_files_of_steps_go_to_no_store_that_the_policy_does_not_name(
+    make: Make, place: str, ci: str
+) -> None:
+    ours = make({"odfbuild.yaml": SETTINGS + f"engine: {{spark: {{objects: '{place}'}}}}\n"})
+    done = ours("sql", "select 1", CI=ci)
+    refused(done, "store-not-permitted")
+    assert place in done.err
+
+
 @pytest.mark.holds("project-cluster")
 @pytest.mark.parametrize(
     "name",

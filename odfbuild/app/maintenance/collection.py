@@ -1,17 +1,18 @@
 """Garbage collection: of all datasets, of interrupted work, of old runs."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.errors import StateError
 from odfbuild.executors.engine.contract.permission import check_permitted
+from odfbuild.executors.engine.registry import CLUSTER_STORE
 from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.gc import (
@@ -29,9 +30,10 @@ from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    from odfbuild.executors.engine.contract.job.leftovers import FreedJobs
+    from odfbuild.executors.engine.objects.leftovers import FreedJobs
 
 _LEAST_IN_STORE: Final = 86_400.0  # seconds
+_CLUSTER_LIMIT: Final = 7 * 86_400.0  # seconds that a session of Spark may take
 
 
 class TooYoungError(StateError):
@@ -120,26 +122,46 @@ def _collect(project: Opened, wanted: Collection) -> Collected:
 
 
 def _freed_jobs(project: Opened, wanted: Collection) -> "tuple[FreedJobs, ...]":
-    """Delete what engines that take jobs have left in object stores, one place after the other."""
-    places: dict[str, list[OutsideEngine]] = {}
-    for each in project.config.engines.values():
-        if each.objects is not None:
-            places.setdefault(f"{each.objects.rstrip('/')}/", []).append(each)
-    return tuple(_freed_of(project, wanted, *each) for each in places.items())
+    """Delete what engines and clusters have left in object stores, one place after the other."""
+    places: dict[str, list[_StoreUse]] = {}
+    for each in _store_uses(project):
+        places.setdefault(f"{each.objects.rstrip('/')}/", []).append(each)
+    return tuple(_freed_of(wanted, *each) for each in places.items())
 
 
-def _freed_of(
-    project: Opened, wanted: Collection, place: str, engines: Sequence[OutsideEngine]
-) -> "FreedJobs":
-    from odfbuild.executors.engine.contract.job.leftovers import FreedJobs, collect_jobs
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoreUse:
+    """A prefix of a store for files of steps, and the most seconds that a step needs them.
+
+    `check` raises NotPermittedError if it may not be used.
+    """
+
+    objects: str
+    limit: float
+    check: Callable[[], None]
+
+
+def _store_uses(project: Opened) -> Iterator[_StoreUse]:
+    for engine in project.config.engines.values():
+        if engine.objects is not None:
+            check = partial(check_permitted, project, engine.name)
+            yield _StoreUse(objects=engine.objects, limit=engine.limit, check=check)
+    for objects in dict.fromkeys(each.spark.objects for each in project.config.targets.values()):
+        if objects is not None:
+            check = partial(project.permissions.check_store, objects, CLUSTER_STORE)
+            yield _StoreUse(objects=objects, limit=_CLUSTER_LIMIT, check=check)
+
+
+def _freed_of(wanted: Collection, place: str, uses: Sequence[_StoreUse]) -> "FreedJobs":
+    from odfbuild.executors.engine.objects.leftovers import FreedJobs, collect_jobs
 
     try:
-        for each in engines:
-            check_permitted(project, each.name)
+        for each in uses:
+            each.check()
         client = Bucket(place)
     except (NotPermittedError, StateError) as error:
         return FreedJobs(place=place, problem=error.what)
-    limit = max(each.limit for each in engines)
+    limit = max(each.limit for each in uses)
     return collect_jobs(client, age=wanted.age, limit=limit, dry_run=wanted.dry_run)
 
 

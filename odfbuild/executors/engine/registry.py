@@ -88,10 +88,16 @@ class DefaultEngine(Engine, ReplayEngine, Analyser, Protocol):
         """Start without waiting for it; `planned_bytes` is how much will be read."""
 
 
+CLUSTER_STORE: Final = "files for a cluster are in"
+
+
 def check_master(project: Opened) -> None:
-    """Raise MasterNotPermittedError where the target's cluster may not be used."""
+    """Raise NotPermittedError of a cluster that may not be used, or of the store of its files."""
+    spark = project.spark
     try:
-        project.permissions.check_master(project.spark.master)
+        project.permissions.check_master(spark.master)
+        if spark.objects is not None:
+            project.permissions.check_store(spark.objects, CLUSTER_STORE)
     except NotPermittedError as error:
         error.span = project.config.places.get(f"master {project.target}")
         raise

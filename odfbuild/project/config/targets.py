@@ -33,7 +33,7 @@ _STORE = late_pattern(
 )
 
 
-_SPARK_KEYS = ("master", "memory", "slice_rows", "resident", "settings", "wait")
+_SPARK_KEYS = ("master", "memory", "slice_rows", "resident", "settings", "wait", "objects")
 _LEAST_SLICE_ROWS = 1_000
 _LONGEST_WAIT = 86_400_000
 _MEMORY = late_pattern(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
@@ -64,7 +64,9 @@ class SparkOptions:
 
     Every `slice_rows` rows that a source brings at a time become a block of their own.
     `resident`: an engine that stays (`odfbuild engine start`) is used.  `settings` are some of
-    `RESOURCES`, for a cluster; `wait` are the seconds that a cluster may be without executors.
+    `RESOURCES`, for a cluster; `wait` are the seconds that a cluster may be without executors, and
+    `objects` is the prefix of an object store for its files, None if it shares the folder of the
+    workspace.
     """
 
     master: str | None = None
@@ -73,6 +75,7 @@ class SparkOptions:
     resident: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
     wait: float | None = None
+    objects: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
         _resident(options, default.resident),
         {**default.settings, **_settings(options)},
         _wait(options) or default.wait,
+        _objects(options) or default.objects,
     )
 
 
@@ -200,6 +204,20 @@ def _wait(options: Section) -> float | None:
         )
         return None
     return found / 1000
+
+
+def _objects(options: Section) -> str | None:
+    """Return the prefix of an object store for the files of a cluster."""
+    text = options.text("objects")
+    if text is not None and not is_store(text):
+        options.wrong(
+            "objects",
+            f"'{text}' is not a prefix of an object store",
+            "a cluster without a common folder reads and writes files below it",
+            "write it like s3://BUCKET/PREFIX, or omit it",
+        )
+        return None
+    return text
 
 
 def _resident(options: Section, default: bool) -> bool:

@@ -13,7 +13,7 @@ environment, a web identity or the machine, as is usual; none is in a URL.
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -50,6 +50,7 @@ _SMALL: Final = 64 << 10  # bytes of an object that is swapped
 _CHUNK: Final = 1 << 20
 _PART: Final = 8 << 20
 _AT_ONCE: Final = 64 << 20  # bytes; larger files are sent in parts
+_GAP: Final = 64 << 10  # bytes between two parts of an object that are read in one request
 _TRIES: Final = 5
 _SECONDS: Final = 600
 _PREFIX: Final = "odfbuild-probe/"
@@ -154,6 +155,44 @@ class Bucket:
                 yield bytes(piece)
 
         yield each()
+
+    def ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return parts of an object, each from a byte up to, but without, another.
+
+        Parts that are close to one another are one request.  Raises BrokenSourceError if there is
+        no object, or a shorter one.
+        """
+        read = {each: self._range(key, *each) for each in _joined(ranges)}
+        found: list[bytes] = []
+        for start, end in ranges:
+            if start == end:
+                found.append(b"")
+                continue
+            (first, _), data = next(each for each in read.items() if each[0][1] >= end)
+            found.append(data[start - first : end - first])
+        return found
+
+    def _range(self, key: str, start: int, end: int) -> bytes:
+        import obstore
+
+        try:
+            found = self._asked(lambda: obstore.get_range(self._store, key, start=start, end=end))
+        except FileNotFoundError:
+            raise missing_file(self.place, key) from None
+        except UnreachableRepositoryError:
+            if (size := self.size(key)) is None or size < end:
+                raise self._short(key, end) from None
+            raise
+        if len(found) < end - start:
+            raise self._short(key, end)
+        return bytes(found)
+
+    def _short(self, key: str, least: int) -> BrokenSourceError:
+        return BrokenSourceError(
+            what=f"{self.place}{key} has fewer than {least:,} bytes",
+            why="it had more when it was stored",
+            fix="delete it, and run again",
+        )
 
     def size(self, key: str) -> int | None:
         """Return how many bytes an object has, None if there is none."""
@@ -419,6 +458,17 @@ def refuse_unsafe(abilities: Abilities, place: str) -> None:
         fix="use a store with conditional writes (If-None-Match, If-Match), or push through an ODF "
         "server; reading from it is safe",
     )
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges that hold all of some, in order, those with small gaps as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(each for each in ranges if each[0] < each[1]):
+        if found and start - found[-1][1] <= _GAP:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
 
 
 def bucket_of(url: str) -> tuple[str, str | None, str]:

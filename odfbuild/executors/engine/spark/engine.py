@@ -55,9 +55,10 @@ class SparkEngine:
     """An Engine on one JVM, which starts with the first step; steps may come from many threads.
 
     `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
-    JVM on `cores`; `settings` and `wait` are those of a cluster's provider; `memory` the JVM's
-    greatest heap (`2g`); `limit` the bytes of input from which on rows go through files; `note` is
-    called with what the user may want to know.  `java_options` take the place of the class archive.
+    JVM on `cores`; `settings`, `wait` and `objects` are those of a cluster's provider; `memory` the
+    JVM's greatest heap (`2g`); `limit` the bytes of input from which on rows go through files;
+    `note` is called with what the user may want to know.  `java_options` take the place of the
+    class archive.
     `resident`: a JVM that was left running for this cache serves as well, if it fits.
     """
 
@@ -69,6 +70,7 @@ class SparkEngine:
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
         wait: float | None = None,
+        objects: str | None = None,
         memory: str | None = None,
         limit: int = LARGE,
         note: Callable[[str], None] = lambda _: None,
@@ -78,7 +80,7 @@ class SparkEngine:
         given = None if java_options is None else tuple(java_options)
         start = Start(
             cores=cores,
-            provider=None if master is None else provider_of(master, settings, wait),
+            provider=None if master is None else provider_of(master, settings, wait, objects),
             memory=memory,
             java_options=given,
             resident=resident,
@@ -175,9 +177,12 @@ class SparkEngine:
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> tuple[Result, ...]:
-        from odfbuild.executors.engine.spark.cluster.spread import spread_out
+        from odfbuild.executors.engine.spark.cluster.objects import objects_of
+        from odfbuild.executors.engine.spark.cluster.spread import spread_here, spread_out
 
         with self._views("write the slices", StepSize.BIG, 0) as (session, _):
+            if objects_of(session) is not None:  # files are here only
+                return spread_here(function, items)
             return spread_out(session, function, items)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
@@ -275,6 +280,7 @@ def open_engine(project: "Opened") -> SparkEngine:
         master=spark.master,
         settings=spark.settings,
         wait=spark.wait,
+        objects=spark.objects,
         memory=spark.memory,
         resident=spark.resident,
     )

@@ -14,6 +14,7 @@ from typing import Any
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.engine.analysis import EngineFaultError, PlacedQueryError, QueryPlace
 from odfbuild.executors.engine.spark.cluster.driver import is_spark_error
+from odfbuild.executors.engine.spark.cluster.task_errors import error_of_task
 from odfbuild.executors.engine.spark.jvm.failure import (
     MEMORY_FIX,
     JavaGoneError,
@@ -96,6 +97,8 @@ def spark_errors(
 def _translate(
     error: Any, doing: str, sent: Sequence[SentQuery], log: Path | None
 ) -> OdfBuildError:
+    if (of_task := error_of_task(str(error))) is not None:
+        return of_task
     known = _first_known(error)
     if known is None:
         return _lost(error, doing, log)

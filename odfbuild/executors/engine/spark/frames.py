@@ -32,6 +32,7 @@ from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.cluster.driver import local_batches
+from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.session import in_all_digits
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -143,8 +144,7 @@ def from_frame(session: "SparkSession", frame: Frame, size: StepSize) -> "DataFr
 def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
     frames, before = [], 0
     for part in frame.parts:
-        position = f"_metadata.row_index + {before - part.start}"
-        rows = from_files(session, (part.path,), frame.schema, position)
+        rows = from_files(session, (part.path,), frame.schema, before - part.start)
         if part != FilePart.of_file(part.path):
             rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
         frames.append(rows)
@@ -167,17 +167,22 @@ def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) 
 
 
 def from_files(
-    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, position: str | None = None
+    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, first: int | None = None
 ) -> "DataFrame":
     """Return the rows of Parquet files that have this schema or only some columns of it.
 
-    `position` is an SQL expression that is added as the last column.
+    With `first` the rows of each file are numbered from it on, in `POSITION` as the last column.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    objects = objects_of(session)
+    if objects is not None:
+        return objects.frame(session, paths, schema, None if first is None else (POSITION, first))
     kinds = from_arrow_schema(plain_schema(schema))
     frame = session.read.schema(kinds).parquet(*map(to_read, paths))
-    return frame if position is None else frame.selectExpr("*", f"{position} AS `{POSITION}`")
+    if first is None:
+        return frame
+    return frame.selectExpr("*", f"_metadata.row_index + {first} AS `{POSITION}`")
 
 
 def with_one_zero(rows: "DataFrame") -> "DataFrame":
@@ -278,7 +283,7 @@ def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
         with in_all_digits(frame.sparkSession):
             writing.parquet(to_write(folder))
 
-    return folder, written_parts(frame, write, folder)
+    return folder, written_parts(frame, write, folder, group_bytes=_GROUP_BYTES)
 
 
 def in_doubt(frame: Frame, column: str, least: int) -> Frame:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.errors import Diagnostic, EngineFailedError
 from odfbuild.executors.engine.spark.cluster.driver import described_view, drop_view, replace_view
 from odfbuild.executors.engine.spark.cluster.executors import ClusterLostError, Executors
+from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.providers import (
     LocalProvider,
     SessionProvider,
@@ -38,6 +39,8 @@ from odfbuild.executors.engine.spark.jvm.launch import (
 )
 from odfbuild.executors.engine.spark.jvm.resident import is_off, traits
 from odfbuild.executors.engine.spark.settings import (
+    ADAPTIVE_BROADCAST,
+    BROADCAST,
     DEFAULT_MEMORY,
     GUARDED,
     PINNED,
@@ -181,7 +184,10 @@ class Sessions:
         session = self._host.connected(self._go_on).newSession()
         session.sparkContext.addJobTag(self._host.tag)
         cores = nominal_cores(self._host.provider, self._host.cores)
-        for key, value in sized_settings(size, cores).items():
+        settings = sized_settings(size, cores)
+        if objects_of(session) is not None:
+            settings |= {BROADCAST: "-1", ADAPTIVE_BROADCAST: settings[BROADCAST]}
+        for key, value in settings.items():
             session.conf.set(key, value)
         check_settings(session, GUARDED)
         return session

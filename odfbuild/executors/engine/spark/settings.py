@@ -86,6 +86,7 @@ JAVA_OF_EXECUTORS = " ".join(
 
 FIXED = frozenset({*PINNED, *GUARDED, *_QUIET}) | {
     "spark.master",
+    "spark.odfbuild.objects",
     "spark.executor.memory",
     "spark.executor.extraJavaOptions",
     "spark.local.dir",
@@ -93,6 +94,12 @@ FIXED = frozenset({*PINNED, *GUARDED, *_QUIET}) | {
     "spark.submit.pyFiles",
 }
 """Settings that neither projects nor properties of a cluster may give."""
+
+
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+ADAPTIVE_BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
+"""Sizes up to which a side of a join is sent to all tasks: by what is known of it before it is
+read, which is nothing of objects in a store, and by what was counted."""
 
 
 class StepSize(Enum):
@@ -131,6 +138,6 @@ def sized_settings(size: StepSize, cores: int) -> dict[str, str]:
         "spark.sql.adaptive.enabled": str(not small).lower(),
         "spark.sql.codegen.wholeStage": str(not small).lower(),
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
-        "spark.sql.autoBroadcastJoinThreshold": "-1" if small else "10m",
+        BROADCAST: "-1" if small else "10m",
         "spark.sql.files.maxPartitionBytes": "1g" if small else "128m",
     }

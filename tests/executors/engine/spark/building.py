@@ -1,7 +1,8 @@
 """Build a root and a derivative on a given Spark, every step large; say what the chains hold.
 
 A process of its own, because a process has one Spark: `python -m
-tests.executors.engine.spark.building MASTER FOLDER`, the source being data/rows.csv in the folder.
+tests.executors.engine.spark.building MASTER FOLDER [OBJECTS]`, the source being data/rows.csv in
+the folder, and OBJECTS a prefix of a store for the files of a cluster.
 """
 
 import json
@@ -40,7 +41,9 @@ class _Works(Workshop):
         return replace(super().site(), engine=self.spark, slice_rows=SLICE_ROWS)
 
 
-def main(master: str, folder: Path) -> dict[str, list[tuple[str, int, int, str, int]]]:
+def main(
+    master: str, folder: Path, objects: str | None = None
+) -> dict[str, list[tuple[str, int, int, str, int]]]:
     """Build, check the chains, and return hashes, offsets and size of every slice."""
     source = SetPollingSource(
         fetch=FetchStepFilesGlob(path="data/*.csv"),
@@ -51,7 +54,9 @@ def main(master: str, folder: Path) -> dict[str, list[tuple[str, int, int, str, 
         declare("src", DatasetKind.ROOT, (source, SetVocab(event_time_column="t"))),
         derivative("out", "src", query=_QUERY),
     ]
-    with SparkEngine(folder / "cache", master=master, memory="1g", limit=-1) as spark:
+    with SparkEngine(
+        folder / "cache", master=master, memory="1g", limit=-1, objects=objects
+    ) as spark:
         works = _Works(folder, spark)
         report = works.apply(declared)
         assert not report.failures, [failed.error.what for _, failed in report.failures]
@@ -73,4 +78,4 @@ def main(master: str, folder: Path) -> dict[str, list[tuple[str, int, int, str, 
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]))))
+    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])))

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from odfbuild.executors.engine.spark.cluster.providers import OBJECTS
 from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.settings import StepSize
+from tests.support.servers.object_store import (
+    CREDENTIALS,
+    ObjectServer,
+    serving_simulated_objects,
+)
 
 
 @pytest.fixture(scope="session")
@@ -13,11 +20,46 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
         yield engine
 
 
-@pytest.fixture(params=["in memory", "through files"])
+@pytest.fixture(scope="session")
+def store() -> Iterator[ObjectServer]:
+    with serving_simulated_objects() as server:
+        yield server
+
+
+@pytest.fixture
+def objects(
+    engine: SparkEngine,
+    store: ObjectServer,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[str]:
+    """Give the files of large steps to tasks as objects, as on a cluster without a folder.
+
+    Yields the prefix of the store, which no other test has.
+    """
+    url = store.url(f"objects-{abs(hash(request.node.nodeid))}")
+    session = engine._sessions.session(StepSize.BIG)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(session.sparkContext.environment, name, value)  # of tasks
+    session.conf.set(OBJECTS, url)
+    yield url
+    session.conf.unset(OBJECTS)
+
+
+@pytest.fixture(
+    params=[
+        "in memory",
+        "through files",
+        pytest.param("through objects", marks=pytest.mark.slow),
+    ]
+)
 def either_way(
     engine: SparkEngine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> SparkEngine:
     """Return the engine as it works for few rows, and as it works for many."""
-    if request.param == "through files":
+    if request.param != "in memory":
         monkeypatch.setattr(engine, "_limit", -1)
+    if request.param == "through objects":
+        request.getfixturevalue("objects")
     return engine

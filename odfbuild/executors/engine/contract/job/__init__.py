@@ -12,8 +12,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from odfbuild.errors import ProtocolError
-from odfbuild.executors.engine.contract.envelope import MOST_BYTES
 from odfbuild.executors.engine.contract.folders import (
     MOST_FILES,
     Request,
@@ -21,6 +19,7 @@ from odfbuild.executors.engine.contract.folders import (
     files_written,
 )
 from odfbuild.executors.engine.messages import INTERNAL_ERRORS, METHODS
+from odfbuild.executors.engine.objects.files import MOST_BYTES, BadJobError, JobFile
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf import messages as msg
 from odfbuild.odf.identity import Multihash
@@ -32,8 +31,6 @@ from odfbuild.values import dataclass
 REQUEST: Final = "odfbuild_step"
 ANSWER: Final = "odfbuild_answer"
 FORMAT: Final = 1
-SHARED: Final = "files"
-"""The folder, or prefix, of files that several jobs read, each under its hash."""
 OPERATIONS: Final = ("ExecuteRawQuery", "ExecuteTransform", "ExecuteStep")
 """The operations whose files a job has; the others read and write none."""
 
@@ -42,30 +39,6 @@ Answer: TypeAlias = msg.RawQueryResponse | msg.TransformResponse | msg.StepRespo
 _LONGEST: Final = 366 * 24 * 60 * 60  # seconds of a limit
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}", re.ASCII)
 _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
-
-
-class BadJobError(ProtocolError):
-    """A document of a job, or a file that it names, is invalid."""
-
-    code = "bad-job"
-
-
-@dataclass(frozen=True, slots=True)
-class JobFile:
-    """A file of a job: the name that messages have for it, its size in bytes, its SHA3-256.
-
-    One that is `shared` lies, under its hash, in the folder `SHARED` beside that of the job.
-    """
-
-    path: str
-    size: int
-    hash: Multihash
-    shared: bool = False
-
-    @property
-    def stored(self) -> str:
-        """Return the name under which a written file is stored: it is its hash."""
-        return str(self.hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

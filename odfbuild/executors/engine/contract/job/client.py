@@ -23,20 +23,15 @@ from odfbuild.executors.engine.contract.client import (
 from odfbuild.executors.engine.contract.folders import Request, files_read, files_written
 from odfbuild.executors.engine.contract.job import (
     JobAnswer,
-    JobFile,
     JobRequest,
     answer_of,
     read_answer,
     write_request,
 )
-from odfbuild.executors.engine.contract.job.leftovers import note_kept_job
-from odfbuild.executors.engine.contract.job.place import (
-    FULL,
-    BucketPlace,
-    FolderPlace,
-    Place,
-    job_file,
-)
+from odfbuild.executors.engine.contract.job.place import FULL, FolderPlace, Place
+from odfbuild.executors.engine.objects.bucket import BucketPlace
+from odfbuild.executors.engine.objects.files import JobFile, job_file
+from odfbuild.executors.engine.objects.leftovers import note_kept_job
 from odfbuild.host.files import open_regular
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256

@@ -1,26 +1,18 @@
 """Places of jobs: a folder, or a prefix of an object store."""
 
 import errno
-import hashlib
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
 
-from odfbuild.executors.engine.contract.envelope import MOST_BYTES
-from odfbuild.executors.engine.contract.job import SHARED, BadJobError, JobFile
-from odfbuild.executors.engine.contract.job.leftovers import RENEWED
+from odfbuild.executors.engine.objects.bucket import BucketPlace, copied, other_file, refused_job
+from odfbuild.executors.engine.objects.files import MOST_BYTES, SHARED, BadJobError, JobFile
 from odfbuild.host.files import open_descriptor, open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
-from odfbuild.odf.identity import Multihash
 from odfbuild.project.config.targets import is_store
-from odfbuild.state.chain.objects import CorruptObjectError, StoredFile
 from odfbuild.state.files.disk import Disk, pending, place_new
-from odfbuild.state.remote.s3 import Bucket
 
 SCHEMES: Final = ("s3://", "s3+http://", "s3+https://")
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -132,7 +124,7 @@ class FolderPlace:
             raise _unreadable(str(path), error.strerror or str(error)) from None
         with source:
             pieces = iter(lambda: source.read(_PIECE), b"")
-            return _copy(pieces, file, folder / file.path, str(path))
+            return copied(pieces, file, folder / file.path, str(path))
 
     def _checked(self, file: JobFile, path: Path) -> Path:
         try:
@@ -142,7 +134,7 @@ class FolderPlace:
         except OSError as error:
             raise _unreadable(str(path), error.strerror or str(error)) from None
         if not same:
-            raise _other(str(path), wrong or "its size or hash is another")
+            raise other_file(str(path), wrong or "its size or hash is another")
         return path
 
     def has(self, file: JobFile) -> bool:
@@ -166,103 +158,12 @@ class FolderPlace:
             raise unwritable(str(self._folder), error) from None
 
 
-class BucketPlace:
-    """A job below a prefix of an object store; `url` ends with a slash."""
-
-    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        self._url = url
-        self._clock = clock
-        self._bucket = Bucket(url)
-
-    def shown(self, name: str) -> str:
-        return f"{self._url}{name}"
-
-    def get(self, name: str) -> bytes | None:
-        return self._bucket.get(name, MOST_BYTES)
-
-    def create(self, name: str, data: bytes) -> bool:
-        found = self._bucket.create_or_look(name, data, lambda: self.get(name))
-        return found in (None, data)
-
-    def replace(self, name: str, data: bytes) -> None:
-        self._bucket.put(name, data)
-
-    def given(self, file: JobFile, folder: Path) -> Path:
-        if file.shared:
-            return self._shared._brought(file, file.stored, folder / file.stored)
-        return self._brought(file, file.path, folder / file.path)
-
-    def made(self, file: JobFile, folder: Path) -> Path:
-        return self._brought(file, file.stored, folder / file.path)
-
-    def _brought(self, file: JobFile, name: str, path: Path) -> Path:
-        if self._bucket.size(name) != file.size:
-            raise _other(self.shown(name), "it does not exist, or has another size")
-        with self._bucket.open(name, 0) as pieces:
-            return _copy(pieces, file, path, self.shown(name))
-
-    @cached_property
-    def _shared(self) -> "BucketPlace":
-        """Return where shared files are: beside the job."""
-        above, _, _ = self._url.rstrip("/").rpartition("/")
-        return BucketPlace(f"{above}/{SHARED}/")
-
-    def has(self, file: JobFile) -> bool:
-        return self._bucket.size(file.stored) == file.size
-
-    def store(self, path: Path, file: JobFile) -> None:
-        self._bucket.put_file(file.stored, path, overwrite=True)
-
-    def upload(self, path: Path, file: JobFile) -> None:
-        """Store a file that a request names; a shared one that is there is not sent again."""
-        if not file.shared:
-            self._bucket.put_file(file.path, path, overwrite=True)
-        elif not self._stays(file):
-            self._shared._bucket.put_file(file.stored, path, overwrite=True)
-
-    def refer(self, stored: StoredFile, file: JobFile) -> None:
-        """Have a shared file that is in an object store; of another store, its bytes pass here.
-
-        Raises CorruptObjectError if these are not those of its name, BrokenSourceError if it does
-        not exist; a copy within one store is checked by who reads it.
-        """
-        shared = self._shared
-        if self._stays(file) or shared._bucket.copy(stored.url, file.stored):
-            return
-        with stored.pieces() as pieces:
-            shared._bucket.put_pieces(file.stored, file.size, _hashed(pieces, stored))
-
-    def _stays(self, file: JobFile) -> bool:
-        """Tell whether a shared file is there for as long as a job may need it; renew an old one.
-
-        No store copies an object onto itself, so that is done by way of the job.
-        """
-        shared = self._shared
-        found = shared._bucket.facts(file.stored)
-        if found is None or found.size != file.size:
-            return False
-        if found.touched > self._clock() - RENEWED:
-            return True
-        aside = f"renewed-{file.stored}"
-        return self._bucket.copy(shared.shown(file.stored), aside) and shared._bucket.copy(
-            self.shown(aside), file.stored
-        )
-
-    def clear(self) -> None:
-        """Take the whole job away."""
-        for each in list(self._bucket.listed("")):
-            self._bucket.delete(each.key)
-
-    def working_folder(self) -> "TemporaryDirectory[str]":
-        return TemporaryDirectory(prefix="odfbuild-step-", ignore_cleanup_errors=True)
-
-
 def place_of(given: str) -> tuple[Place, str]:
     """Return the place of a request, a path or the URL of an object, and its name there."""
     if given.startswith(SCHEMES):
         prefix, _, name = given.rpartition("/")
         if not is_store(prefix) or not name:
-            raise _refused(
+            raise refused_job(
                 f"{given} is not the address of an object", "it needs a bucket and a key"
             )
         return BucketPlace(f"{prefix}/"), name
@@ -270,45 +171,14 @@ def place_of(given: str) -> tuple[Place, str]:
     return FolderPlace(path.parent), path.name
 
 
-def job_file(path: Path, name: str) -> JobFile:
-    """Return what a document says of a file that is here."""
-    return JobFile(name, path.stat().st_size, physical_hash(path))
-
-
-def _hashed(pieces: Iterator[bytes], stored: StoredFile) -> Iterator[bytes]:
-    """Yield the bytes of a file, and raise CorruptObjectError after the last if they are others."""
-    digest = hashlib.sha3_256()
-    for piece in pieces:
-        digest.update(piece)
-        yield piece
-    if digest.digest() != stored.hash.digest:
-        actual = Multihash(stored.hash.code, digest.digest())
-        raise CorruptObjectError(stored.hash, actual, stored.url.rpartition("/")[0])
-
-
 def _too_large(shown: str) -> BadJobError:
-    return _refused(f"{shown} has more than {MOST_BYTES >> 20} MiB", "rows are in separate files")
-
-
-def _copy(pieces: Iterable[bytes], file: JobFile, path: Path, shown: str) -> Path:
-    """Write a file while it is hashed.  Raises BadJobError if its size or hash is another."""
-    digest, size = hashlib.sha3_256(), 0
-    with path.open("xb") as target:
-        for piece in pieces:
-            size += len(piece)
-            if size > file.size:
-                break
-            digest.update(piece)
-            target.write(piece)
-    if size != file.size:
-        raise _other(shown, "its size is another")
-    if digest.digest() != file.hash.digest:
-        raise _other(shown, "its hash is another")
-    return path
+    return refused_job(
+        f"{shown} has more than {MOST_BYTES >> 20} MiB", "rows are in separate files"
+    )
 
 
 def _unreadable(shown: str, why: str) -> BadJobError:
-    return _refused(f"{shown} cannot be read: {why}", "the files of a job are in one place")
+    return refused_job(f"{shown} cannot be read: {why}", "the files of a job are in one place")
 
 
 def unwritable(shown: str, error: OSError) -> BadJobError:
@@ -327,14 +197,3 @@ def unwritable(shown: str, error: OSError) -> BadJobError:
         if error.errno in FULL
         else "let this user write there, then run the job again",
     )
-
-
-def _other(shown: str, why: str) -> BadJobError:
-    return _refused(
-        f"{shown} is not the file that the request names: {why}",
-        "a step over other rows would be another step",
-    )
-
-
-def _refused(what: str, why: str) -> BadJobError:
-    return BadJobError(what=what, why=why, fix="the coordinator has to write the job again")

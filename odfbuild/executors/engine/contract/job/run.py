@@ -9,17 +9,16 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.contract.folders import Request, files_written, with_files
 from odfbuild.executors.engine.contract.job import (
     Answer,
-    BadJobError,
     JobAnswer,
-    JobFile,
     JobRequest,
     answer_of,
     read_answer,
     read_request,
     write_answer,
 )
-from odfbuild.executors.engine.contract.job.place import Place, job_file, unwritable
+from odfbuild.executors.engine.contract.job.place import Place, unwritable
 from odfbuild.executors.engine.messages import SUCCESSES
+from odfbuild.executors.engine.objects.files import BadJobError, JobFile, job_file
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256

@@ -6,8 +6,10 @@ test holds: what another kind of session would have to do in another way is here
 """
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from odfbuild.executors.engine.spark.sql_text import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +82,26 @@ def _bytes(batches: Any) -> bytes:
     if protocol.is_error(answer)[0] or answer[1] != protocol.BYTES_TYPE:
         return bytes(protocol.get_return_value(answer, client, target, "next"))
     return b64decode(answer[2:])
+
+
+def mapped(
+    frame: "DataFrame",
+    function: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]",
+    schema: Any,
+) -> "DataFrame":
+    """Return what a function of batches makes of each partition; `schema` is that of its rows.
+
+    As `mapInArrow`, which asks for pandas and uses none.
+    """
+    from pyspark.sql import DataFrame
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    given: Any = UserDefinedFunction(
+        function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    call = given(*[frame[quoted(name)] for name in frame.columns])
+    return DataFrame(frame._jdf.mapInArrow(call._jc, False, None), frame.sparkSession)
 
 
 def described_view(session: "SparkSession", name: str) -> Any:

@@ -29,7 +29,7 @@ from odfbuild.executors.engine.spark.cluster.probe import (
     Report,
     check_reports,
     own_versions,
-    probe_folder,
+    probe_place,
     report,
 )
 from odfbuild.executors.engine.spark.cluster.providers import SessionProvider
@@ -155,12 +155,12 @@ class Executors:
             spark=self._session.version,
             java=java_property(self._session, "java.specification.version"),
         )
-        with probe_folder(self._cache) as folder:
+        with probe_place(self._cache, self._provider.objects) as place:
             met: set[str] = set()
             for _ in range(_MOST_ROUNDS):
                 there = executor_hosts(self._session)
-                reports = self._reports(partial(report, folder))
-                check_reports(reports, here, folder, self._archive, str(self._provider.master))
+                reports = self._reports(partial(report, place))
+                check_reports(reports, here, place, self._archive, str(self._provider.master))
                 met |= {each.host for each in reports}
                 if met.issuperset(there.values()):
                     break

@@ -1,7 +1,8 @@
-"""Probe of executors: which versions they run, and whether they see the folder of the workspace.
+"""Probe of executors: which versions they run, and whether they share what steps read and write.
 
-A task on each executor reads a file that this process wrote, and writes one beside it that this
-process then looks for.  What it imports here has to be light, and of the standard library.
+A task on each executor reads a file, or an object, that this process wrote, and writes one beside
+it that this process then looks for.  What it imports there has to be light, and of the standard
+library but for the client of a store.
 """
 
 import importlib.metadata
@@ -10,12 +11,12 @@ import platform
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from odfbuild.errors import EngineFailedError
+from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.host.files import read_regular
 from odfbuild.values import dataclass
 
@@ -46,6 +47,12 @@ class ClusterFolderError(EngineFailedError):
     code = "cluster-folder"
 
 
+class ClusterStoreError(EngineFailedError):
+    """Executors do not reach the object store of their files."""
+
+    code = "cluster-store"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
     """What one process runs; `packages` are the versions of `PACKAGES`, `none` of a missing one."""
@@ -69,12 +76,113 @@ class Report:
     answer: str
 
 
+class ProbePlace(Protocol):
+    """Where this process and the tasks of executors read what the other wrote."""
+
+    def answer(self, name: str) -> str:
+        """Read, in a task, what was asked for, and write an answer; say what did not go."""
+
+    def unseen(self, name: str) -> str:
+        """Say, here, what is wrong with the answer of a task; empty if nothing is."""
+
+    def error(self, where: str, wrong: str) -> EngineFailedError:
+        """Return the error for an executor; `wrong` says what was found."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeFolder:
     """A folder that tasks look into: `token` is the text of the file that is asked for."""
 
     path: Path
     token: str
+
+    def answer(self, name: str) -> str:
+        asked = self.path / _ASKED
+        try:
+            found = read_regular(asked, 2 * len(self.token)).decode("ascii", "replace")
+        except OSError as error:
+            return f"cannot read {asked}: {_said(error)}"
+        if found != self.token:
+            return f"{asked} is another file there"
+        try:
+            (self.path / name).write_text(self.token, "ascii")
+        except OSError as error:
+            return f"cannot write into {self.path}: {_said(error)}"
+        return ""
+
+    def unseen(self, name: str) -> str:
+        path = self.path / name
+        try:
+            found = read_regular(path, 1 << 16).decode("ascii", "replace")
+        except OSError as error:
+            return f"it wrote {path}, which cannot be read here: {_said(error)}"
+        return "" if found == self.token else f"it wrote {path}, which is another file here"
+
+    def error(self, where: str, wrong: str) -> "ClusterFolderError":
+        return ClusterFolderError(
+            what=f"the executor on {where} does not share the folder of the workspace",
+            why=f"a task there reported: {wrong}; steps read and write files below "
+            f"{self.path.parents[1]}",
+            fix="mount that folder at the same path on every machine of the cluster, writable for "
+            "who runs executors there; or give the target a store instead (`objects`), or use one "
+            "that runs on this machine",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStore:
+    """A prefix of an object store that tasks look into; `token` is what the object holds."""
+
+    url: str
+    token: str
+
+    def answer(self, name: str) -> str:
+        from odfbuild.state.remote.s3 import Bucket
+
+        try:
+            bucket = Bucket(self.url)
+            found = bucket.get(_ASKED, 2 * len(self.token))
+            if found != self.token.encode():
+                return f"{self.url}{_ASKED} is another object there, or none"
+            bucket.put(name, self.token.encode())
+        except OdfBuildError as error:
+            return error.what
+        return ""
+
+    def unseen(self, name: str) -> str:
+        from odfbuild.state.remote.s3 import Bucket
+
+        found = Bucket(self.url).get(name, 1 << 16)
+        if found == self.token.encode():
+            return ""
+        return f"it wrote {self.url}{name}, which is another object here, or none"
+
+    def error(self, where: str, wrong: str) -> "ClusterStoreError":
+        return ClusterStoreError(
+            what=f"the executor on {where} does not reach the store of this cluster's files",
+            why=f"a task there reported: {wrong}; steps read and write objects beside {self.url}",
+            fix="let executors reach the store, with credentials of their own and the package "
+            "obstore (docs/clusters.md)",
+        )
+
+
+@contextmanager
+def probe_place(cache: Path, objects: str | None) -> Iterator[ProbePlace]:
+    """Make a place for a probe: below a prefix of a store, or the cache of a workspace."""
+    if objects is None:
+        with probe_folder(cache) as folder:
+            yield folder
+        return
+    from odfbuild.executors.engine.objects.bucket import BucketPlace
+
+    token = secrets.token_hex(16)
+    place = BucketPlace(f"{objects.rstrip('/')}/engine-probe-{secrets.token_hex(8)}/")
+    place.create(_ASKED, token.encode())
+    try:
+        yield ProbeStore(place.shown(""), token)
+    finally:
+        with suppress(OdfBuildError):
+            place.clear()
 
 
 @contextmanager
@@ -97,7 +205,7 @@ def own_versions(*, spark: str, java: str) -> Versions:
     )
 
 
-def report(folder: ProbeFolder, row: Mapping[str, Any]) -> Report:
+def report(place: ProbePlace, row: Mapping[str, Any]) -> Report:
     """Return what a task finds; `row` has what its executor says of itself, by `COLUMNS`."""
     answer = f"seen-{secrets.token_hex(8)}"
     return Report(
@@ -111,24 +219,9 @@ def report(folder: ProbeFolder, row: Mapping[str, Any]) -> Report:
             encoding=str(row["encoding"]),
             package=_package(),
         ),
-        folder=_answer_probe(folder, answer),
+        folder=place.answer(answer),
         answer=answer,
     )
-
-
-def _answer_probe(folder: ProbeFolder, answer: str) -> str:
-    """Read what was asked for, and write an answer; say what did not go."""
-    try:
-        found = read_regular(folder.path / _ASKED, 2 * len(folder.token)).decode("ascii", "replace")
-    except OSError as error:
-        return f"cannot read {folder.path / _ASKED}: {_said(error)}"
-    if found != folder.token:
-        return f"{folder.path / _ASKED} is another file there"
-    try:
-        (folder.path / answer).write_text(folder.token, "ascii")
-    except OSError as error:
-        return f"cannot write into {folder.path}: {_said(error)}"
-    return ""
 
 
 def _said(error: OSError) -> str:
@@ -160,12 +253,12 @@ def _package() -> str:
 
 
 def check_reports(
-    reports: Sequence[Report], here: Versions, folder: ProbeFolder, archive: str, master: str
+    reports: Sequence[Report], here: Versions, place: ProbePlace, archive: str, master: str
 ) -> None:
-    """Refuse executors that are not as this process is, or that do not share its folder.
+    """Refuse executors that are not as this process is, or that do not share its folder or store.
 
     `archive` is the name of the archive that they should have this package from.  Raises
-    ClusterMismatchError and ClusterFolderError.
+    ClusterMismatchError, ClusterFolderError, ClusterStoreError.
     """
     unlike = list(dict.fromkeys(each for one in reports for each in _unlike(one, here, archive)))
     if unlike:
@@ -176,19 +269,9 @@ def check_reports(
             "JAVA_HOME the Java of workers (docs/clusters.md)",
         )
     for one in reports:
-        wrong = one.folder or _unseen(one, folder)
+        wrong = one.folder or place.unseen(one.answer)
         if wrong:
-            raise folder_error(one.host, wrong, folder.path)
-
-
-def folder_error(where: str, wrong: str, path: Path) -> ClusterFolderError:
-    """Return the error for executors that do not share a folder; `wrong` says what one found."""
-    return ClusterFolderError(
-        what=f"the executor on {where} does not share the folder of the workspace",
-        why=f"a task there reported: {wrong}; steps read and write files below {path.parents[1]}",
-        fix="mount that folder at the same path on every machine of the cluster, writable for who "
-        "runs executors there; or use a target that runs on this machine",
-    )
+            raise place.error(one.host, wrong)
 
 
 def _unlike(one: Report, here: Versions, archive: str) -> Iterator[str]:
@@ -208,13 +291,3 @@ def _unlike(one: Report, here: Versions, archive: str) -> Iterator[str]:
         yield f"{one.host} lacks one of {', '.join(PACKAGES)}"
     if there.package != archive:
         yield f"{one.host} has odfbuild from {there.package}, not from {archive}"
-
-
-def _unseen(one: Report, folder: ProbeFolder) -> str:
-    """Say what is wrong with the answer of a task, as it is seen here."""
-    path = folder.path / one.answer
-    try:
-        found = read_regular(path, 1 << 16).decode("ascii", "replace")
-    except OSError as error:
-        return f"it wrote {path}, which cannot be read here: {_said(error)}"
-    return "" if found == folder.token else f"it wrote {path}, which is another file here"

@@ -39,6 +39,9 @@ _PATIENCE: Final = 5.0  # seconds for a master to take a connection
 WAIT: Final = 300.0
 """Seconds that a cluster may be without executors, unless the project says otherwise."""
 
+OBJECTS: Final = "spark.odfbuild.objects"
+"""The setting of a session whose executors read and write objects below this prefix."""
+
 _HADOOP: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
@@ -51,7 +54,8 @@ class ClusterUnreachableError(EngineFailedError):
 class SessionProvider(Protocol):
     """Where sessions come from.
 
-    `master` is Spark's name for it, `wait` the seconds that it may be without executors.
+    `master` is Spark's name for it, `wait` the seconds that it may be without executors, `objects`
+    the prefix of a store for the files of steps, None where executors see them in their folder.
     """
 
     @property
@@ -63,6 +67,9 @@ class SessionProvider(Protocol):
 
     @property
     def wait(self) -> float: ...
+
+    @property
+    def objects(self) -> str | None: ...
 
     def address(self) -> str:
         """Return the address of this machine that Spark's other machines see."""
@@ -85,6 +92,10 @@ class LocalProvider:
     def wait(self) -> float:
         return 0.0
 
+    @property
+    def objects(self) -> str | None:
+        return None
+
     def address(self) -> str:
         return _LOOPBACK
 
@@ -104,12 +115,14 @@ class ClusterProvider:
     """Spark whose driver is here, and whose executors a cluster has.
 
     `settings` are those of the project: how much of the cluster is taken.  The machines see the
-    workspace under the same path, and have Python with the same packages.
+    workspace under the same path, or reach `objects`, a prefix of an object store; and they have
+    Python with the same packages.
     """
 
     master: str
     settings: Mapping[str, str] = field(default_factory=dict)
     wait: float = WAIT
+    objects: str | None = None
 
     @property
     def is_local(self) -> bool:
@@ -145,6 +158,7 @@ class ClusterProvider:
             **self.settings,
             **cluster_properties(),
             **self._closing_settings(),
+            **({} if self.objects is None else {OBJECTS: self.objects}),
             "spark.master": self.master,
             "spark.executor.memory": memory,
             "spark.executor.extraJavaOptions": JAVA_OF_EXECUTORS,
@@ -162,13 +176,19 @@ class ClusterProvider:
 
 
 def provider_of(
-    master: str | None, settings: Mapping[str, str] | None = None, wait: float | None = None
+    master: str | None,
+    settings: Mapping[str, str] | None = None,
+    wait: float | None = None,
+    objects: str | None = None,
 ) -> SessionProvider:
     """Return the provider of sessions of a master."""
     if master is None or master.startswith("local"):
         return LocalProvider(master)
     return ClusterProvider(
-        master=master, settings=dict(settings or {}), wait=WAIT if wait is None else wait
+        master=master,
+        settings=dict(settings or {}),
+        wait=WAIT if wait is None else wait,
+        objects=objects,
     )
 
 

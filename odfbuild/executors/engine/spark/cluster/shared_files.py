@@ -1,7 +1,8 @@
-"""Files that executors write into a shared folder, held against the rows that they wrote.
+"""Files that executors write, into a shared folder or by way of a store.
 
-A part that is not seen here would be rows that are missing, without an error of Spark.  Folders of
-a network may take a moment until they show what is in them.
+In a shared folder they are held against the rows that were written: a part that is not seen here
+would be rows that are missing, without an error of Spark.  Folders of a network may take a moment
+until they show what is in them.
 """
 
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
+from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.probe import ClusterFolderError
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.process.interrupt import pause
@@ -28,12 +30,20 @@ def written_parts(
     frame: "DataFrame",
     write: "Callable[[DataFrame], None]",
     folder: Path,
+    *,
+    group_bytes: int,
+    millis: bool = False,
     patience: float = PATIENCE,
 ) -> list[Path]:
     """Let Spark write a frame into a folder of Parquet files, and return these, in order.
 
-    Raises ClusterFolderError where executors of a cluster wrote rows that are not seen here.
+    `write` does so where executors see the folder; else there are row groups of so many bytes, and
+    times in milliseconds with `millis`.  Raises ClusterFolderError where executors of a cluster
+    wrote rows that are not seen here.
     """
+    objects = objects_of(frame.sparkSession)
+    if objects is not None:
+        return objects.written(frame, folder, group_bytes, millis=millis)
     if provider_of(str(frame.sparkSession.conf.get("spark.master"))).is_local:
         write(frame)
         return _parts(folder)

@@ -2,12 +2,14 @@
 
 Tasks run in Python processes beside Spark's, on this machine or those of a cluster.  Nothing but
 the items and the results passes through this process.  What goes wrong comes back as a value, so
-that an error of ours is raised here as it was raised there.
+that an error of ours is raised here as it was raised there.  Where executors do not see the files
+that items name, as those of steps are objects, threads of this process do the work.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.engine.spark.cluster.driver import collect_garbage
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_THREADS: Final = 2  # each holds row groups of a slice
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -73,6 +76,12 @@ def spread_out(
             raise told.error()
         results.append(told.value)
     return tuple(results)
+
+
+def spread_here(function: Callable[[Item], Result], items: Sequence[Item]) -> tuple[Result, ...]:
+    """Return the results in the order of the items, made in threads of this process."""
+    with ThreadPoolExecutor(_THREADS, "spread") as pool:
+        return tuple(pool.map(function, items))
 
 
 def _attempt(

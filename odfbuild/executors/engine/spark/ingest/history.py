@@ -27,13 +27,14 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.history import condensed_columns
 from odfbuild.executors.engine.protocol import CondenseRequest
 from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.errors import spark_errors
 from odfbuild.executors.engine.spark.frames import from_files, from_table, gather, slice_table
 from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import Narrowing, state_text
 from odfbuild.executors.engine.spark.session import Views, in_all_digits, with_settings
-from odfbuild.executors.engine.spark.settings import StepSize
+from odfbuild.executors.engine.spark.settings import BROADCAST, StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, literal, quoted, to_read, to_write
 from odfbuild.odf.merge_strategies import key_of, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
 
 
 _OLD: Final = "__odf_old"
+_GROUP_BYTES: Final = 16 << 20  # few, as a merge passes over most of them
 _STORED: Final = MappingProxyType(
     {
         "compression": "snappy",
         "parquet.writer.version": "v2",  # differences of integers, common beginnings of texts
-        "parquet.block.size": str(16 << 20),
+        "parquet.block.size": str(_GROUP_BYTES),
         "parquet.page.write-checksum.enabled": "false",
     }
 )
@@ -86,7 +88,7 @@ def _written(rows: "DataFrame", into: Path, size: StepSize) -> tuple[Path, ...]:
         def write(frame: "DataFrame") -> None:
             frame.write.options(**_STORED).parquet(to_write(into))
 
-        return tuple(written_parts(rows, write, into))
+        return tuple(written_parts(rows, write, into, group_bytes=_GROUP_BYTES, millis=True))
     into.mkdir()
     frame = gather(rows, size, into, rows.columns, lambda batches: batches)
     pq.write_table(frame.table, into / "rows.parquet", store_schema=False)
@@ -121,7 +123,7 @@ _TEXTS: Final = frozenset({"string", "binary"})
 _SETTINGS: Final = MappingProxyType(
     {
         # the size of a file says little about its rows: only what was counted is sent to all
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        BROADCAST: "-1",
         "spark.sql.optimizer.disableHints": "false",
         "spark.sql.broadcastTimeout": "86400",
     }
@@ -150,8 +152,11 @@ def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
         with in_all_digits(frame.sparkSession):
             rows.write.option("compression", "snappy").parquet(to_write(folder))
 
-    parts = written_parts(frame, write, folder)
-    return frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder)), Frame.at(*parts)
+    parts = written_parts(frame, write, folder, group_bytes=_GROUP_BYTES)
+    stored = Frame.at(*parts)
+    if objects_of(frame.sparkSession) is not None:
+        return from_files(frame.sparkSession, parts, stored.schema), stored
+    return frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder)), stored
 
 
 def narrowing(

@@ -79,7 +79,9 @@ class JavaDoor:
         Raises JvmFailedError, JavaNotFoundError.
         """
         java = find_java()
-        provider = provider_of(wanted["master"], wanted["settings"], wanted["wait"])
+        provider = provider_of(
+            wanted["master"], wanted["settings"], wanted["wait"], wanted["objects"]
+        )
         check_reachable(provider)
         cores, memory = int(wanted["cores"]), wanted["memory"] or DEFAULT_MEMORY
         said = traits(java, provider, wanted["memory"], cores)

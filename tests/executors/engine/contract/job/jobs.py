@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.engine.contract.job import JobRequest, write_request
-from odfbuild.executors.engine.contract.job.place import job_file
+from odfbuild.executors.engine.objects.files import job_file
 from odfbuild.odf.events import SqlQueryStep, TransformSql
 from odfbuild.odf.messages import RawQueryRequest
 

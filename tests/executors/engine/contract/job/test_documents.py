@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.contract.job import (
-    BadJobError,
     JobAnswer,
-    JobFile,
     answer_of,
     read_answer,
     read_request,
     write_answer,
     write_request,
 )
+from odfbuild.executors.engine.objects.files import BadJobError, JobFile
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.messages import RawQueryResponseInternalError, RawQueryResponseSuccess
 from tests.executors.engine.contract.job.jobs import raw_query

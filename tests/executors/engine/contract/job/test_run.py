@@ -17,17 +17,13 @@ from typing import Any
 import pytest
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.engine.contract.job import Answer, BadJobError, JobRequest, read_answer
-from odfbuild.executors.engine.contract.job.place import (
-    BucketPlace,
-    FolderPlace,
-    Place,
-    job_file,
-    place_of,
-)
+from odfbuild.executors.engine.contract.job import Answer, JobRequest, read_answer
+from odfbuild.executors.engine.contract.job.place import FolderPlace, Place, place_of
 from odfbuild.executors.engine.contract.job.run import AnsweredJobError, RanJob, run_job
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.messages import METHODS, EngineOperations, Operations
+from odfbuild.executors.engine.objects.bucket import BucketPlace
+from odfbuild.executors.engine.objects.files import BadJobError, job_file
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.messages import RawQueryResponseInternalError, RawQueryResponseSuccess
 from odfbuild.state.files.disk import Disk

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.engine.spark.building import SLICE_ROWS
-from tests.executors.engine.spark.standalone import cluster
+from tests.executors.engine.spark.standalone import cluster, standalone
+from tests.support.servers.object_store import CREDENTIALS, serving_objects
 
 pytestmark = [
     pytest.mark.spark,
@@ -33,7 +35,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def built(folder: Path, master: str) -> Any:
+def built(folder: Path, master: str, *objects: str) -> Any:
     """Build the same source in a process of its own and return what the chains hold."""
     source = folder / "data" / "rows.csv"
     source.parent.mkdir(parents=True)
@@ -44,7 +46,7 @@ def built(folder: Path, master: str) -> Any:
     ]
     source.write_text("\n".join(["t,k,v", *lines, ""]), "utf-8")
     command = [sys.executable, "-m", "tests.executors.engine.spark.building", master, str(folder)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = subprocess.run([*command, *objects], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -61,3 +63,23 @@ def test_one_thread_two_and_a_cluster_of_two_workers_give_the_same_slices(
     assert len(alone["out"]) == 1
     assert built(tmp_path / "threads", "local[4]") == alone
     assert built(tmp_path / "cluster", master) == alone
+
+
+def test_workers_that_do_not_see_the_folder_give_the_same_slices_by_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():  # of the workers, which are started with them
+        monkeypatch.setenv(name, value)
+    (tmp_path / "machines").mkdir()
+    projects = tmp_path / "projects"
+    projects.mkdir()
+    with serving_objects() as store, standalone(tmp_path / "machines") as running:
+        for host in ("127.0.0.1", "127.0.0.2"):
+            running.add_worker(host=host, masked=projects)
+        alone = built(projects / "alone", "local[1]")
+        apart = built(projects / "cluster", running.address, store.url("files"))
+        assert apart == alone
+        pages = obstore.list(store.store("files"))
+        left = [each["path"] for page in pages for each in page]
+    assert left
+    assert all("files/f1620" in each for each in left)

@@ -22,6 +22,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 from tests.executors.engine.spark.standalone import Standalone, standalone
 from tests.support.projects import environment
+from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 pytestmark = [
     pytest.mark.spark,
@@ -71,7 +72,7 @@ content:
 class Project:
     """A project whose one source goes through one query, on a cluster or here."""
 
-    def __init__(self, folder: Path, master: str, query: str = QUICK, **spark: object) -> None:
+    def __init__(self, folder: Path, master: str, query: str = QUICK, **spark: Any) -> None:
         self.folder = folder
         for name in ("data", "datasets"):
             (folder / name).mkdir(parents=True)
@@ -83,7 +84,8 @@ class Project:
         (folder / "datasets" / "src.yaml").write_text(SOURCE, "utf-8")
         self.ask(query)
         self._policy = folder.with_name(f"{folder.name}-policy.yaml")
-        self._policy.write_text('odfbuild_policy: 1\nmasters: ["spark://*", local]\n', "utf-8")
+        policy = 'odfbuild_policy: 1\nmasters: ["spark://*", local]\nstores: ["s3+http://127.*"]\n'
+        self._policy.write_text(policy, "utf-8")
 
     def ask(self, query: str) -> None:
         """Let the derivative have this query."""
@@ -150,11 +152,22 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     return here.rows("out")
 
 
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
+    """Serve objects to this process and to the workers that it starts."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with serving_objects() as server:
+        yield server
+
+
+@pytest.mark.parametrize("objects", [False, True], ids=["folder", "store"])
 def test_killed_workers_leave_the_old_head_and_the_next_apply_gives_the_same_rows(
-    running: Standalone, tmp_path: Path, alone: Rows
+    running: Standalone, bucket: ObjectServer, tmp_path: Path, alone: Rows, objects: bool
 ) -> None:
     running.add_worker()
-    ours = Project(tmp_path / "ours", running.address, ENDLESS, wait="15s")
+    more = {"objects": bucket.url("files")} if objects else {}
+    ours = Project(tmp_path / "ours", running.address, ENDLESS, wait="15s", **more)
     applying = ours.start()
     wait_until(lambda: bool(ours.rows("src")) or applying.poll() is not None)
     time.sleep(20)
@@ -171,6 +184,27 @@ def test_killed_workers_leave_the_old_head_and_the_next_apply_gives_the_same_row
     code, said = ours.apply()
     assert code == 0, said
     assert ours.rows("out") == alone
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
+def test_executors_that_do_not_reach_the_store_are_refused_before_anything_is_written(
+    running: Standalone, bucket: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Project(tmp_path / "ours", running.address, objects=bucket.url("files"))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    running.add_worker(masked=ours.folder)
+    code, said = ours.apply(**CREDENTIALS)
+    assert code != 0
+    assert "cluster-store" in said, said
+    assert "refuses the request" in said
+    assert "s3cr3t" not in said
+    assert ours.rows("src") == ours.rows("out") == []
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS["AWS_SECRET_ACCESS_KEY"])
+    running.kill_workers()
+    running.add_worker(masked=ours.folder)
+    code, said = ours.apply()
+    assert code == 0, said
+    assert ours.rows("out")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.engine.contract.job import JobFile
-from odfbuild.executors.engine.contract.job.leftovers import (
+from odfbuild.executors.engine.objects.bucket import BucketPlace
+from odfbuild.executors.engine.objects.files import JobFile, job_file
+from odfbuild.executors.engine.objects.leftovers import (
     RENEWED,
     FreedJobs,
     collect_jobs,
     kept_jobs,
     note_kept_job,
 )
-from odfbuild.executors.engine.contract.job.place import BucketPlace, job_file
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.state.remote.client import StoredObject
 from odfbuild.state.remote.errors import RefusedByRepositoryError

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Final
 
 from odfbuild.errors import Diagnostic, Level, StateError
-from odfbuild.executors.engine.contract.job import SHARED
+from odfbuild.executors.engine.objects.files import SHARED
 from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
 from odfbuild.values import dataclass
 

@@ -1,0 +1,205 @@
+"""Rows of large steps as objects: the same as through files, or an error that names the object."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
+from odfbuild.executors.engine.spark.cluster.objects import objects_of
+from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
+from odfbuild.executors.engine.spark.cluster.task_errors import ClusterObjectError
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.errors import spark_errors
+from odfbuild.executors.engine.spark.frames import POSITION, from_files, from_frame, gather
+from odfbuild.executors.engine.spark.settings import StepSize
+from tests.support.effort import examples
+from tests.support.servers.object_store import BUCKET, ObjectServer
+from tests.support.values.arrow_types import array, types, values
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def session(engine: SparkEngine, objects: str) -> Any:
+    """Return a session whose files are objects."""
+    return engine._sessions.session(StepSize.BIG)
+
+
+def kinds() -> st.SearchStrategy[Any]:
+    """Draw a type that Parquet and Spark have."""
+    return types.filter(is_of_spark)
+
+
+def is_of_spark(kind: Any) -> bool:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    try:
+        to_arrow_schema(from_arrow_schema(plain_schema(pa.schema([("x", kind)]))), timezone="UTC")
+    except (PySparkException, pa.ArrowException, ValueError):
+        return False
+    return not any(word in str(kind) for word in ("duration", "null", "time64", "time32"))
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> pa.Table:
+    """Draw a table of some columns with a few rows."""
+    rows = draw(st.integers(0, 12))
+    found = {}
+    for at in range(draw(st.integers(1, 4))):
+        kind = draw(kinds())
+        given = draw(st.lists(values(kind), min_size=rows, max_size=rows))
+        try:
+            found[f"c.{at}"] = array(kind, given)
+            pq.write_table(pa.table({"x": found[f"c.{at}"]}), pa.BufferOutputStream())
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, AssertionError):
+            found[f"c.{at}"] = pa.array(range(rows), pa.int64())
+    return pa.table(found)
+
+
+@settings(
+    max_examples=examples(6, 200),
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(columns(), st.integers(1, 5), st.integers(0, 1 << 40), st.randoms(use_true_random=False))
+def test_objects_have_the_rows_of_files_in_whichever_groups_and_columns(
+    session: Any, tmp_path: Path, table: pa.Table, group: int, first: int, draw: random.Random
+) -> None:
+    path = tmp_path / f"{draw.getrandbits(60)}.parquet"
+    pq.write_table(table, path, row_group_size=group, use_dictionary=draw.random() < 0.5)
+    names = [name for name in table.column_names if draw.random() < 0.7]
+    wanted = pa.schema([*(table.schema.field(name) for name in names), ("none", pa.string())])
+    found = by_position(from_files(session, [path], wanted, first))
+    here = by_position(without_objects(session, [path], wanted, first))
+    assert found.schema.equals(here.schema)
+    assert found.equals(here) or found.to_pylist() == here.to_pylist()
+    assert found.column(POSITION).to_pylist() == list(range(first, first + table.num_rows))
+
+
+@settings(
+    max_examples=examples(4, 100),
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(columns(), st.integers(1, 3), st.integers(1, 400))
+def test_tasks_write_the_rows_that_they_are_given_in_order(
+    session: Any, tmp_path: Path, table: pa.Table, partitions: int, group_bytes: int
+) -> None:
+    frame = Frame.of(table.select([n for n, c in zip_columns(table) if is_plain(c.type)]))
+    rows = from_frame(session, frame, StepSize.SMALL)
+    given_ = rows.repartitionByRange(partitions, POSITION).sortWithinPartitions(POSITION)
+    folder = tmp_path / f"written-{uuid4().hex}"
+    objects = objects_of(session)
+    assert objects is not None
+    parts = objects.written(given_, folder, group_bytes)
+    found = pa.concat_tables([pq.read_table(part) for part in parts])
+    assert found.column(POSITION).to_pylist() == list(range(table.num_rows))
+    here = gather(rows, StepSize.SMALL, tmp_path, frame.schema.names, lambda batches: batches)
+    assert here.table is not None
+    assert found.select(frame.schema.names).cast(here.table.schema).to_pylist() == (
+        here.table.to_pylist()
+    )
+
+
+def test_a_frame_without_partitions_has_a_part_without_rows(session: Any, tmp_path: Path) -> None:
+    none = session.range(0, 0, 1, 1).selectExpr("CAST(id AS STRING) AS k", "id").where("false")
+    (part,) = written_parts(none, refuse, tmp_path / "none", group_bytes=1 << 20)
+    assert pq.read_schema(part).names == ["k", "id"]
+    assert pq.read_metadata(part).num_rows == 0
+
+
+def test_a_file_is_sent_once_and_what_tasks_wrote_is_deleted(
+    session: Any, store: ObjectServer, objects: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"k": ["a", "b"]}), path)
+    schema = pa.schema([("k", pa.string())])
+    for at in range(2):
+        rows = from_files(session, [path], schema)
+        written_parts(rows, refuse, tmp_path / f"out{at}", group_bytes=1 << 20)
+    (key,) = keys(store, objects)
+    assert key.startswith("files/f1620")
+    modified = obstore.head(store.store(prefix(objects)), key)["last_modified"]
+    from_files(session, [path], schema).collect()
+    assert obstore.head(store.store(prefix(objects)), key)["last_modified"] == modified
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "gone", "another"])
+def test_a_task_refuses_an_object_with_other_bytes(
+    session: Any, store: ObjectServer, objects: str, tmp_path: Path, harm: str
+) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"k": [f"{at:09}" for at in range(5000)]}), path, compression="none")
+    rows = from_files(session, [path], pa.schema([("k", pa.string())]))
+    (key,) = keys(store, objects)
+    below = store.store(prefix(objects))
+    data = bytes(obstore.get(below, key).bytes())
+    match harm:
+        case "flip":
+            at = data.index(b"000000123")
+            obstore.put(below, key, data[:at] + b"9" + data[at + 1 :])
+        case "cut":
+            obstore.put(below, key, data[: len(data) // 2])
+        case "gone":
+            obstore.delete(below, key)
+        case "another":
+            pq.write_table(pa.table({"k": ["x"] * 5000}), path)
+            obstore.put(below, key, path.read_bytes())
+    with pytest.raises(ClusterObjectError) as caught, spark_errors("run the query"):
+        written_parts(rows, refuse, tmp_path / "out", group_bytes=1 << 20)
+    assert key in caught.value.what
+    assert "Traceback" not in f"{caught.value.what} {caught.value.why}"
+    assert not list((tmp_path / "out").glob("*"))
+
+
+# What is compared
+
+
+def by_position(rows: Any) -> pa.Table:
+    """Return rows in the order of their positions, as they are told without pandas."""
+    return pa.Table.from_batches(rows.orderBy(POSITION)._collect_as_arrow())
+
+
+def without_objects(session: Any, paths: list[Path], schema: pa.Schema, first: int) -> Any:
+    """Return what Spark itself reads of files."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows = session.read.schema(from_arrow_schema(plain_schema(schema)))
+    found = rows.parquet(*(path.as_uri() for path in paths))
+    return found.selectExpr("*", f"_metadata.row_index + {first} AS `{POSITION}`")
+
+
+def zip_columns(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    yield from zip(table.column_names, table.columns, strict=True)
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """Tell whether a type is one that Spark gives back as it is."""
+    return not pa.types.is_nested(kind) and not pa.types.is_time(kind)
+
+
+def refuse(_: Any) -> None:
+    raise AssertionError("Spark is not to write files")
+
+
+def prefix(objects: str) -> str:
+    return objects.partition(f"/{BUCKET}/")[2].rstrip("/")
+
+
+def keys(store: ObjectServer, objects: str) -> list[str]:
+    """Return the keys of all objects below a prefix."""
+    pages = obstore.list(store.store(prefix(objects)))
+    return [each["path"].removeprefix(f"{prefix(objects)}/") for page in pages for each in page]
