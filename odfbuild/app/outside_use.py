@@ -118,6 +118,8 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
     yield from (("env", name) for name in config.env)
     if chosen.spark.master is not None and not chosen.spark.master.startswith("local"):
         yield "master", chosen.spark.master
+        if chosen.spark.objects is not None:
+            yield "master", chosen.spark.objects
     for engine in config.engines.values():
         yield ("engine", engine.address) if engine.image is None else ("container", engine.image)
         if engine.objects is not None:

@@ -475,7 +475,7 @@ def test_a_pull_request_does_not_grant_itself_anything(
 def test_a_plan_lists_what_lies_outside_of_the_project(make: Make, tmp_path: Path) -> None:
     ours = make({
         "odfbuild.yaml": SETTINGS + "env: [LANG]\nopenlineage: {url: 'https://ol.example', "
-        "token_env: OL}\nengine: {spark: {master: 'spark://m.example:1'}}\n",
+        "token_env: OL}\nengine: {spark: {master: 'spark://m.example:1', objects: 's3://files'}}\n",
         "datasets/a.yaml": source(
             "{kind: Url, url: 'https://u:${{ env.PW }}@h.example/x?k=${{ env.K }}'}",
             more="      prepare: [{kind: Pipe, command: [sh, -c, 'cat; id']}]\n",
@@ -488,7 +488,8 @@ def test_a_plan_lists_what_lies_outside_of_the_project(make: Make, tmp_path: Pat
     assert asked == {
         ("env", "LANG"), ("env", "OL"), ("env", "PW"), ("env", "K"), ("env", "T"),
         ("host", "ol.example"), ("host", "h.example"), ("master", "spark://m.example:1"),
-        ("pipe", "sh -c cat; id"), ("container", "i.example/x"), ("path", "../data/*.csv"),
+        ("master", "s3://files"), ("pipe", "sh -c cat; id"), ("container", "i.example/x"),
+        ("path", "../data/*.csv"),
     }  # fmt: skip
     for form in ("text", "markdown"):
         said = ours.done("plan", "-o", form)

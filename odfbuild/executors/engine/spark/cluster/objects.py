@@ -29,7 +29,7 @@ from odfbuild.executors.data.conformance import conform, null_column, retyped
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.objects.bucket import BucketPlace
-from odfbuild.executors.engine.objects.files import SHARED, JobFile, job_file
+from odfbuild.executors.engine.objects.files import SHARED, BadJobError, JobFile, job_file
 from odfbuild.executors.engine.objects.leftovers import note_kept_job
 from odfbuild.executors.engine.spark.cluster.driver import mapped
 from odfbuild.executors.engine.spark.cluster.providers import OBJECTS
@@ -114,7 +114,7 @@ class ClusterObjects:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._stored: dict[FileMark, _StoredRows] = {}
+        self._stored: dict[tuple[Path, FileMark], _StoredRows] = {}
         self._given = self._new_place()
 
     def _new_place(self) -> BucketPlace:
@@ -158,7 +158,7 @@ class ClusterObjects:
 
     def _kept(self, path: Path) -> _StoredRows:
         """Have a file stored; one that was stored by this process and is unchanged still is."""
-        mark = mark_of(path)
+        mark = path, mark_of(path)
         known = self._stored.get(mark)
         if known is None:
             found = job_file(path, path.name)
@@ -198,17 +198,20 @@ class ClusterObjects:
                 millis=millis,
             )
             parts = mapped(frame, task, _MESSAGE).collect()
-            folder.mkdir()
+            folder.mkdir(parents=True)
             if not parts:
                 return [_without_rows(schema, folder)]
             return sorted(side_by_side(parts, partial(_brought, place, folder)))
 
 
 def _brought(place: BucketPlace, folder: Path, part: Any) -> Path:
-    """Copy what a task wrote into a folder.  Raises BadJobError of other bytes."""
+    """Copy what a task wrote into a folder.  Raises ClusterObjectError of other bytes."""
     name = f"part-{part['part']:08}.parquet"
     file = JobFile(name, int(part["size"]), Multihash.parse(part["hash"]))
-    return place.made(file, folder)
+    try:
+        return place.made(file, folder)
+    except BadJobError:
+        raise _damaged(place.shown(file.stored)) from None
 
 
 def _without_rows(schema: pa.Schema, folder: Path) -> Path:

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
+from odfbuild.executors.engine.objects.bucket import BucketPlace
+from odfbuild.executors.engine.objects.files import JobFile
 from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.cluster.task_errors import ClusterObjectError
@@ -163,6 +165,24 @@ def test_a_task_refuses_an_object_with_other_bytes(
     assert key in caught.value.what
     assert "Traceback" not in f"{caught.value.what} {caught.value.why}"
     assert not list((tmp_path / "out").glob("*"))
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut"])
+def test_what_a_task_wrote_is_refused_if_it_changed(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    made = BucketPlace.made
+
+    def harmed(place: BucketPlace, file: JobFile, folder: Path) -> Path:
+        data = place.get(file.stored)
+        assert data is not None
+        place.replace(file.stored, data[:-1] if harm == "cut" else b"X" + data[1:])
+        return made(place, file, folder)
+
+    monkeypatch.setattr(BucketPlace, "made", harmed)
+    with pytest.raises(ClusterObjectError) as caught:
+        written_parts(session.range(10), refuse, tmp_path / "out", group_bytes=1 << 20)
+    assert "engine-spark-" in caught.value.what
 
 
 # What is compared
