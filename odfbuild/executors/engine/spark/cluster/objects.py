@@ -152,9 +152,11 @@ class ClusterObjects:
             kinds = StructType([*kinds.fields, StructField(position[0], LongType(), False)])
         pieces = [p for path in paths for p in self._pieces(self._kept(path), given.names)]
         tasks = tuple(_tasks(pieces))
-        ids = session.range(0, len(tasks), 1, max(1, len(tasks)))
+        numbers = session.createDataFrame(
+            pa.table({"task": pa.array(range(len(tasks)), pa.int64())})
+        )
         read = partial(_rows, tasks, given.serialize().to_pybytes(), position)
-        return mapped(ids, read, kinds)
+        return mapped(numbers, read, kinds)
 
     def _kept(self, path: Path) -> _StoredRows:
         """Have a file stored; one that was stored by this process and is unchanged still is."""
@@ -287,19 +289,19 @@ def _rows(
     tasks: Sequence[Sequence[_Piece]],
     schema: bytes,
     position: tuple[str, int] | None,
-    ids: Iterator[pa.RecordBatch],
+    numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the pieces of each task whose number comes."""
     given = pa.ipc.read_schema(pa.py_buffer(schema))
-    for batch in ids:
+    for batch in numbers:
         for number in batch.column(0).to_pylist():
             for piece in tasks[number]:
                 with marked_errors():
                     table = _table(piece, given)
                 if position is not None:
                     name, first = position[0], position[1] + piece.before
-                    numbers = pa.array(range(first, first + table.num_rows), pa.int64())
-                    table = table.append_column(name, numbers)
+                    positions = pa.array(range(first, first + table.num_rows), pa.int64())
+                    table = table.append_column(name, positions)
                 yield from table.to_batches(_BATCH_ROWS)
 
 
