@@ -354,7 +354,7 @@ def test_no_cluster_of_a_stranger_is_used(
     assert "odfbuild.yaml:3:" in done.err
 
 
-@pytest.mark.holds("cluster-objects")
+@pytest.mark.holds("project-cluster-objects")
 @pytest.mark.parametrize(
     ("place", "ci"), [("s3://theirs/files", "true"), ("s3+http://127.0.0.1:9/theirs", "")]
 )

@@ -28,8 +28,9 @@ DEFAULT_TARGET = "dev"
 
 _KEYS = ("workspace", "engine", "require_plan_file", "protect")
 _STORE = late_pattern(
-    r"s3://[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?|"
-    r"s3\+https?://[a-zA-Z0-9.-]+(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]+(/[^/\s?#]+)*/?"
+    r"s3://[a-z0-9][a-z0-9.-]+(/(?!\.\.?(?:/|$))[^/\s?#]+)*/?|"
+    r"s3\+https?://[a-zA-Z0-9.-]+(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]+"
+    r"(/(?!\.\.?(?:/|$))[^/\s?#]+)*/?"
 )
 
 

@@ -92,9 +92,12 @@ class BucketPlace:
         if found.touched > self._clock() - RENEWED:
             return True
         aside = f"renewed-{file.stored}"
-        return self._bucket.copy(shared.shown(file.stored), aside) and shared._bucket.copy(
-            self.shown(aside), file.stored
-        )
+        try:
+            return self._bucket.copy(shared.shown(file.stored), aside) and shared._bucket.copy(
+                self.shown(aside), file.stored
+            )
+        finally:
+            self._bucket.delete(aside)
 
     def clear(self) -> None:
         """Take the whole job away."""

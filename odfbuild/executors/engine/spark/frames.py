@@ -175,10 +175,10 @@ def from_files(
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    kinds = from_arrow_schema(plain_schema(schema))
     objects = objects_of(session)
     if objects is not None:
-        return objects.frame(session, paths, schema, None if first is None else (POSITION, first))
-    kinds = from_arrow_schema(plain_schema(schema))
+        return objects.frame(session, paths, kinds, None if first is None else (POSITION, first))
     frame = session.read.schema(kinds).parquet(*map(to_read, paths))
     if first is None:
         return frame

@@ -13,6 +13,8 @@ by credentials of their own machine: none is sent to them.
 import hashlib
 import io
 import os
+import pickle
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -27,25 +29,33 @@ import pyarrow.parquet as pq
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.conformance import conform, null_column, retyped
 from odfbuild.executors.data.parquet import FileWriter
-from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
+from odfbuild.executors.engine.arrow.merging.plain_types import plain_type
 from odfbuild.executors.engine.objects.bucket import BucketPlace
 from odfbuild.executors.engine.objects.files import SHARED, BadJobError, JobFile, job_file
 from odfbuild.executors.engine.objects.leftovers import note_kept_job
 from odfbuild.executors.engine.spark.cluster.driver import mapped
 from odfbuild.executors.engine.spark.cluster.providers import OBJECTS
-from odfbuild.executors.engine.spark.cluster.task_errors import ClusterObjectError, marked_errors
+from odfbuild.executors.engine.spark.cluster.task_errors import (
+    MARK,
+    ClusterObjectError,
+    marked_errors,
+)
 from odfbuild.host.files import open_regular
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.checked_files import FileMark, mark_of
 from odfbuild.state.remote.client import side_by_side
+from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.remote.s3 import Bucket
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 _BATCH_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 32 << 20
+_SURE: Final = 600.0  # seconds for which a file that was stored is not looked for again
 _TASK_BYTES: Final = 64 << 20  # of a file that one task reads, more in files of great row groups
 _TAIL: Final = 8  # bytes at the end of a Parquet file: the length of its footer, and four letters
 _MESSAGE: Final = "part INT, size BIGINT, hash STRING"
@@ -114,7 +124,7 @@ class ClusterObjects:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._stored: dict[tuple[Path, FileMark], _StoredRows] = {}
+        self._stored: dict[tuple[Path, FileMark], tuple[_StoredRows, float]] = {}
         self._given = self._new_place()
 
     def _new_place(self) -> BucketPlace:
@@ -136,36 +146,35 @@ class ClusterObjects:
         self,
         session: "SparkSession",
         paths: Sequence[Path],
-        schema: pa.Schema,
+        kinds: "StructType",
         position: tuple[str, int] | None = None,
     ) -> "DataFrame":
-        """Return the rows of Parquet files that have this schema, or only some columns of it.
+        """Return the rows of Parquet files that have these columns, or only some of them.
 
         `position` is the name of a last column that numbers the rows of a file, from a number on.
         """
-        from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+        from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import LongType, StructField, StructType
 
-        kinds = from_arrow_schema(plain_schema(schema))
         given = to_arrow_schema(kinds, timezone="UTC")  # the types in which Spark takes them
         if position is not None:
             kinds = StructType([*kinds.fields, StructField(position[0], LongType(), False)])
-        pieces = [p for path in paths for p in self._pieces(self._kept(path), given.names)]
-        tasks = tuple(_tasks(pieces))
-        numbers = session.createDataFrame(
-            pa.table({"task": pa.array(range(len(tasks)), pa.int64())})
-        )
-        read = partial(_rows, tasks, given.serialize().to_pybytes(), position)
-        return mapped(numbers, read, kinds)
+        kept = side_by_side(paths, self._kept)
+        pieces = [piece for each in kept for piece in self._pieces(each, given.names)]
+        tasks = [(bytearray(pickle.dumps(each)),) for each in _tasks(pieces)]
+        parallel = session.sparkContext.parallelize(tasks, max(1, len(tasks)))
+        read = _ReadTask(schema=given.serialize().to_pybytes(), position=position, mark=MARK)
+        return mapped(session.createDataFrame(parallel, "task BINARY"), read, kinds)
 
     def _kept(self, path: Path) -> _StoredRows:
-        """Have a file stored; one that was stored by this process and is unchanged still is."""
-        mark = path, mark_of(path)
-        known = self._stored.get(mark)
-        if known is None:
+        """Have a file stored; one that was there a short time ago, and is unchanged, still is."""
+        mark, now = (path, mark_of(path)), time.monotonic()
+        known, since = self._stored.get(mark, (None, 0.0))
+        if known is None or now - since > _SURE:
             found = job_file(path, path.name)
             self._given.upload(path, JobFile(found.stored, found.size, found.hash, shared=True))
-            known = self._stored[mark] = _described(path, f"{self._prefix}{SHARED}/", found.stored)
+            known = _described(path, f"{self._prefix}{SHARED}/", found.stored)
+            self._stored[mark] = known, now
         return known
 
     @staticmethod
@@ -198,6 +207,7 @@ class ClusterObjects:
                 schema=schema.serialize().to_pybytes(),
                 group_bytes=group_bytes,
                 millis=millis,
+                mark=MARK,
             )
             parts = mapped(frame, task, _MESSAGE).collect()
             folder.mkdir(parents=True)
@@ -212,7 +222,7 @@ def _brought(place: BucketPlace, folder: Path, part: Any) -> Path:
     file = JobFile(name, int(part["size"]), Multihash.parse(part["hash"]))
     try:
         return place.made(file, folder)
-    except BadJobError:
+    except (BadJobError, BrokenSourceError):
         raise _damaged(place.shown(file.stored)) from None
 
 
@@ -240,6 +250,8 @@ def _described(path: Path, url: str, key: str) -> _StoredRows:
         groups, first = [], 0
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
+            if not group.num_rows:  # whose columns may have no place
+                continue
             leaves = tuple(span(*_range(group.column(leaf))) for leaf in range(group.num_columns))
             groups.append(_Group(number=number, first=first, leaves=leaves))
             first += group.num_rows
@@ -273,11 +285,13 @@ def _is_of(path: str, names: Iterable[str]) -> bool:
 def _tasks(pieces: Sequence[_Piece]) -> Iterator[tuple[_Piece, ...]]:
     """Yield pieces of so many bytes together, in order."""
     held: list[_Piece] = []
+    size = 0
     for piece in pieces:
-        if held and sum(each.bytes for each in held) + piece.bytes > _TASK_BYTES:
+        if held and size + piece.bytes > _TASK_BYTES:
             yield tuple(held)
-            held = []
+            held, size = [], 0
         held.append(piece)
+        size += piece.bytes
     if held:
         yield tuple(held)
 
@@ -285,41 +299,62 @@ def _tasks(pieces: Sequence[_Piece]) -> Iterator[tuple[_Piece, ...]]:
 # What tasks do
 
 
-def _rows(
-    tasks: Sequence[Sequence[_Piece]],
-    schema: bytes,
-    position: tuple[str, int] | None,
-    numbers: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the pieces of each task whose number comes."""
-    given = pa.ipc.read_schema(pa.py_buffer(schema))
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            for piece in tasks[number]:
-                with marked_errors():
-                    table = _table(piece, given)
-                if position is not None:
-                    name, first = position[0], position[1] + piece.before
-                    positions = pa.array(range(first, first + table.num_rows), pa.int64())
-                    table = table.append_column(name, positions)
-                yield from table.to_batches(_BATCH_ROWS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadTask:
+    """What a task does that reads row groups: those of each row that it gets."""
+
+    schema: bytes
+    position: tuple[str, int] | None
+    mark: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        for batch in batches:
+            for task in batch.column(0):
+                for piece in pickle.loads(task.as_py()):  # noqa: S301 - of the driver
+                    with marked_errors(self.mark):
+                        table = _table(piece, given)
+                    rows = _BATCH_BYTES * table.num_rows // max(1, table.nbytes)
+                    yield from self._numbered(table, piece).to_batches(
+                        max(1, min(rows, _BATCH_ROWS))
+                    )
+
+    def _numbered(self, table: pa.Table, piece: _Piece) -> pa.Table:
+        if self.position is None:
+            return table
+        name, first = self.position[0], self.position[1] + piece.before
+        positions = pa.array(range(first, first + table.num_rows), pa.int64())
+        return table.append_column(name, positions)
+
+
+@lru_cache(16)
+def _bucket(url: str) -> Bucket:
+    return Bucket(url)
 
 
 def _table(piece: _Piece, given: pa.Schema) -> pa.Table:
     spans = [piece.footer, *piece.leaves]
-    found = Bucket(piece.url).ranges(piece.key, [(each.start, each.end) for each in spans])
+    try:
+        found = _bucket(piece.url).ranges(piece.key, [(each.start, each.end) for each in spans])
+    except BrokenSourceError:
+        raise _damaged(f"{piece.url}{piece.key}") from None
     for span, data in zip(spans, found, strict=True):
         if hashlib.sha256(data).digest() != span.digest:
             raise _damaged(f"{piece.url}{piece.key}")
     footer = pq.read_metadata(pa.BufferReader(found[0]))
     held = _HeldBytes(piece.size, {s.start: data for s, data in zip(spans, found, strict=True)})
-    file = pq.ParquetFile(pa.PythonFile(held, "r"), metadata=footer, pre_buffer=False)
+    file = pq.ParquetFile(
+        pa.PythonFile(held, "r"),
+        metadata=footer,
+        pre_buffer=False,
+        page_checksum_verification=True,
+    )
     there = set(file.schema_arrow.names)
     read = file.read_row_group(
         piece.number, [each for each in given.names if each in there], use_threads=False
     )
     columns = [
-        pa.chunked_array([conform(c, f.type) for c in read.column(f.name).chunks], f.type)
+        pa.chunked_array([_as_given(c, f.type) for c in read.column(f.name).chunks], f.type)
         if f.name in there
         else null_column(read.num_rows, f.type)
         for f in given
@@ -327,12 +362,17 @@ def _table(piece: _Piece, given: pa.Schema) -> pa.Table:
     return retyped(pa.Table.from_arrays(columns, schema=_nullable(given)), _nullable(given))
 
 
+def _as_given(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column in the type in which Spark takes it, its values as Spark has them."""
+    return conform(conform(column, plain_type(column.type)), kind)
+
+
 def _damaged(shown: str) -> ClusterObjectError:
     return ClusterObjectError(
-        what=f"{shown} has other bytes than were stored",
-        why="the store is damaged, or others write below its prefix",
-        fix="delete the object, check who may write there, and run again: nothing of the step was "
-        "committed",
+        what=f"{shown} does not exist, or has other bytes than were stored",
+        why="the store is damaged, or others write or delete below its prefix",
+        fix="delete the object if it is there, check who may write there, and run again: nothing "
+        "of the step was committed",
     )
 
 
@@ -375,13 +415,19 @@ class _WrittenPart:
     schema: bytes
     group_bytes: int
     millis: bool
+    mark: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         part = 0 if context is None else context.partitionId()
-        with marked_errors(), TemporaryDirectory(prefix="odfbuild-part-") as folder:
+        # which Spark clears with the application, also where it kills this process
+        local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+        with (
+            marked_errors(self.mark),
+            TemporaryDirectory(prefix="odfbuild-part-", dir=local) as folder,
+        ):
             path = Path(folder) / "part.parquet"
             self._write(path, batches)
             file = job_file(path, path.name)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -39,6 +40,12 @@ _PATIENCE: Final = 5.0  # seconds for a master to take a connection
 WAIT: Final = 300.0
 """Seconds that a cluster may be without executors, unless the project says otherwise."""
 
+_KEYS: Final = (
+    *(f"s3a.{name}" for name in ("access.key", "secret.key", "session.token")),
+    *(f"{kind}.aws{name}" for kind in ("s3", "s3n") for name in ("AccessKeyId", "SecretAccessKey")),
+)
+NO_KEYS: Final = MappingProxyType({f"spark.hadoop.fs.{name}": "" for name in _KEYS})
+"""Keys of stores, which Spark takes from the environment of the driver and sends to executors."""
 OBJECTS: Final = "spark.odfbuild.objects"
 """The setting of a session whose executors read and write objects below this prefix."""
 
@@ -155,6 +162,7 @@ class ClusterProvider:
         return {
             "spark.driver.host": address,
             "spark.driver.bindAddress": address,
+            **NO_KEYS,
             **self.settings,
             **cluster_properties(),
             **self._closing_settings(),

@@ -70,18 +70,22 @@ def spread_out(
     """
     collect_garbage(session)
     tasks = session.sparkContext.parallelize(items, len(items)).map(partial(_attempt, function))
+    return _results(tasks.collect())
+
+
+def _results(said: "Sequence[_Returned[Result] | _Refused | _Broke]") -> tuple[Result, ...]:
     results = []
-    for told in tasks.collect():
-        if not isinstance(told, _Returned):
-            raise told.error()
-        results.append(told.value)
+    for each in said:
+        if not isinstance(each, _Returned):
+            raise each.error()
+        results.append(each.value)
     return tuple(results)
 
 
 def spread_here(function: Callable[[Item], Result], items: Sequence[Item]) -> tuple[Result, ...]:
     """Return the results in the order of the items, made in threads of this process."""
     with ThreadPoolExecutor(_THREADS, "spread") as pool:
-        return tuple(pool.map(function, items))
+        return _results(list(pool.map(partial(_attempt, function), items)))
 
 
 def _attempt(

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from secrets import token_hex
 from typing import Final
 
 import pyarrow as pa
@@ -15,8 +16,10 @@ import pyarrow as pa
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.host.json_text import parse_json
 
-_MARK: Final = "odfbuild-task-error"
-_MARKED: Final = re.compile(rf"<{_MARK}>([^\n]*?)</{_MARK}>")
+MARK: Final = f"odfbuild-{token_hex(8)}"
+"""What tasks of this process mark their errors with, which no query can know."""
+
+_MARKED: Final = re.compile(rf"<{MARK}>([^\n]*?)</{MARK}>")
 
 
 class ClusterObjectError(EngineFailedError):
@@ -26,14 +29,15 @@ class ClusterObjectError(EngineFailedError):
 
 
 @contextmanager
-def marked_errors() -> Iterator[None]:
+def marked_errors(mark: str) -> Iterator[None]:
     """Let what goes wrong in a task be found in the text that Spark makes of it."""
     try:
         yield
     except OdfBuildError as error:
-        raise _marked(error.what, error.why, error.fix) from None
+        raise _marked(mark, error.what, error.why, error.fix) from None
     except (OSError, pa.ArrowException) as error:
         raise _marked(
+            mark,
             f"a task of Spark failed: {error}",
             "it reads and writes objects, by way of temporary files of its machine",
             "check that the machines of the cluster have free space, then run again: nothing of "
@@ -41,8 +45,8 @@ def marked_errors() -> Iterator[None]:
         ) from None
 
 
-def _marked(*words: str) -> RuntimeError:
-    return RuntimeError(f"<{_MARK}>{json.dumps(words)}</{_MARK}>")
+def _marked(mark: str, *words: str) -> RuntimeError:
+    return RuntimeError(f"<{mark}>{json.dumps(words)}</{mark}>")
 
 
 def error_of_task(text: str) -> ClusterObjectError | None:
@@ -50,11 +54,5 @@ def error_of_task(text: str) -> ClusterObjectError | None:
     found = _MARKED.search(text)
     if found is None:
         return None
-    try:
-        words = parse_json(found[1].encode())
-    except ValueError:
-        return None
-    if not isinstance(words, list) or len(words) != 3:
-        return None
-    what, why, fix = map(str, words)
+    what, why, fix = parse_json(found[1].encode())
     return ClusterObjectError(what, why, fix)

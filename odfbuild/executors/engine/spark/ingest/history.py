@@ -153,9 +153,9 @@ def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
             rows.write.option("compression", "snappy").parquet(to_write(folder))
 
     parts = written_parts(frame, write, folder, group_bytes=_GROUP_BYTES)
-    stored = Frame.at(*parts)
-    if objects_of(frame.sparkSession) is not None:
-        return from_files(frame.sparkSession, parts, stored.schema), stored
+    stored, objects = Frame.at(*parts), objects_of(frame.sparkSession)
+    if objects is not None:
+        return objects.frame(frame.sparkSession, parts, frame.schema), stored
     return frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder)), stored
 
 

@@ -1,6 +1,7 @@
 """Where Spark runs makes no difference: one thread, several, or the machines of a cluster."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -83,3 +84,39 @@ def test_workers_that_do_not_see_the_folder_give_the_same_slices_by_a_store(
         left = [each["path"] for page in pages for each in page]
     assert left
     assert all("files/f1620" in each for each in left)
+
+
+_KEYS_IN_SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+from odfbuild.executors.engine.spark.cluster.providers import NO_KEYS
+
+building = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+for name, value in NO_KEYS.items() if sys.argv[1] == "none" else ():
+    building = building.config(name, value)
+each = building.getOrCreate()._jsc.hadoopConfiguration().iterator()
+found = []
+while each.hasNext():
+    entry = each.next()
+    if entry.getValue() in ("id-of-tests", "key-of-tests", "token-of-tests"):
+        found.append(entry.getKey())
+print(json.dumps(sorted(found)))
+"""
+
+
+@pytest.mark.parametrize("keys", ["none", "some"])
+def test_no_key_of_a_store_is_in_the_configuration_that_executors_get(keys: str) -> None:
+    given = {
+        "AWS_ACCESS_KEY_ID": "id-of-tests",
+        "AWS_SECRET_ACCESS_KEY": "key-of-tests",
+        "AWS_SESSION_TOKEN": "token-of-tests",
+    }
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", _KEYS_IN_SPARK, keys],
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(run.stdout)
+    assert found == [] if keys == "none" else "fs.s3a.secret.key" in found

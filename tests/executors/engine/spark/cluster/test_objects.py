@@ -17,12 +17,14 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.objects.bucket import BucketPlace
 from odfbuild.executors.engine.objects.files import JobFile
+from odfbuild.executors.engine.spark.cluster import objects as objects_module
 from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.cluster.task_errors import ClusterObjectError
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.errors import spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, from_files, from_frame, gather
+from odfbuild.executors.engine.spark.ingest.history import stored_once
 from odfbuild.executors.engine.spark.settings import StepSize
 from tests.support.effort import examples
 from tests.support.servers.object_store import BUCKET, ObjectServer
@@ -50,7 +52,7 @@ def is_of_spark(kind: Any) -> bool:
         to_arrow_schema(from_arrow_schema(plain_schema(pa.schema([("x", kind)]))), timezone="UTC")
     except (PySparkException, pa.ArrowException, ValueError):
         return False
-    return not any(word in str(kind) for word in ("duration", "null", "time64", "time32"))
+    return not any(word in str(kind) for word in ("duration", "null", "time64[ns]"))
 
 
 @st.composite
@@ -167,6 +169,70 @@ def test_a_task_refuses_an_object_with_other_bytes(
     assert not list((tmp_path / "out").glob("*"))
 
 
+def test_a_page_that_was_damaged_before_it_was_stored_gives_no_rows(
+    session: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.parquet"
+    texts = pa.table({"k": [f"{at:09}" for at in range(500)]})
+    pq.write_table(texts, path, compression="none", write_page_checksum=True)
+    path.write_bytes(path.read_bytes().replace(b"000000123", b"900000123", 1))
+    rows = from_files(session, [path], texts.schema)
+    with pytest.raises(ClusterObjectError, match="checksum"), spark_errors("run the query"):
+        written_parts(rows, refuse, tmp_path / "out", group_bytes=1 << 20)
+
+
+def test_row_groups_without_rows_and_without_dictionaries_are_read(
+    session: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.parquet"
+    some = pa.table({"k": ["a"]})
+    with pq.ParquetWriter(path, some.schema, use_dictionary=False) as writer:
+        for each in (some.slice(0, 0), some, some.slice(0, 0)):
+            writer.write_table(each)
+    assert from_files(session, [path], some.schema).collect() == [("a",)]
+
+
+def test_each_task_is_a_partition_and_rows_that_are_wide_come_in_several_batches(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects_module, "_TASK_BYTES", 1)
+    path = tmp_path / "rows.parquet"
+    wide = pa.table({"k": ["x" * 100_000] * 2000})
+    pq.write_table(wide, path, row_group_size=50)
+    rows = from_files(session, [path], wide.schema)
+    assert rows.rdd.getNumPartitions() == 40
+    table = objects_module._table(pieces_of(session, path)[0], wide.schema)
+    assert table.nbytes > 4_000_000
+    assert rows.selectExpr("count(*)", "sum(length(k))").collect() == [(2000, 200_000_000)]
+
+
+def test_a_file_that_was_stored_a_while_ago_is_looked_for_again(
+    session: Any, store: ObjectServer, objects: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"k": ["a", "b"]}), path)
+    schema = pa.schema([("k", pa.string())])
+    assert from_files(session, [path], schema).count() == 2
+    (key,) = keys(store, objects)
+    obstore.delete(store.store(prefix(objects)), key)
+    monkeypatch.setattr(objects_module, "_SURE", -1.0)
+    assert from_files(session, [path], schema).count() == 2
+    assert keys(store, objects) == [key]
+
+
+def test_rows_that_are_stored_once_keep_the_types_of_the_query(
+    session: Any, tmp_path: Path
+) -> None:
+    given_ = session.sql(
+        "select collate(k, 'UTF8_LCASE') as k, cast(t as timestamp_ntz) as t "
+        "from values ('a', '2024-01-01'), ('A', '2024-01-02') as v(k, t)"
+    )
+    read, stored = stored_once(given_, tmp_path)
+    assert read.schema == given_.schema
+    assert stored.rows == 2
+    assert read.groupBy("k").count().count() == 1
+
+
 @pytest.mark.parametrize("harm", ["flip", "cut"])
 def test_what_a_task_wrote_is_refused_if_it_changed(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
@@ -200,6 +266,13 @@ def without_objects(session: Any, paths: list[Path], schema: pa.Schema, first: i
     rows = session.read.schema(from_arrow_schema(plain_schema(schema)))
     found = rows.parquet(*(path.as_uri() for path in paths))
     return found.selectExpr("*", f"_metadata.row_index + {first} AS `{POSITION}`")
+
+
+def pieces_of(session: Any, path: Path) -> list[Any]:
+    """Return the row groups of a file, as tasks get them."""
+    found = objects_of(session)
+    assert found is not None
+    return list(found._pieces(found._kept(path), ["k"]))
 
 
 def zip_columns(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:

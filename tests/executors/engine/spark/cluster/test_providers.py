@@ -47,6 +47,17 @@ def write_properties(folder: Path, text: str, mode: int = 0o600) -> Path:
     return file
 
 
+def test_executors_of_a_cluster_get_no_key_of_a_store_but_those_of_its_own_properties(
+    tmp_path: Path,
+) -> None:
+    write_properties(tmp_path, "spark.hadoop.fs.s3a.access.key theirs\n")
+    found = provider_of("k8s://https://h:6443", objects="s3://files").place_settings(1, "1g")
+    assert found["spark.hadoop.fs.s3a.access.key"] == "theirs"
+    assert found["spark.hadoop.fs.s3a.secret.key"] == ""
+    assert found["spark.odfbuild.objects"] == "s3://files"
+    assert "spark.odfbuild.objects" in FIXED
+
+
 @pytest.mark.parametrize("master", [None, "local", "local[4]", "local[*]"])
 def test_on_this_machine_nothing_of_a_cluster_is_set(master: str | None) -> None:
     provider = provider_of(master, {"spark.cores.max": "4"}, 5.0)
