@@ -151,7 +151,7 @@ def _policy(folder: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RoundReport:
     """What became of a round: what is wrong, and how many were killed in it."""
 
     problem: str | None
@@ -176,12 +176,12 @@ def machines(
         worlds = [world_apart(place / f"{n}", merge) for n, merge in enumerate(MERGES)]
         ports = free_ports(PORTS * lanes)
         lane = partial(_lane, place, worlds, ports, kills)
-        for number, told in on_lanes(lanes, range(seed, seed + rounds), lane):
+        for number, found in on_lanes(lanes, range(seed, seed + rounds), lane):
             done += 1
-            if isinstance(told, Told):
-                commands, killed = commands + told.commands, killed + told.killed
-                servers += told.servers
-            problem = told.problem if isinstance(told, Told) else told
+            if isinstance(found, RoundReport):
+                commands, killed = commands + found.commands, killed + found.killed
+                servers += found.servers
+            problem = found.problem if isinstance(found, RoundReport) else found
             if problem is not None:
                 broken += 1
                 say(f"BROKEN, seed {number}: {problem}")
@@ -209,7 +209,7 @@ def _lane(
     kills: bool,
     own: int,
     numbers: Iterator[int],
-) -> Iterator[Told]:
+) -> Iterator[RoundReport]:
     """Do rounds on a server of this lane alone."""
     server = place / f"server-{own}"
     server.mkdir()
@@ -234,11 +234,11 @@ def _await(store: KilledServer) -> None:
 
 def _round(
     draw: random.Random, world: World, folder: Path, store: KilledServer, *, kills: bool
-) -> Told:
+) -> RoundReport:
     """Run commands of two machines at once and tell what became of them."""
     url = store.server.url(folder.name)
     if problem := begun(draw, Machine(folder / "first", world.origin, url, 0), world.origin, url):
-        return Told(problem)
+        return RoundReport(problem)
     moment = int(time.time()) + 1
     time.sleep(moment - time.time())
     leased = draw.random() < 0.5
@@ -259,7 +259,7 @@ def _round(
     killed = sum(process.code == -signal.SIGKILL for process in done)
     said = f"leases {'are' if leased else 'are not'} heeded"
     problem = "\n  ".join([said, *map(str, done), *problems]) if problems else None
-    return Told(problem, len(done), killed, servers)
+    return RoundReport(problem, len(done), killed, servers)
 
 
 def begun(draw: random.Random, machine: Machine, origin: Path, url: str) -> str | None:

@@ -232,7 +232,7 @@ class _Reader:
                 raise SqlTextError("syntax-error", message, self._name_of(node, None).place)
 
     def _check_sources(self) -> None:
-        """Refuse functions that stand in FROM in the place of a table."""
+        """Refuse functions in FROM, in the place of a table."""
         from sqlglot import exp
 
         for source in (each.this for each in self.tree.find_all(exp.Table)):

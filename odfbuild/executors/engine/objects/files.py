@@ -1,4 +1,4 @@
-"""Files that a step reads or writes, by the name, size and hash that are told of them."""
+"""Files that a step reads or writes: their names in messages, sizes and hashes."""
 
 from pathlib import Path
 from typing import Final

@@ -17,6 +17,7 @@ import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from secrets import token_hex
@@ -80,32 +81,38 @@ class _Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredRows:
-    """A Parquet file that is stored; `paths` are those of its leaves, which are what it stores."""
+class _Object:
+    """A Parquet file that is stored."""
 
     url: str
     key: str
     size: int
     footer: _Span
+
+    @property
+    def shown(self) -> str:
+        return f"{self.url}{self.key}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredRows:
+    """What is in an object; `paths` are those of its leaves, which are what Parquet stores."""
+
+    object: _Object
     paths: tuple[str, ...]
     groups: tuple[_Group, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Piece:
-    """A row group as a task reads it: the spans of the footer and of the columns it needs."""
+    """A row group as a task reads it: with the leaves of the columns that it needs."""
 
-    url: str
-    key: str
-    size: int
-    footer: _Span
-    number: int
-    before: int
-    leaves: tuple[_Span, ...]
+    object: _Object
+    group: _Group
 
     @property
     def bytes(self) -> int:
-        return sum(each.end - each.start for each in self.leaves)
+        return sum(each.end - each.start for each in self.group.leaves)
 
 
 def objects_of(session: "SparkSession") -> "ClusterObjects | None":
@@ -181,15 +188,8 @@ class ClusterObjects:
     def _pieces(stored: _StoredRows, names: Sequence[str]) -> Iterator[_Piece]:
         wanted = [leaf for leaf, path in enumerate(stored.paths) if _is_of(path, names)]
         for group in stored.groups:
-            yield _Piece(
-                url=stored.url,
-                key=stored.key,
-                size=stored.size,
-                footer=stored.footer,
-                number=group.number,
-                before=group.first,
-                leaves=tuple(group.leaves[leaf] for leaf in wanted),
-            )
+            leaves = tuple(group.leaves[leaf] for leaf in wanted)
+            yield _Piece(stored.object, replace(group, leaves=leaves))
 
     def written(
         self, frame: "DataFrame", folder: Path, group_bytes: int, *, millis: bool = False
@@ -256,10 +256,7 @@ def _described(path: Path, url: str, key: str) -> _StoredRows:
             groups.append(_Group(number=number, first=first, leaves=leaves))
             first += group.num_rows
         return _StoredRows(
-            url=url,
-            key=key,
-            size=size,
-            footer=span(size - _TAIL - length, size),
+            object=_Object(url=url, key=key, size=size, footer=span(size - _TAIL - length, size)),
             paths=tuple(footer.schema.column(at).path for at in range(footer.num_columns)),
             groups=tuple(groups),
         )
@@ -322,7 +319,7 @@ class _ReadTask:
     def _numbered(self, table: pa.Table, piece: _Piece) -> pa.Table:
         if self.position is None:
             return table
-        name, first = self.position[0], self.position[1] + piece.before
+        name, first = self.position[0], self.position[1] + piece.group.first
         positions = pa.array(range(first, first + table.num_rows), pa.int64())
         return table.append_column(name, positions)
 
@@ -333,16 +330,16 @@ def _bucket(url: str) -> Bucket:
 
 
 def _table(piece: _Piece, given: pa.Schema) -> pa.Table:
-    spans = [piece.footer, *piece.leaves]
+    stored, spans = piece.object, [piece.object.footer, *piece.group.leaves]
     try:
-        found = _bucket(piece.url).ranges(piece.key, [(each.start, each.end) for each in spans])
+        found = _bucket(stored.url).ranges(stored.key, [(each.start, each.end) for each in spans])
     except BrokenSourceError:
-        raise _damaged(f"{piece.url}{piece.key}") from None
+        raise _damaged(stored.shown) from None
     for span, data in zip(spans, found, strict=True):
         if hashlib.sha256(data).digest() != span.digest:
-            raise _damaged(f"{piece.url}{piece.key}")
+            raise _damaged(stored.shown)
     footer = pq.read_metadata(pa.BufferReader(found[0]))
-    held = _HeldBytes(piece.size, {s.start: data for s, data in zip(spans, found, strict=True)})
+    held = _HeldBytes(stored.size, {s.start: data for s, data in zip(spans, found, strict=True)})
     file = pq.ParquetFile(
         pa.PythonFile(held, "r"),
         metadata=footer,
@@ -351,7 +348,7 @@ def _table(piece: _Piece, given: pa.Schema) -> pa.Table:
     )
     there = set(file.schema_arrow.names)
     read = file.read_row_group(
-        piece.number, [each for each in given.names if each in there], use_threads=False
+        piece.group.number, [each for each in given.names if each in there], use_threads=False
     )
     columns = [
         pa.chunked_array([_as_given(c, f.type) for c in read.column(f.name).chunks], f.type)
@@ -377,7 +374,7 @@ def _damaged(shown: str) -> ClusterObjectError:
 
 
 class _HeldBytes(io.RawIOBase):
-    """A file of which some ranges are there, each read as a whole or in parts."""
+    """A file of which some ranges are there, each read at once or in parts."""
 
     def __init__(self, size: int, held: Mapping[int, bytes]) -> None:
         self._size = size

@@ -255,7 +255,7 @@ def test_what_a_task_wrote_is_refused_if_it_changed(
 
 
 def by_position(rows: Any) -> pa.Table:
-    """Return rows in the order of their positions, as they are told without pandas."""
+    """Return rows in the order of their positions, without pandas."""
     return pa.Table.from_batches(rows.orderBy(POSITION)._collect_as_arrow())
 
 
