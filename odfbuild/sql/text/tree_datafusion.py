@@ -247,8 +247,8 @@ class _Reader:
             at = next(same, self.words[0])
             shown = f"{called.lower()}()" if called else '""()'
             message = (
-                f"the function {shown} in FROM is not read here: a query reads its inputs and steps; "
-                "unnest(...) in SELECT gives a row for each member of a list"
+                f"the function {shown} in FROM is not read here: a query reads its inputs and "
+                "steps; unnest(...) in SELECT gives a row for each member of a list"
             )
             raise SqlTextError("syntax-error", message, self._place(at.start, len(at.text)))
 
