@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
@@ -32,6 +34,9 @@ from tests.support.values.arrow_types import array, types, values
 
 pytestmark = pytest.mark.spark
 
+UNREAD = ("COLUMN_DATA_TYPE_MISMATCH", "Illegal Parquet type", "ALREADY_EXISTS")
+"""What Spark says of files that it does not read itself, as they have times in seconds, or a name twice."""
+
 
 @pytest.fixture
 def session(engine: SparkEngine, objects: str) -> Any:
@@ -45,14 +50,13 @@ def kinds() -> st.SearchStrategy[Any]:
 
 
 def is_of_spark(kind: Any) -> bool:
-    from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
     try:
         to_arrow_schema(from_arrow_schema(plain_schema(pa.schema([("x", kind)]))), timezone="UTC")
     except (PySparkException, pa.ArrowException, ValueError):
         return False
-    return not any(word in str(kind) for word in ("duration", "null", "[ns"))
+    return not any(word in str(kind) for word in ("duration", "null", "[ns", "time32"))
 
 
 @st.composite
@@ -85,8 +89,12 @@ def test_objects_have_the_rows_of_files_in_whichever_groups_and_columns(
     pq.write_table(table, path, row_group_size=group, use_dictionary=draw.random() < 0.5)
     names = [name for name in table.column_names if draw.random() < 0.7]
     wanted = pa.schema([*(table.schema.field(name) for name in names), ("none", pa.string())])
+    try:
+        here = by_position(without_objects(session, [path], wanted, first))
+    except (Py4JJavaError, PySparkException) as error:
+        assert any(each in str(error) for each in UNREAD)
+        return
     found = by_position(from_files(session, [path], wanted, first))
-    here = by_position(without_objects(session, [path], wanted, first))
     assert found.schema.equals(here.schema)
     assert found.equals(here) or found.to_pylist() == here.to_pylist()
     assert found.column(POSITION).to_pylist() == list(range(first, first + table.num_rows))
@@ -256,7 +264,8 @@ def test_what_a_task_wrote_is_refused_if_it_changed(
 
 def by_position(rows: Any) -> pa.Table:
     """Return rows in the order of their positions, without pandas."""
-    return pa.Table.from_batches(rows.orderBy(POSITION)._collect_as_arrow())
+    ordered = rows.orderBy(POSITION)
+    return pa.Table.from_batches(ordered._collect_as_arrow(empty_list_if_zero_records=False))
 
 
 def without_objects(session: Any, paths: list[Path], schema: pa.Schema, first: int) -> Any:
