@@ -35,7 +35,7 @@ from tests.support.values.arrow_types import array, types, values
 pytestmark = pytest.mark.spark
 
 UNREAD = ("COLUMN_DATA_TYPE_MISMATCH", "Illegal Parquet type", "ALREADY_EXISTS")
-"""What Spark says of files that it does not read itself, as they have times in seconds, or a name twice."""
+"""What Spark says of files that it does not read: with times in seconds, or a name twice."""
 
 
 @pytest.fixture
