@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.errors import Diagnostic, EngineFailedError
 from odfbuild.executors.engine.spark.cluster.driver import described_view, drop_view, replace_view
 from odfbuild.executors.engine.spark.cluster.executors import ClusterLostError, Executors
-from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.providers import (
     LocalProvider,
     SessionProvider,
@@ -185,7 +184,7 @@ class Sessions:
         session.sparkContext.addJobTag(self._host.tag)
         cores = nominal_cores(self._host.provider, self._host.cores)
         settings = sized_settings(size, cores)
-        if objects_of(session) is not None:
+        if self._host.provider.objects is not None:
             settings |= {BROADCAST: "-1", ADAPTIVE_BROADCAST: settings[BROADCAST]}
         for key, value in settings.items():
             session.conf.set(key, value)

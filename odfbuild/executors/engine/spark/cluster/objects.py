@@ -437,13 +437,15 @@ class _WrittenPart:
         schema = _nullable(pa.ipc.read_schema(pa.py_buffer(self.schema)))
         unit = {"coerce_timestamps": "ms"} if self.millis else {}
         held: list[pa.RecordBatch] = []
+        size = 0
         with FileWriter(
             path, schema, compression="snappy", write_page_checksum=True, **unit
         ) as writer:
             for batch in batches:
                 held.append(batch)
-                if sum(each.nbytes for each in held) >= self.group_bytes:
+                size += batch.nbytes
+                if size >= self.group_bytes:
                     writer.write_table(retyped(pa.Table.from_batches(held), schema))
-                    held = []
+                    held, size = [], 0
             if held:
                 writer.write_table(retyped(pa.Table.from_batches(held), schema))

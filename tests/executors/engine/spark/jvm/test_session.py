@@ -25,6 +25,17 @@ from odfbuild.odf.events import MergeStrategyAppend
 from tests.executors.engine.spark.tables import ingest_request, rows_of
 
 
+def test_java_is_started_before_what_only_steps_need_is_loaded() -> None:
+    code = (
+        "import sys, odfbuild.executors.engine.spark.session; "
+        "print({'pyarrow', 'pyspark', 'obstore', 'odfbuild.state.remote.s3'} & {*sys.modules})"
+    )
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "set()\n"
+
+
 def test_the_version_of_an_engine_is_known_without_importing_it() -> None:
     code = (
         "import sys; from odfbuild.executors.engine.protocol import engine_version;"
