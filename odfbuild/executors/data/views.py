@@ -24,6 +24,9 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
+_OF_SCANS: Final = frozenset(
+    {"__fragment_index", "__batch_index", "__last_in_fragment", "__filename"}
+)
 _FIX: Final = (
     "odfbuild verify lists all problems; restore the dataset from a copy, or, of a derivative "
     "dataset, rebuild the rows: odfbuild rebuild NAME"
@@ -96,11 +99,14 @@ class DatasetView:
         """Return the slices, if their rows and columns are those of the view as they are.
 
         They can be read in part: some columns, and the row groups that a condition may hold for.
+        None also if a column has a name that Arrow gives to one of its own in each scan.
         """
         import pyarrow.dataset as ds
         from pyarrow.fs import LocalFileSystem
 
         if self.until is not None or not self.paths:
+            return None
+        if not _OF_SCANS.isdisjoint(self.columns().names):
             return None
         with faults_named():
             if not self.log and not only_appends(self.paths, self.vocab.operation_type_column):
@@ -126,17 +132,15 @@ class DatasetView:
         groups for which a condition cannot hold, unless there are floating-point numbers: the
         statistics of files know nothing of NaN.  Raises as `batches` does, while it is read.
         """
-        import pyarrow.dataset as ds
-
         files, whole = self.files(), self.columns()
         names = whole.names if columns is None else list(columns)
+        kept = pa.schema([whole.field(name) for name in names])
         if files is not None and where is None:
-            kept = pa.schema([whole.field(name) for name in names])
             return pa.RecordBatchReader.from_batches(kept, _scan(files, names))
         if files is not None and not any(map(_has_floats, whole.types)):
             return files.scanner(names, filter=where).to_reader()
         rows = self.batches() if files is None else _scan(files, whole.names)
-        return ds.Scanner.from_batches(rows, schema=whole, columns=names, filter=where).to_reader()
+        return pa.RecordBatchReader.from_batches(kept, _selected(rows, names, where))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order in which they came.
@@ -176,6 +180,13 @@ class DatasetView:
             rows -= sum(batch.num_rows for batch in newer)
             found = [*newer, *found]
         return pa.Table.from_batches(found, self.columns())
+
+
+def _selected(
+    rows: Iterable[pa.RecordBatch], columns: list[str], where: "ds.Expression | None"
+) -> Iterator[pa.RecordBatch]:
+    for batch in rows:
+        yield (batch if where is None else batch.filter(where)).select(columns)
 
 
 def _scan(files: "ds.Dataset", columns: list[str]) -> Iterator[pa.RecordBatch]:
