@@ -47,7 +47,8 @@ class DatasetPage:
         )
         return (
             f"<table><caption>The last {len(self.rows)} current "
-            f"rows</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+            f"rows</caption><thead><tr>{heads}</tr></thead>"
+            f'<tbody style="white-space: pre-wrap">{body}</tbody></table>'
         )
 
 
@@ -67,16 +68,29 @@ def _cell(value: object) -> str:
 
 def _drawing(chosen: str, edges: Mapping[str, Sequence[str]]) -> str:
     """Return what the dataset is made of, and what is made of it, as one picture."""
-    made = {name: [each for each in edges if name in edges[each]] for name in edges}
-    levels, left = [[chosen]], _MOST - 1
+    made: dict[str, list[str]] = {}
+    for name, inputs in edges.items():
+        for each in dict.fromkeys(inputs):
+            made.setdefault(each, []).append(name)
+    levels, more = [[chosen]], []
     for step, neighbours in ((-1, edges), (1, made)):
-        placed, edge = {chosen}, [chosen]
-        while left > 0 and (found := _next(edge, neighbours, placed)[:left]):
-            levels.insert(0 if step < 0 else len(levels), found)
+        placed, edge, left, others = {chosen}, [chosen], _MOST // 2, 0
+        while found := _next(edge, neighbours, placed):
+            if shown := found[:left]:
+                levels.insert(0 if step < 0 else len(levels), shown)
+            left -= len(shown)
+            others += len(found) - len(shown)
             placed.update(found)
-            left -= len(found)
             edge = found
-    return "" if len(levels) == 1 else _svg(chosen, levels, edges)
+        if others:
+            more.append(f"{others:,} {'before' if step < 0 else 'after'} it")
+    picture = "" if len(levels) == 1 else _svg(chosen, levels, edges)
+    if more:
+        picture += (
+            f"<p>Not in the picture: {' and '.join(more)}. odfbuild lineage {_shown(chosen)} "
+            "shows all.</p>"
+        )
+    return picture
 
 
 def _next(

@@ -2,7 +2,10 @@
 
 from xml.etree import ElementTree
 
+import pytest
+
 import odfbuild
+from odfbuild.app.inspection.notebook import DatasetPage
 from tests.app.inspection import HOSTILE
 
 
@@ -35,3 +38,18 @@ def test_its_page_is_well_formed_and_holds_no_markup_of_others(
 
 def test_a_dataset_alone_has_no_picture(project: odfbuild.DataProject) -> None:
     assert "<svg" not in project.dataset("acme.stock")._repr_html_()
+
+
+@pytest.mark.parametrize(("inputs", "readers"), [(0, 60), (60, 0), (30, 30), (20, 20), (21, 3)])
+def test_what_the_picture_leaves_out_is_counted(inputs: int, readers: int) -> None:
+    edges = {f"in{n}": () for n in range(inputs)}
+    edges |= {"x": tuple(edges), **{f"out{n}": ("x",) for n in range(readers)}}
+    page = DatasetPage(name="x", facts=(), description=None, columns={}, rows=(), edges=edges)
+    tree = ElementTree.fromstring(page.html())  # noqa: S314 - of our own
+    boxes = [each.text or "" for each in tree.iter("{http://www.w3.org/2000/svg}text")]
+    says = "".join(tree.itertext())
+    for beginning, count, side in (("in", inputs, "before"), ("out", readers, "after")):
+        shown = sum(each.startswith(beginning) for each in boxes)
+        assert shown == min(count, 20)
+        assert (f"{count - shown} {side} it" in says) == (shown < count)
+    assert ("Not in the picture" in says) == (max(inputs, readers) > 20)
