@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         OdfBuildError,
         PlanError,
         ProjectError,
+        ProjectErrors,
         ProtocolError,
         StateError,
     )
@@ -40,6 +41,7 @@ __all__ = [
     "OdfBuildError",
     "PlanError",
     "ProjectError",
+    "ProjectErrors",
     "ProtocolError",
     "Pushed",
     "Pusher",
