@@ -100,13 +100,17 @@ class LiveProgress:
             def render(self, task: Task) -> Text:
                 return Text(task.fields["pace"].note(task.elapsed or 0.0), "dim")
 
+        class NameColumn(TextColumn):
+            def render(self, task: Task) -> Text:
+                return Text(short_name(task.description, console.width * 2 // 5))
+
         console = Console(stderr=True, no_color=True if colours() == "never" else None)
-        name = Column(no_wrap=True, overflow="ellipsis", max_width=console.width * 2 // 5)
+        name = Column(no_wrap=True, overflow="ellipsis")
         note = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         self._plain = PlainProgress(total, lambda line: console.print(Text(line), soft_wrap=True))
         self._bars = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}", markup=False, table_column=name),
+            NameColumn("", table_column=name),
             NoteColumn("", table_column=note),
             TimeElapsedColumn(),
             console=console,
@@ -140,6 +144,14 @@ class LiveProgress:
         if step.id in self._tasks:
             self._bars.remove_task(self._tasks.pop(step.id))  # type: ignore[arg-type]
         self._plain.finished(step, outcome)
+
+
+def short_name(step: str, width: int) -> str:
+    """Return the name of a step in so many columns: what is done, and the end of the dataset."""
+    if len(step) <= width:
+        return step
+    first = min(step.find(":") + 1, width // 3)
+    return f"{step[:first]}…{step[len(step) - max(1, width - first - 1) :]}"
 
 
 def _files(step: Step) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from odfbuild.cli.render.progress import LiveProgress, StepPace
+from odfbuild.cli.render.progress import LiveProgress, StepPace, short_name
 from odfbuild.executors.engine.context import Round
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Ingest, Step
@@ -71,11 +71,44 @@ def test_a_step_has_one_line_of_any_terminal(columns: int, monkeypatch: pytest.M
     progress.advanced(step, Round(source=_NAMES[0], blocks=1, records=1_234_567))
     second = _drawn(progress, columns)
     assert [len(each) for each in (first, second)] == [1, 1]
-    assert "ingest:com.example.shop" in first[0]
+    assert "ingest:" in first[0]
+    assert "orders-of-all-branches" in first[0]
     assert "about 30s left" in first[0]
     assert "1 of 4 committed" in second[0]
     assert "1,234,567 rows" in second[0] or columns == 80
     assert second[0].rstrip().endswith("0:00:00")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_names_with_one_beginning_stay_different(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = [f"org.example.of-a-long-beginning-that-all-names-share.n{n}" for n in range(9)]
+    progress = LiveProgress(len(names), dict)
+    for name in names:
+        progress.started(
+            Step(
+                id=f"ingest:{name}",
+                target=DatasetAlias.parse(name),
+                work=Ingest(),
+                after=(),
+                reasons=(),
+            )
+        )
+    lines = _drawn(progress, columns)
+    assert len(lines) == len(names)
+    for name, line in zip(names, lines, strict=True):
+        assert name.rpartition(".")[2] in line
+        assert "ing" in line
+        assert len(line) <= columns
+
+
+@given(step=st.text("ab:.", max_size=30), width=st.integers(2, 40))
+def test_a_short_name_fits(step: str, width: int) -> None:
+    found = short_name(step, width)
+    assert len(found) <= width
+    assert found == step if len(step) <= width else found.endswith(step[-1])
 
 
 def _drawn(progress: LiveProgress, columns: int) -> list[str]:
