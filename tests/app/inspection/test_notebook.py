@@ -42,7 +42,7 @@ def test_a_dataset_alone_has_no_picture(project: odfbuild.DataProject) -> None:
 
 @pytest.mark.parametrize(("inputs", "readers"), [(0, 60), (60, 0), (30, 30), (20, 20), (21, 3)])
 def test_what_the_picture_leaves_out_is_counted(inputs: int, readers: int) -> None:
-    edges = {f"in{n}": () for n in range(inputs)}
+    edges: dict[str, tuple[str, ...]] = {f"in{n}": () for n in range(inputs)}
     edges |= {"x": tuple(edges), **{f"out{n}": ("x",) for n in range(readers)}}
     page = DatasetPage(name="x", facts=(), description=None, columns={}, rows=(), edges=edges)
     tree = ElementTree.fromstring(page.html())  # noqa: S314 - of our own
