@@ -22,6 +22,7 @@ from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
+    Transform,
 )
 from odfbuild.odf.merge_strategies import key_of, reads_operations, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
@@ -63,6 +64,9 @@ class FakeEngine:
         merges: bool = True,
     ) -> None:
         self.started.append("prepare")
+
+    def held(self, merge: MergeStrategy, preprocess: Transform | None, /) -> int:
+        return 0
 
     def ingest(self, request: IngestRequest) -> Frame:
         self.asked.append("ingest")

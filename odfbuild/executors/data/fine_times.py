@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +76,17 @@ def note_cut(values: Any, is_cut: Any) -> None:
     if at >= 0:
         row = noted.rows + at + 1 if len(values) == noted.size else None
         noted.first[noted.column] = Cut(noted.column, written(values[at]), row)
+
+
+def note_piece(piece: FineTimes) -> None:
+    """Note what was cut in a piece of an input that comes after what was noted before."""
+    noted = _NOTED.get()
+    if noted is None:
+        return
+    for column, cut in piece.first.items():
+        row = None if cut.row is None else noted.rows + cut.row
+        noted.first.setdefault(column, replace(cut, row=row))
+    noted.rows += piece.rows
 
 
 def written(value: pa.Scalar) -> str:

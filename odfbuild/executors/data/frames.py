@@ -3,6 +3,7 @@
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
+_THREADS = 2  # columns that are copied at a time
 _TAIL = 8  # bytes at the end of a Parquet file: the length of its footer, and four letters
 
 
@@ -113,6 +115,62 @@ class FilePart:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldRows:
+    """Rows of a table in memory: those at `order`, or `rows` of its own order from `start` on.
+
+    Each column of the table is one array, since rows are picked from all over it.
+    """
+
+    table: "pa.Table"
+    start: int
+    rows: int
+    order: "pa.Array | None" = None
+
+    @classmethod
+    def of(cls, table: "pa.Table", order: "pa.Array | None" = None) -> "HeldRows":
+        """Return all rows of a table, or those at so many places of it, in that order."""
+        return cls(table, 0, int(table.num_rows) if order is None else len(order), order)
+
+    @classmethod
+    def joined(cls, batches: "list[pa.RecordBatch]", schema: "pa.Schema") -> "HeldRows":
+        """Return the columns of `schema` of batches, which are given up column by column."""
+        import pyarrow as pa
+
+        columns = [[each.column(name) for each in batches] for name in schema.names]
+        batches.clear()
+        with ThreadPoolExecutor(_THREADS, "columns") as threads:
+            arrays = list(threads.map(_joined, columns, schema.types))
+        return cls.of(pa.Table.from_arrays(arrays, schema=schema))
+
+    def cut(self, first: int, end: int) -> "HeldRows":
+        """Return the rows from `first` up to, but without, `end`, counted within this part."""
+        first, end = max(first, 0), min(end, self.rows)
+        return replace(self, start=self.start + first, rows=max(0, end - first))
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator["pa.RecordBatch"]:
+        """Yield the rows in order, at most `rows` at a time."""
+        chosen = self.table.select(list(columns))
+        if self.order is None:
+            yield from chosen.slice(self.start, self.rows).to_batches(max_chunksize=rows)
+            return
+        for start in range(0, self.rows, rows):
+            places = self.order.slice(self.start + start, min(rows, self.rows - start))
+            yield from chosen.take(places).to_batches()
+
+
+def _joined(arrays: "list[pa.Array]", of: "pa.DataType") -> "pa.Array":
+    """Return arrays as one, without a copy of a single one; they are given up."""
+    import pyarrow as pa
+
+    if len(arrays) == 1:
+        return arrays[0]
+    joined = pa.concat_arrays([pa.array([], of), *arrays])
+    arrays.clear()
+    pa.default_memory_pool().release_unused()
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
 class Repeated:
     """How many keys are several times among rows, the first of them, and how many rows it has."""
 
@@ -125,7 +183,8 @@ class Repeated:
 class Frame:
     """Rows in order with their schema: those of `table`, or those of `parts` one after the other.
 
-    The columns of parts have the names of the schema; their types may be other encodings of the
+    A table is of few rows, parts are of many, in files or in memory.  Columns of parts have the
+    names of the schema; their types may be other encodings of the
     same values (text as large text), batches come out in the types of `schema`.  `read` is what was
     read of slices to make the rows, None if that was not counted.  `repeated` is set by who looked
     for keys among rows in files, which are too many to be looked at in memory.  `cut` are
@@ -135,7 +194,7 @@ class Frame:
 
     schema: "pa.Schema"
     table: "pa.Table | None" = None
-    parts: tuple[FilePart, ...] = ()
+    parts: tuple[FilePart | HeldRows, ...] = ()
     read: ReadAmount | None = None
     repeated: Repeated | None = None
     offered: "Frame | None" = None
@@ -144,7 +203,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         if self.table is not None and self.parts:
-            raise ValueError("a frame is a table or parts of files")
+            raise ValueError("a frame is a table or parts")
 
     @classmethod
     def of(cls, table: "pa.Table") -> "Frame":
@@ -165,6 +224,14 @@ class Frame:
         if self.table is not None:
             return int(self.table.num_rows)
         return sum(part.rows for part in self.parts)
+
+    @property
+    def files(self) -> tuple[FilePart, ...]:
+        """Return the parts of a frame that is in files."""
+        files = tuple(part for part in self.parts if isinstance(part, FilePart))
+        if len(files) < len(self.parts):
+            raise ValueError("rows of this frame are in memory")
+        return files
 
     def select(self, names: Sequence[str]) -> "Frame":
         """Return the frame with some of its columns only, in the order given."""
@@ -206,7 +273,9 @@ class Frame:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _cut(parts: Iterable[FilePart], first: int, end: int) -> Iterator[FilePart]:
+def _cut(
+    parts: Iterable[FilePart | HeldRows], first: int, end: int
+) -> Iterator[FilePart | HeldRows]:
     at = 0
     for part in parts:
         cut = part.cut(first - at, end - at)

@@ -19,6 +19,7 @@ from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
     OffsetInterval,
+    Transform,
     TransformSql,
 )
 from odfbuild.odf.merge_strategies import History, traits_of
@@ -169,6 +170,12 @@ class Engine(Protocol):
 
     Raises InvalidQueryError when the user's text or data is at fault, else EngineFailedError.
     """
+
+    def held(self, merge: MergeStrategy, preprocess: Transform | None, /) -> int:
+        """Return how many bytes of the rows of a source are taken in memory, rather than in files.
+
+        It counts for inputs that are large; see `ReadNotes`.
+        """
 
     def ingest(self, request: IngestRequest) -> Frame:
         """Preprocess and merge one source frame ("Merge Strategies")."""

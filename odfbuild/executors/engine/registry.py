@@ -21,7 +21,7 @@ from odfbuild.executors.engine.protocol import (
     TransformWork,
 )
 from odfbuild.host.permissions import NotPermittedError
-from odfbuild.odf.events import TransformSql
+from odfbuild.odf.events import MergeStrategy, Transform, TransformSql
 from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
 from odfbuild.project.opened import Opened
 
@@ -61,6 +61,8 @@ class QueryEngine(ReplayEngine, Analyser, Protocol):
 
 class Merger(Protocol):
     """What is asked of an engine for the rows of sources; see `Engine`."""
+
+    def held(self, merge: MergeStrategy, preprocess: Transform | None, /) -> int: ...
 
     def ingest(self, request: IngestRequest) -> Frame: ...
 
@@ -164,6 +166,9 @@ class EnginesByName:
             self._merges_by_default |= DEFAULT_ENGINE in queries
         if DEFAULT_ENGINE in queries or (merges and self._merges_by_default):
             self._default.prepare(planned_bytes)
+
+    def held(self, merge: MergeStrategy, preprocess: Transform | None, /) -> int:
+        return self._merger.held(merge, preprocess)
 
     def ingest(self, request: IngestRequest) -> Frame:
         query, merger = request.preprocess, self._merger

@@ -366,6 +366,7 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
         name=fetched.name,
         options=receiver.options,
         state=receiver.state,
+        held=site.engine.held(source.merge, source.preprocess),
     )
     if frame is None or not frame.rows:
         found += _of_no_row(source, name, path.stat().st_size, receiver.options.empty)

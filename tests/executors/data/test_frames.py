@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.executors.data import frames
-from odfbuild.executors.data.frames import DamagedRowsError, Frame, footer_sum
-from odfbuild.executors.ingest.read.options import on_disk
+from odfbuild.executors.data.frames import DamagedRowsError, Frame, HeldRows, footer_sum
+from odfbuild.executors.ingest.read.options import collected
 
 TABLE = pa.table(
     {"a": pa.array(range(1000), pa.int32()), "b": ["x" * (i % 7) for i in range(1000)]}
@@ -39,7 +40,7 @@ def test_a_table_and_a_file_give_the_same_rows(stored: Frame) -> None:
 
 
 def test_a_flipped_bit_in_a_footer_is_named(tmp_path: Path) -> None:
-    frame = on_disk(iter([TABLE]), TABLE.schema, tmp_path)
+    frame = collected(iter([TABLE]), TABLE.schema, tmp_path, 0)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     length = int.from_bytes(whole[-8:-4], "little") + 8
@@ -51,7 +52,7 @@ def test_a_flipped_bit_in_a_footer_is_named(tmp_path: Path) -> None:
             with pytest.raises(DamagedRowsError):
                 next(iter(rows.batches()))
     path.write_bytes(whole[:100])
-    assert footer_sum(path) != frame.parts[0].footer
+    assert footer_sum(path) != frame.files[0].footer
     path.write_bytes(b"")
     with pytest.raises(DamagedRowsError):
         next(iter(frame.batches()))
@@ -81,7 +82,7 @@ def test_an_empty_file_gives_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_frame_is_a_table_or_files(stored: Frame) -> None:
-    with pytest.raises(ValueError, match="a table or parts of files"):
+    with pytest.raises(ValueError, match="a table or parts"):
         Frame(schema=TABLE.schema, table=TABLE, parts=stored.parts)
 
 
@@ -93,7 +94,13 @@ def test_any_slice_of_any_parts_is_that_of_the_table(data: st.DataObject) -> Non
     start = data.draw(st.integers(0, table.num_rows))
     rows = data.draw(st.integers(0, table.num_rows))
     with TemporaryDirectory() as folder:
-        frame = Frame.at(*_parts(table, sizes, group, Path(folder)))
+        files = Frame.at(*_parts(table, sizes, group, Path(folder))).parts
+        held, at = [], 0
+        for size in sizes:
+            held.append(_held(table.slice(at, size), data.draw(st.none() | st.randoms())))
+            at += size
+        chosen = [data.draw(st.sampled_from(pair)) for pair in zip(files, held, strict=True)]
+        frame = Frame(schema=table.schema, parts=tuple(chosen))
         cut = frame.slice(start, rows)
         again = cut.slice(1, rows)
         assert frame.rows == table.num_rows
@@ -104,6 +111,36 @@ def test_any_slice_of_any_parts_is_that_of_the_table(data: st.DataObject) -> Non
             == _rows(Frame.of(table).slice(start, rows), 7)
         )
         assert _rows(again, 7) == table.slice(start, rows).slice(1, rows)
+
+
+def _held(rows: pa.Table, chance: random.Random | None) -> HeldRows:
+    """Return rows in memory, as they are or picked from rows in a drawn order."""
+    if chance is None:
+        return HeldRows.joined(rows.to_batches(max_chunksize=3), rows.schema)
+    places = list(range(rows.num_rows))
+    chance.shuffle(places)
+    order = sorted(range(rows.num_rows), key=places.__getitem__)
+    mixed = rows.take(pa.array(places, pa.int64()))
+    table = HeldRows.joined(mixed.to_batches(max_chunksize=5), rows.schema).table
+    return HeldRows.of(table, pa.array(order, pa.uint64()))
+
+
+def test_rows_in_memory_are_no_files() -> None:
+    frame = Frame(schema=TABLE.schema, parts=(_held(TABLE, None),))
+    with pytest.raises(ValueError, match="in memory"):
+        frame.files  # noqa: B018
+
+
+@given(st.lists(st.integers(0, 30), max_size=5), st.sampled_from([0, 1, 200, 1 << 20]))
+def test_pieces_are_the_same_rows_in_memory_and_in_a_file(sizes: list[int], held: int) -> None:
+    ends = list(accumulate(sizes, initial=0))
+    pieces = [TABLE.slice(start, end - start) for start, end in pairwise(ends)]
+    with TemporaryDirectory() as folder:
+        frame = collected(iter(pieces), TABLE.schema, Path(folder), held)
+        assert _rows(frame, 7) == TABLE.slice(0, ends[-1])
+        fits = held and sum(piece.nbytes for piece in pieces) <= held
+        assert [isinstance(part, HeldRows) for part in frame.parts] == [bool(fits)]
+        assert len(list(Path(folder).iterdir())) == (0 if fits else 1)
 
 
 def _parts(table: pa.Table, sizes: list[int], group: int, folder: Path) -> Iterator[Path]:
@@ -117,8 +154,8 @@ def _parts(table: pa.Table, sizes: list[int], group: int, folder: Path) -> Itera
 
 def test_no_page_of_a_file_that_a_step_wrote_is_read_with_other_bytes(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array(range(5_000)), "s": [f"text {n % 97}" for n in range(5_000)]})
-    frame = on_disk(iter([rows]), rows.schema, tmp_path)
-    (part,) = frame.parts
+    frame = collected(iter([rows]), rows.schema, tmp_path, 0)
+    (part,) = frame.files
     whole = part.path.read_bytes()
     for at in range(4, len(whole) - 3_000, 997):
         part.path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])

@@ -21,7 +21,7 @@ from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.engine.spark.settings import LARGE, StepSize, size_of
-from odfbuild.odf.events import TransformSql
+from odfbuild.odf.events import MergeStrategy, Transform, TransformSql
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.findings import Reason
@@ -91,6 +91,10 @@ class SparkEngine:
     def prepare(self, planned_bytes: int | None = None) -> None:
         """Start the JVM without waiting for it; `planned_bytes` is how much will be read."""
         self._sessions.warm_up(_first_queries, planned_bytes)
+
+    def held(self, _: MergeStrategy, __: Transform | None) -> int:
+        """Return 0: Spark reads what is large in files."""
+        return 0
 
     def ingest(self, request: IngestRequest) -> Frame:
         return self._ingest(request)

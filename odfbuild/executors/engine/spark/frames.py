@@ -126,7 +126,7 @@ def cost(*sources: Frame | Path) -> int:
         elif source.table is not None:
             total += source.table.nbytes
         else:
-            total += sum(_EXPANSION * part.path.stat().st_size for part in source.parts)
+            total += sum(_EXPANSION * part.path.stat().st_size for part in source.files)
     return total
 
 
@@ -143,7 +143,7 @@ def from_frame(session: "SparkSession", frame: Frame, size: StepSize) -> "DataFr
 
 def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
     frames, before = [], 0
-    for part in frame.parts:
+    for part in frame.files:
         rows = from_files(session, (part.path,), frame.schema, before - part.start)
         if part != FilePart.of_file(part.path):
             rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
@@ -292,7 +292,7 @@ def in_doubt(frame: Frame, column: str, least: int) -> Frame:
     Files tell for each row group the greatest value, so nothing else is read.
     """
     kept = []
-    for path, sum in {part.path: part.footer for part in frame.parts}.items():
+    for path, sum in {part.path: part.footer for part in frame.files}.items():
         at, footer = 0, pq.read_metadata(path)
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)

@@ -14,6 +14,7 @@ last file is read again, as each file is a complete table.
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,9 @@ from odfbuild.values import dataclass
 
 _TICK = 50_000_000  # ns, of the clocks of local file systems
 _NO_TIME = -1  # of a file that was young when it was read: its content is compared
+_QUICK = 8 << 20  # bytes that are hashed before a file is read
+_OF_CONTENT = ("st_ino", "st_size", "st_mtime_ns")
+_WRITTEN_MEANWHILE = "written while it was read"  # in place of a digest: no content has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,17 +331,18 @@ class SourceFiles:
     def begin(self, path: Path) -> Callable[[ChainState], None]:
         """Record a file before it is read; return a function that notes the state with its rows.
 
-        That function raises StateError.
+        A large file is hashed while it is read.  That function raises StateError.
         """
         shown = str(path).removeprefix(f"{self._project}{os.sep}")
         try:
             at = path.stat()
             mtime = _NO_TIME if _is_young(at) else at.st_mtime_ns
-            digest = _digest(path)
         except OSError:
-            digest = None  # reading it reports the error
+            return lambda _: None  # reading it reports the error
+        look = _content_look(path, at)
 
         def note(state: ChainState) -> None:
+            digest = look()
             if digest is None or self._known.get(shown) == digest:
                 return
             place = BlockPlace(str(state.head), state.sequence)
@@ -345,6 +350,30 @@ class SourceFiles:
             note_readings(self._workspace.root, self._dataset.id, (read,))
 
         return note
+
+
+def _content_look(path: Path, at: os.stat_result) -> Callable[[], str | None]:
+    """Return a function that returns the digest of a file, which a thread computes if it is large.
+
+    Of a file that was written meanwhile it is one that no content has: what was read of it may be
+    other than what was hashed.
+    """
+    if at.st_size <= _QUICK:
+        digest = _digest(path)
+        return lambda: digest
+    thread = ThreadPoolExecutor(1, "digest")
+    pending = thread.submit(_digest, path)
+    thread.shutdown(wait=False)
+
+    def look() -> str | None:
+        digest = pending.result()
+        with suppress(OSError):
+            now = path.stat()
+            if all(getattr(now, each) == getattr(at, each) for each in _OF_CONTENT):
+                return digest
+        return _WRITTEN_MEANWHILE
+
+    return look
 
 
 def _is_young(at: os.stat_result) -> bool:

@@ -145,7 +145,7 @@ def _take_in(
     if size > _QUICK:
         soon(size)
     with site.workspace.staging() as staging:
-        frame, notes = _read(given, source, staging, state)
+        frame, notes = _read(receiver, given, source, staging)
         intake = Intake(
             name=given.name,
             frame=frame,
@@ -169,7 +169,7 @@ def _take_in(
 
 
 def _read(
-    given: Pushing, source: AddPushSource, staging: Path, state: ChainState
+    receiver: Receiver, given: Pushing, source: AddPushSource, staging: Path
 ) -> tuple[Frame | None, ReadNotes]:
     try:
         path = prepare(unpacking(given.name), given.path, staging, name=given.name)
@@ -180,7 +180,13 @@ def _read(
     format = given.format or format_of_file(given.name, source.read)
     step = read_as(source.read, format, path)
     return read_columns(
-        step, path, staging=staging, name=given.name, options=given.options, state=state
+        step,
+        path,
+        staging=staging,
+        name=given.name,
+        options=given.options,
+        state=receiver.state,
+        held=receiver.site.engine.held(source.merge, source.preprocess),
     )
 
 

@@ -41,11 +41,12 @@ _LONGEST_NAME: Final = 120
 _PLAIN: Final = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)[A-Za-z_]\w*", re.I | re.A)
 
 
-def reader_notes(options: IngestOptions, name: str, staging: Path) -> ReadNotes:
+def reader_notes(options: IngestOptions, name: str, staging: Path, held: int) -> ReadNotes:
     """Return the notes for a reader of one input; bad rows are written to the staging folder."""
     if options.bad_rows is BadRows.REFUSE:
-        return ReadNotes()
-    return ReadNotes(BadRowFile(staging / f"bad-rows-{secrets.token_hex(8)}", name, options))
+        return ReadNotes(held=held)
+    bad_rows = BadRowFile(staging / f"bad-rows-{secrets.token_hex(8)}", name, options)
+    return ReadNotes(bad_rows, held=held)
 
 
 @contextmanager

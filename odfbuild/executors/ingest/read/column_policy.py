@@ -33,34 +33,35 @@ def read_columns(
     name: str,
     options: IngestOptions,
     state: ChainState,
+    held: int,
 ) -> tuple[Frame | None, ReadNotes]:
     """Return the rows of an input in the columns of the policy, and the notes of the reader.
 
-    `state` is the state of the dataset.  Raises what `read` raises.
+    `state` is the state of the dataset, `held` is that of `ReadNotes`.  Raises what `read` raises.
     """
     policy = options.columns
     declared = declared_schema(step)
     if policy is None or declared is None:
-        notes = reader_notes(options, name, staging)
+        notes = reader_notes(options, name, staging, held)
         return read(step, path, staging=staging, name=name, notes=notes), notes
     if policy is ColumnsPolicy.UNION:
         step = _with_columns(step, _earlier_fields(state, declared.names))
-    frame, notes = _read(step, path, staging, name, options)
+    frame, notes = _read(step, path, staging, name, options, held)
     if policy is ColumnsPolicy.EXACT:
         if notes.drift:
             raise _columns_differ(name, notes.drift)
         return frame, notes
     if policy is ColumnsPolicy.UNION and notes.drift.added:
         step = _with_columns(step, _new_fields(notes.drift))
-        frame, notes = _read(step, path, staging, name, options)
+        frame, notes = _read(step, path, staging, name, options, held)
     notes.drift = replace(notes.drift, added=(), missing=())
     return frame, notes
 
 
 def _read(
-    step: ReadStep, path: Path, staging: Path, name: str, options: IngestOptions
+    step: ReadStep, path: Path, staging: Path, name: str, options: IngestOptions, held: int
 ) -> tuple[Frame | None, ReadNotes]:
-    notes = reader_notes(options, name, staging)
+    notes = reader_notes(options, name, staging, held)
     notes.by_name = options.columns is not ColumnsPolicy.EXACT
     return read(step, path, staging=staging, name=name, notes=notes), notes
 

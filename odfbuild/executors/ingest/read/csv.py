@@ -12,6 +12,7 @@ in text columns and null in all others.  The same holds for `nullValue`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
@@ -21,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from odfbuild.executors.data.fine_times import FineTimes, note_piece, noting
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.read.csv_bad_rows import Diversion
 from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes, SchemaDrift, Spool
-from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
+from odfbuild.executors.ingest.read.options import LARGE, collected, empty, formats_of
 from odfbuild.executors.ingest.read.problems import (
     InvalidSourceError,
     Rejected,
@@ -33,8 +35,6 @@ from odfbuild.executors.ingest.read.problems import (
     refusal,
 )
 from odfbuild.executors.ingest.read.text import (
-    BLOCK,
-    BlockReads,
     CsvText,
     TextRecord,
     check_encoding,
@@ -52,6 +52,7 @@ from odfbuild.executors.ingest.read.values import (
     infer,
     sieve_columns,
 )
+from odfbuild.host.ahead import in_order
 from odfbuild.odf.events import ReadStepCsv
 from odfbuild.odf.schema.arrow import declared_schema
 from odfbuild.values import dataclass
@@ -285,6 +286,8 @@ def listed(names: Sequence[str]) -> str:
 
 
 _SAMPLE: Final = 1000
+_THREADS: Final = 2
+_AHEAD: Final = 4  # blocks that are read before they are asked for
 _LARGEST_BLOCK: Final = 64 << 20
 _COUNTED: Final = 100
 
@@ -303,13 +306,13 @@ def read_csv(
         return None if declared is None else empty(declared)
     try:
         if notes.bad_rows is None:
-            return job.run(staging)
-        return _read_diverting(job, notes.bad_rows, staging)
+            return job.run(staging, notes.held)
+        return _read_diverting(job, notes.bad_rows, staging, notes.held)
     except pa.ArrowInvalid as error:
         raise job.explained(error) from None
 
 
-def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path) -> Frame:
+def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path, held: int) -> Frame:
     """Read the good rows, and put the others aside."""
     with closing(Spool(staging)) as spool:
         diversion = Diversion(
@@ -324,7 +327,7 @@ def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path) -> Frame:
         schema = job.binding.schema
         tables = diversion.tables(job.records())
         if job.source.path.stat().st_size > LARGE:
-            frame = on_disk(tables, schema, staging)
+            frame = collected(tables, schema, staging, held)
         else:
             frame = Frame.of(pa.concat_tables([schema.empty_table(), *tables]))
         diversion.put(bad_rows)
@@ -377,28 +380,21 @@ class _Job:
     null_value: str
     skipped: int
 
-    def run(self, staging: Path) -> Frame:
+    def run(self, staging: Path, held: int) -> Frame:
         if self.source.path.stat().st_size > LARGE:
-            return on_disk(self._pieces(), self.binding.schema, staging)
-        cells = arrow_csv.read_csv(
-            self._content(),
-            self._read_options(use_threads=self.source.path.stat().st_size > BLOCK),
-            self._parse_options(),
-            self._convert_options(),
-        )
-        rows = self._without_end(cells).slice(self.skipped)
-        return Frame.of(self._typed_cells(rows, self.skipped))
+            return collected(self._pieces(), self.binding.schema, staging, held)
+        return Frame.of(pa.concat_tables([self.binding.schema.empty_table(), *self._pieces()]))
 
     def records(self) -> Iterator[bytes]:
         """Yield the text, with a row appended, in blocks of complete records."""
         content = chain(self.source.blocks(), [self._ending()])
         return record_blocks(content, self.source.dialect, self.source.name)
 
-    def cells(self, block: bytes, handler: Callable[[Any], str]) -> pa.Table:
+    def cells(self, block: bytes, handler: Callable[[Any], str] | None = None) -> pa.Table:
         """Read the records of one block; the handler is called for those of another width."""
         return arrow_csv.read_csv(
             pa.BufferReader(block),
-            self._read_options(use_threads=False),
+            self._read_options(),
             self._parse_options(handler),
             self._convert_options(),
         )
@@ -434,36 +430,35 @@ class _Job:
             fix="correct the file, or `separator`, `quote`, `escape`, `encoding` in `read`",
         )
 
-    def _content(self) -> pa.PythonFile:
-        return pa.PythonFile(BlockReads(self.records()), "r")
-
     def _pieces(self) -> Iterator[pa.Table]:
-        reader = arrow_csv.open_csv(
-            self._content(),
-            self._read_options(use_threads=True),
-            self._parse_options(),
-            self._convert_options(),
-        )
+        """Yield the rows, read by threads a block each, in order."""
+        blocks = _marked_ends(self.records())
         start = 0
-        waiting: pa.Table | None = None
-        for batch in reader:
-            if not batch.num_rows:
-                continue
-            if waiting is not None:
-                yield self._typed_cells(waiting, start)
-                start += waiting.num_rows
-            waiting = pa.Table.from_batches([batch])
-            if not start:
-                waiting, start = waiting.slice(self.skipped), self.skipped
-        if waiting is not None:
-            yield self._typed_cells(self._without_end(waiting), start)
+        with ThreadPoolExecutor(_THREADS, "blocks") as threads:
+            for piece in in_order(threads, self._piece, blocks, _AHEAD):
+                yield self._accepted(piece, start)
+                start += piece.records
 
-    def _typed_cells(self, cells: pa.Table, start: int) -> pa.Table:
-        """Give the cells their types; `start` is the number of the first record in the file."""
+    def _piece(self, block: "_Block") -> "_Piece":
+        """Read the records of a block."""
+        cells, fine = self.cells(block.text), FineTimes()
+        records = cells.num_rows
+        if block.is_first:
+            cells = cells.slice(self.skipped)
+        if block.is_last:
+            cells = self._without_end(cells)
         try:
-            return self._table(cells)
+            with noting(fine):
+                return _Piece(self._table(cells), records, fine)
         except Rejected as rejected:
-            raise self._rejection(rejected, start) from None
+            return _Piece(rejected, records, fine)
+
+    def _accepted(self, piece: "_Piece", start: int) -> pa.Table:
+        """Return the rows of a piece; `start` is the number of its first record in the file."""
+        if isinstance(piece.rows, Rejected):
+            raise self._rejection(piece.rows, start or self.skipped) from None
+        note_piece(piece.fine)
+        return piece.rows
 
     def _table(self, cells: pa.Table) -> pa.Table:
         schema = self.binding.schema
@@ -507,11 +502,11 @@ class _Job:
         row = self.source.dialect.separator.join([self.end] * self.binding.width)
         return f"\n{row}\n".encode()
 
-    def _read_options(self, *, use_threads: bool) -> arrow_csv.ReadOptions:
+    def _read_options(self) -> arrow_csv.ReadOptions:
         return arrow_csv.ReadOptions(
             column_names=[str(position) for position in range(self.binding.width)],
             block_size=_LARGEST_BLOCK,
-            use_threads=use_threads,
+            use_threads=False,
         )
 
     def _parse_options(self, handler: Callable[[Any], str] | None = None) -> arrow_csv.ParseOptions:
@@ -535,6 +530,35 @@ class _Job:
             quoted_strings_can_be_null=False,
             check_utf8=True,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Complete records of a text, which may be its first or its last ones."""
+
+    text: bytes
+    is_first: bool
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The rows of a block, or what is wrong with them; its records, and the times that were cut."""
+
+    rows: pa.Table | Rejected
+    records: int
+    fine: FineTimes
+
+
+def _marked_ends(texts: Iterable[bytes]) -> Iterator[_Block]:
+    """Yield blocks of records; a block of blank lines has none, and is left out."""
+    waiting, is_first = b"", True
+    for text in texts:
+        if waiting.strip(b"\r\n"):
+            yield _Block(waiting, is_first, False)
+            is_first = False
+        waiting = text
+    yield _Block(waiting, is_first, True)
 
 
 def _quote_error(name: str, line: int) -> InvalidSourceError:

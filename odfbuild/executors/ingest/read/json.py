@@ -23,7 +23,7 @@ from odfbuild.executors.ingest.read.json_records import (
     sieve,
 )
 from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes, drift_of
-from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
+from odfbuild.executors.ingest.read.options import LARGE, collected, empty, formats_of
 from odfbuild.executors.ingest.read.problems import (
     TWICE,
     InvalidSourceError,
@@ -70,7 +70,7 @@ def read_json(
         notes.drift = drift_of(first, schema)
     reader = _DocumentReader(document, schema, formats_of(step), notes.bad_rows)
     if len(document.text) > LARGE:
-        return on_disk(reader.tables(keys), schema, staging)
+        return collected(reader.tables(keys), schema, staging, notes.held)
     made = list(reader.tables(keys))
     return Frame.of(pa.concat_tables(made)) if made else empty(schema)
 

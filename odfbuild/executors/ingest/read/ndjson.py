@@ -23,7 +23,7 @@ from odfbuild.executors.ingest.read.json_records import (
     sieve,
 )
 from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes, drift_of
-from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
+from odfbuild.executors.ingest.read.options import LARGE, collected, empty, formats_of
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, Rejected, refusal
 from odfbuild.executors.ingest.read.text import BLOCK, check_encoding, utf8_blocks
 from odfbuild.executors.ingest.read.values import Formats, cast_columns, check_nulls
@@ -55,7 +55,7 @@ def read_ndjson(
             return None
     reader = _NdJsonReader(source, schema, formats_of(step), notes.bad_rows)
     if path.stat().st_size > LARGE:
-        return on_disk(reader.tables(), schema, staging)
+        return collected(reader.tables(), schema, staging, notes.held)
     tables = list(reader.tables())
     return Frame.of(pa.concat_tables(tables)) if tables else empty(schema)
 

@@ -147,14 +147,16 @@ class SchemaDrift:
 
 @dataclass(slots=True)
 class ReadNotes:
-    """The notes of one read, and two options of it.
+    """The notes of one read, and three options of it.
 
     Without `bad_rows`, bad rows are refused.  With `by_name`, columns bind by name alone, even if
-    file and schema have different ones.
+    file and schema have different ones.  Of a large input, up to `held` bytes of rows stay in
+    memory; more of them are put into a file.
     """
 
     bad_rows: BadRowFile | None = None
     by_name: bool = False
+    held: int = 0
     drift: SchemaDrift = field(default_factory=SchemaDrift)
     fine_times: FineTimes = field(default_factory=FineTimes)
 

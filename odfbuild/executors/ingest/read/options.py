@@ -2,12 +2,13 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Final
 
 import pyarrow as pa
 
-from odfbuild.executors.data.frames import FilePart, Frame, footer_sum
+from odfbuild.executors.data.frames import FilePart, Frame, HeldRows, footer_sum
 from odfbuild.executors.data.parquet import FileWriter, write_groups
 from odfbuild.executors.ingest.read.problems import supported
 from odfbuild.executors.ingest.read.values import Formats
@@ -26,7 +27,22 @@ def empty(schema: pa.Schema) -> Frame:
     return Frame.of(schema.empty_table())
 
 
-def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Frame:
+def collected(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path, held: int) -> Frame:
+    """Return pieces of rows as a frame: in memory up to `held` bytes of them, else in a file."""
+    if not held:
+        return _on_disk(pieces, schema, staging)
+    left, few, size = iter(pieces), list[pa.RecordBatch](), 0
+    for piece in left:
+        few += piece.to_batches()
+        size += piece.nbytes
+        if size > held:
+            first = pa.Table.from_batches(few, schema)
+            few.clear()
+            return _on_disk(chain([first], left), schema, staging)
+    return Frame(schema=schema, parts=(HeldRows.joined(few, schema),))
+
+
+def _on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Frame:
     """Write pieces of rows, in order, into one Parquet file of the staging folder."""
     with tempfile.NamedTemporaryFile(
         dir=staging, prefix="read-", suffix=".parquet", delete=False

@@ -16,7 +16,7 @@ from odfbuild.executors.data.conformance import null_column
 from odfbuild.executors.data.fine_times import note_cut, noting_column, passed
 from odfbuild.executors.data.frames import Frame, opened_file
 from odfbuild.executors.ingest.read.notes import ReadNotes, columns_drift
-from odfbuild.executors.ingest.read.options import LARGE, on_disk
+from odfbuild.executors.ingest.read.options import LARGE, collected
 from odfbuild.executors.ingest.read.problems import REQUIRED, InvalidSourceError, Rejected, quoted
 from odfbuild.executors.ingest.read.values import (
     Column,
@@ -163,7 +163,7 @@ def read_parquet(
         with opened_file(path) as file:
             if declared is not None:
                 notes.drift = columns_drift(file.schema_arrow.remove_metadata(), declared)
-            return _frame(file, declared, path, staging, name)
+            return _frame(file, declared, path, staging, name, notes.held)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidSourceError(
             what=f"{name} is not a complete Parquet file",
@@ -200,7 +200,12 @@ def _schema_to_read(found: pa.Schema, declared: pa.Schema | None, name: str) -> 
 
 
 def _frame(
-    file: pq.ParquetFile, declared: pa.Schema | None, path: Path, staging: Path, name: str
+    file: pq.ParquetFile,
+    declared: pa.Schema | None,
+    path: Path,
+    staging: Path,
+    name: str,
+    held: int,
 ) -> Frame:
     found = file.schema_arrow.remove_metadata()
     schema = _schema_to_read(found, declared, name)
@@ -208,7 +213,7 @@ def _frame(
     if declared is None and schema == found and _size(file, len(wanted)) > LARGE:
         return Frame.at(path, schema=schema)
     try:
-        return _cells(file, schema, wanted, staging, name)
+        return _cells(file, schema, wanted, staging, name, held)
     except pa.ArrowNotImplementedError as error:
         raise _decode_error(file, wanted, name, error) from None
     except pa.ArrowInvalid as error:
@@ -240,13 +245,13 @@ def _not_utf8(file: pq.ParquetFile, wanted: list[str], name: str) -> InvalidSour
 
 
 def _cells(
-    file: pq.ParquetFile, schema: pa.Schema, wanted: list[str], staging: Path, name: str
+    file: pq.ParquetFile, schema: pa.Schema, wanted: list[str], staging: Path, name: str, held: int
 ) -> Frame:
     cast = ColumnCast(schema, name)
     if _size(file, len(wanted)) <= LARGE:
         return Frame.of(cast.apply(file.read(columns=wanted)))
     pieces = (pa.Table.from_batches([batch]) for batch in file.iter_batches(columns=wanted))
-    return on_disk((cast.apply(piece) for piece in pieces), schema, staging)
+    return collected((cast.apply(piece) for piece in pieces), schema, staging, held)
 
 
 def _decode_error(

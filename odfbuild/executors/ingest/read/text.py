@@ -277,19 +277,6 @@ class BlockFile(io.RawIOBase):
         return count
 
 
-class BlockReads(io.RawIOBase):
-    """Blocks of bytes as a file whose every read returns one block, whatever the size requested."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, _size: int = -1, /) -> bytes:
-        return next(self._blocks, b"")
-
-
 def check_encoding(encoding: str | None) -> str:
     """Return Python's name of an encoding; refuse one that Python does not know."""
     with supported():

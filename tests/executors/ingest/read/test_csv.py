@@ -191,7 +191,7 @@ def test_a_large_file_becomes_one_parquet_file_in_order(
     found = read(CSV, path, staging=tmp_path, name="big.csv")
     assert found is not None
     assert found.parts
-    assert found.parts[0].path.parent == tmp_path
+    assert found.files[0].path.parent == tmp_path
     assert found.rows == 5000
     rows = [row for batch in found.batches() for row in batch.to_pylist()]
     assert rows == [{"id": i, "name": f"n\n{i}"} for i in range(5000)]

@@ -6,10 +6,11 @@ import io
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.prepare import DamagedArchiveError, prepare
 from odfbuild.executors.ingest.read import csv as csv_reader
 from odfbuild.executors.ingest.read import ndjson, read, text
+from odfbuild.executors.ingest.read.notes import ReadNotes
+from odfbuild.executors.ingest.read.options import collected
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.executors.ingest.read.text import BlockFile, lines, records, unescaped
 from odfbuild.odf.events import CompressionFormat, PrepStepDecompress, ReadStepCsv, ReadStepNdJson
@@ -40,15 +44,25 @@ def written(rows: list[list[str]], **options: Any) -> str:
 
 
 @contextmanager
-def seams(block: int, *, is_large: bool = True) -> Iterator[None]:
-    """Read in blocks of so many bytes, and take every file for a large one."""
+def seams(block: int, *, is_large: bool = True, held: int = 0) -> Iterator[None]:
+    """Read in blocks of so many bytes, and take every file for a large one.
+
+    Of a large one, `held` bytes of rows stay in memory.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "BLOCK", block)
-        patch.setattr(csv_reader, "BLOCK", block)
+        for module in (csv_reader, ndjson):
+            patch.setattr(module, "collected", partial(_collected, held))
         patch.setattr(csv_reader, "LARGE", 0 if is_large else 1 << 20)
         patch.setattr(ndjson, "_PIECE", block)
         patch.setattr(ndjson, "LARGE", 0)
         yield
+
+
+def _collected(
+    held: int, pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path, _: int
+) -> Frame:
+    return collected(pieces, schema, staging, held)
 
 
 def python_rows(data: str) -> list[tuple[str | None, ...]]:
@@ -56,13 +70,16 @@ def python_rows(data: str) -> list[tuple[str | None, ...]]:
     return [tuple(row) for row in plain if row]
 
 
-@given(TABLES, st.integers(1, 40))
-def test_quoted_cells_come_back_over_any_seam(rows: list[list[str]], block: int) -> None:
+HELD = st.sampled_from([0, 60, 1 << 20])
+
+
+@given(TABLES, st.integers(1, 40), HELD)
+def test_quoted_cells_come_back_over_any_seam(rows: list[list[str]], block: int, held: int) -> None:
     data = written(rows, quoting=csv.QUOTE_ALL)
     step = ReadStepCsv(escape="")
     assert rows_of(step, data) == [tuple(row) for row in rows]
     for is_large in (True, False):
-        with seams(block, is_large=is_large):
+        with seams(block, is_large=is_large, held=held):
             assert rows_of(step, data) == [tuple(row) for row in rows]
 
 
@@ -85,12 +102,12 @@ def test_escaped_quotes_come_back_over_any_seam(rows: list[list[str]], block: in
         assert rows_of(ReadStepCsv(), data) == [tuple(row) for row in rows]
 
 
-@given(st.text('a",\n\r\\', max_size=30), st.integers(1, 12))
-def test_any_text_is_read_as_python_reads_it_or_refused(data: str, block: int) -> None:
+@given(st.text('a",\n\r\\', max_size=30), st.integers(1, 12), HELD)
+def test_any_text_is_read_as_python_reads_it_or_refused(data: str, block: int, held: int) -> None:
     plain = python_rows(data)
     assume(plain and len({len(row) for row in plain}) == 1)
     step = ReadStepCsv(escape="")
-    with seams(block):
+    with seams(block, held=held):
         try:
             found = rows_of(step, data)
         except InvalidSourceError as error:
@@ -118,6 +135,28 @@ def test_records_know_the_lines_that_they_begin_on(rows: list[list[str]]) -> Non
         assert record.fields == row
         text_of = written([row], quoting=csv.QUOTE_ALL, lineterminator="\n")
         at += len(io.StringIO(text_of, newline="").readlines())
+
+
+FINE = st.sampled_from(["2024-01-01", "2024-01-01T00:00:00.001Z", "2024-01-01T00:00:00.0015Z"])
+
+
+@given(st.lists(st.tuples(FINE, FINE), min_size=1, max_size=20), st.integers(1, 80), HELD)
+def test_the_first_time_that_is_cut_is_known_by_its_row(
+    rows: list[tuple[str, str]], block: int, held: int
+) -> None:
+    data = "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows)
+    step = ReadStepCsv(header=True, ddl_schema=("a TIMESTAMP", "b TIMESTAMP"))
+    notes = ReadNotes()
+    with seams(block, held=held), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.csv")
+        path.write_text(data)
+        read(step, path, staging=Path(folder), name="in.csv", notes=notes)
+    expected = {}
+    for at, name in enumerate("ab"):
+        cut = [(row[at], n) for n, row in enumerate(rows, 1) if row[at].endswith("5Z")]
+        if cut:
+            expected[name] = cut[0]
+    assert {n: (e.value, e.row) for n, e in notes.fine_times.first.items()} == expected
 
 
 ZONES = st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))

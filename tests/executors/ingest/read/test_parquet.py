@@ -217,7 +217,7 @@ class TestLarge:
     def test_a_file_that_needs_no_change_is_not_copied(self, tmp_path: Path) -> None:
         table = pa.table({"a": [1, 2], "t": pa.array([0, 1], UTC_MS)})
         found = frame(table, tmp_path)
-        assert found.parts[0].path == tmp_path / "in.parquet"
+        assert found.files[0].path == tmp_path / "in.parquet"
         assert found.rows == 2
         assert os.listdir(tmp_path) == ["in.parquet"]  # noqa: PTH208
 
@@ -225,7 +225,7 @@ class TestLarge:
         table = pa.table({"a": list(range(1000))})
         found = frame(table, tmp_path, "a INT", row_group_size=64)
         assert found.parts
-        assert found.parts[0].path != tmp_path / "in.parquet"
+        assert found.files[0].path != tmp_path / "in.parquet"
         got = pa.Table.from_batches(list(found.batches()))
         assert got == pa.table({"a": pa.array(range(1000), pa.int32())})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
-from odfbuild.executors.data.frames import Frame, Repeated
+from odfbuild.executors.data.frames import Frame, HeldRows, Repeated
 from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, taken_rows, valid_rows
 from odfbuild.executors.engine.arrow.merging.history import (
     condensed_columns,
@@ -27,7 +27,7 @@ from odfbuild.executors.engine.arrow.merging.rules import (
     needed_history,
     result_columns,
 )
-from odfbuild.executors.engine.arrow.merging.time_order import in_time_order, is_sortable
+from odfbuild.executors.engine.arrow.merging.time_order import is_sortable, time_order
 from odfbuild.executors.engine.arrow.merging.values import comparable, comparable_as_stored
 from odfbuild.executors.engine.datafusion.merging.inputs import MergeInputs, Source
 from odfbuild.executors.engine.datafusion.merging.relations import (
@@ -41,9 +41,10 @@ from odfbuild.executors.engine.datafusion.merging.statements import (
     merge_text,
     repeated_text,
 )
-from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, first_of, spooled, write
+from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, first_of, write
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
 from odfbuild.executors.process.interrupt import StoppedError
+from odfbuild.odf.events import MergeStrategy, Transform
 from odfbuild.odf.merge_strategies import (
     History,
     key_of,
@@ -59,10 +60,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-APPENDED: Final = MEMORY
+APPENDED: Final = 768 << 20
 """Bytes of rows of an Append that are sorted in memory.  With them a merge takes about as much
 memory as one of more rows, which DataFusion sorts: it copies what it holds."""
 
+_ALL: Final = 1 << 31  # rows of a batch: those in memory come in one piece, which is not copied
 _THREADS: Final = 2  # slices that are written at a time
 
 
@@ -79,6 +81,11 @@ class ArrowMerger:
     ) -> None:
         self._memory, self._held, self._appended = memory, held, appended
         self._cancelled = threading.Event()
+
+    def held(self, merge: MergeStrategy, preprocess: Transform | None, /) -> int:
+        """Return how many bytes of rows of a source may be in memory: those of an Append."""
+        appends = traits_of(merge).history is History.NOTHING
+        return self._appended if appends and preprocess is None else 0
 
     def ingest(self, request: IngestRequest) -> Frame:
         """Merge one source frame; `preprocess` was applied to it, if there is any."""
@@ -154,19 +161,21 @@ class ArrowMerger:
         timed = time in source.schema.names
         if timed and not is_sortable(source.schema.field(time).type):
             return None
-        stored = sum(part.path.stat().st_size for part in source.frame.parts)
-        if stored > self._appended:
-            return None
-        few, rest = first_of(self._in_steps(source.batches()), self._appended)
+        few, rest = first_of(self._in_steps(source.batches(_ALL)), self._appended)
         if rest is not None:
             return None
         names = result_columns(request.merge, request.vocab, source.schema.names, None)
-        schema = pa.schema([(op, pa.int32()), *(source.schema.field(name) for name in names)])
         value = comparable_as_stored if time in source.fine else comparable
-        rows = in_time_order(few, names, time if timed else None, value)
-        del few  # which is given up column by column
-        batches = (_appended(each, schema) for each in self._in_steps(rows))
-        return spooled(batches, schema, request.staging, self._held)
+        order = time_order([each.column(time) for each in few], value) if timed else None
+        self._go_on()
+        kept = pa.schema([source.schema.field(name) for name in names])
+        table = HeldRows.joined(few, kept).table
+        ops = pa.repeat(pa.scalar(0, pa.int32()), table.num_rows)
+        table = table.add_column(0, pa.field(op, pa.int32()), ops)
+        frame = Frame(schema=table.schema, parts=(HeldRows.of(table, order),))
+        if table.nbytes > self._held:
+            return frame
+        return Frame.of(pa.Table.from_batches(frame.batches(), table.schema))
 
     def _in_steps(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches, as long as the engine was not cancelled."""
@@ -236,12 +245,6 @@ class ArrowMerger:
                 why="the run was stopped",
                 fix="run the command again",
             )
-
-
-def _appended(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows with the operation of new ones."""
-    ops = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
-    return pa.RecordBatch.from_arrays([ops, *batch.columns], schema=schema)
 
 
 def open_engine(_: "Opened") -> ArrowMerger:

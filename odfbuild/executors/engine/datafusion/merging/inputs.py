@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.data.conformance import conform, null_column
-from odfbuild.executors.data.frames import Frame, file_batches, opened_file
+from odfbuild.executors.data.frames import BATCH_ROWS, Frame, file_batches, opened_file
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema, plain_type
 from odfbuild.executors.engine.arrow.merging.values import (
@@ -78,9 +78,9 @@ class Source:
         )
         return cls(request.source, pa.schema(fields), fine, time)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order."""
-        for batch in self.frame.batches():
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order, at most `rows` at a time."""
+        for batch in self.frame.batches(rows):
             columns = [
                 _event_times(each) if field.name == self.time else conform(each, field.type)
                 for each, field in zip(batch.columns, self.schema, strict=True)

@@ -139,7 +139,7 @@ def _repeated_keys(session: "SparkSession", merged: Frame, key: Sequence[str]) -
     from pyspark.sql import functions
 
     schema = pa.schema([merged.schema.field(name) for name in key])
-    rows = from_files(session, [part.path for part in merged.parts], schema)
+    rows = from_files(session, [part.path for part in merged.files], schema)
     keys = ", ".join(map(quoted, key))
     counted = rows.dropna().groupBy(*map(quoted, key)).agg(functions.expr("count(1) AS __odf_c"))
     found = counted.where("__odf_c > 1").selectExpr(

@@ -24,7 +24,7 @@ from odfbuild.executors.ingest.read.geo.features import (
 from odfbuild.executors.ingest.read.geo.geometry import wkb_column
 from odfbuild.executors.ingest.read.json_records import build, check_buildable, infer_schema, sieve
 from odfbuild.executors.ingest.read.notes import BadRowFile, DriftCollector, ReadNotes
-from odfbuild.executors.ingest.read.options import LARGE, empty, on_disk
+from odfbuild.executors.ingest.read.options import LARGE, collected, empty
 from odfbuild.executors.ingest.read.problems import Rejected, refusal
 from odfbuild.executors.ingest.read.values import Formats, without_rows
 from odfbuild.odf.events import ReadStepGeoJson, ReadStepNdGeoJson
@@ -92,7 +92,7 @@ class _GeoJsonReader:
         self, schema: pa.Schema, drifting: DriftCollector, path: Path, staging: Path
     ) -> Frame:
         if path.stat().st_size > LARGE:
-            return on_disk(self._tables(schema, drifting), schema, staging)
+            return collected(self._tables(schema, drifting), schema, staging, self._notes.held)
         tables = list(self._tables(schema, drifting))
         return Frame.of(pa.concat_tables(tables)) if tables else empty(schema)
 

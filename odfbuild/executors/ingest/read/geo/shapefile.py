@@ -31,7 +31,7 @@ from odfbuild.executors.ingest.prepare import prepare
 from odfbuild.executors.ingest.read.geo.features import GEOMETRY_COLUMN
 from odfbuild.executors.ingest.read.geo.geometry import geojson_of, wkb_column
 from odfbuild.executors.ingest.read.notes import ReadNotes, columns_drift
-from odfbuild.executors.ingest.read.options import LARGE, empty, on_disk
+from odfbuild.executors.ingest.read.options import LARGE, collected, empty
 from odfbuild.executors.ingest.read.parquet import ColumnCast
 from odfbuild.executors.ingest.read.problems import (
     Bad,
@@ -303,7 +303,7 @@ def read_shapefile(
         source = _OpenShapefile(parts, _encoding(parts, name), name)
         if declared is not None:
             notes.drift = columns_drift(source.schema(), declared)
-        return _frame(source, declared, staging)
+        return _frame(source, declared, staging, notes.held)
 
 
 def _check_installed() -> None:
@@ -337,7 +337,7 @@ def _is_utf8(source: "_OpenShapefile") -> bool:
     return True
 
 
-def _frame(source: "_OpenShapefile", declared: pa.Schema | None, staging: Path) -> Frame:
+def _frame(source: "_OpenShapefile", declared: pa.Schema | None, staging: Path, held: int) -> Frame:
     found = source.schema()
     if declared is not None:
         _check_names(found, declared, source.name)
@@ -345,7 +345,7 @@ def _frame(source: "_OpenShapefile", declared: pa.Schema | None, staging: Path) 
     cast = ColumnCast(schema, source.name)
     tables = (_in_schema(cast, piece, schema) for piece in source.tables(set(schema.names)))
     if source.size > LARGE:
-        return on_disk(tables, schema, staging)
+        return collected(tables, schema, staging, held)
     made = list(tables)
     return Frame.of(pa.concat_tables(made)) if made else empty(schema)
 

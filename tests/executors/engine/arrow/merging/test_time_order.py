@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.engine.arrow.merging import time_order
-from odfbuild.executors.engine.arrow.merging.time_order import in_time_order, is_sortable
+from odfbuild.executors.data.frames import Frame, HeldRows
+from odfbuild.executors.engine.arrow.merging import time_order as module
+from odfbuild.executors.engine.arrow.merging.time_order import is_sortable, time_order
 from odfbuild.executors.engine.arrow.merging.values import comparable, comparable_as_stored, is_fine
 from tests.support.effort import examples
 
@@ -74,7 +75,9 @@ def test_rows_are_in_the_order_of_a_plain_sort(kind: Any, monkeypatch: pytest.Mo
     unsorted = 0
     for seed in range(examples(40, 2_000)):
         chance = random.Random(seed)
-        monkeypatch.setattr(time_order, "_PIECE", chance.choice([1, 3, 1 << 17]))
+        monkeypatch.setattr(module, "_MANY", chance.choice([1, 1 << 17]))
+        monkeypatch.setattr(module, "_SAMPLE", chance.choice([1, 5, 1000]))
+        monkeypatch.setattr(module, "_RANGES", chance.choice([1, 2, 8]))
         count = chance.choice([0, 1, 2, 7, 60])
         rows = [
             {"at": at, **{name: value(chance, each) for name, each in _COLUMNS.items()}}
@@ -85,15 +88,12 @@ def test_rows_are_in_the_order_of_a_plain_sort(kind: Any, monkeypatch: pytest.Mo
         batches = table.to_batches(max_chunksize=chance.choice([1, 4, 100]))
         names = chance.sample(schema.names, chance.randint(1, len(schema)))
         timed = chance.random() < 0.9
-        found = pa.Table.from_batches(
-            in_time_order(
-                batches,
-                names,
-                "at" if timed else None,
-                comparable_as_stored if is_fine(kind) else comparable,
-            ),
-            schema=pa.schema([schema.field(name) for name in names]),
-        )
+        counted = comparable_as_stored if is_fine(kind) else comparable
+        order = time_order([each.column("at") for each in batches], counted) if timed else None
+        kept = pa.schema([schema.field(name) for name in names])
+        held = HeldRows.of(HeldRows.joined(batches, kept).table, order)
+        frame = Frame(schema=kept, parts=(held,))
+        found = pa.Table.from_batches(frame.batches(chance.choice([1, 3, 1 << 17])), schema=kept)
         expected = rows
         if timed:
             known = [row for row in rows if row["at"] is not None]

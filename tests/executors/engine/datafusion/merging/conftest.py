@@ -9,6 +9,7 @@ import pytest
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.datafusion.merging import ArrowMerger
 from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
+from odfbuild.odf.events import MergeStrategy, Transform
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -18,6 +19,9 @@ class Merging:
     """Merges in memory, or through files where `_limit` is negative, as tests of Spark have it."""
 
     _limit = 0
+
+    def held(self, merge: MergeStrategy, preprocess: Transform | None, /) -> int:
+        return self._merger().held(merge, preprocess)
 
     def ingest(self, request: IngestRequest) -> Frame:
         return self._merger().ingest(request)

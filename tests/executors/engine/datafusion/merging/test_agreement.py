@@ -19,11 +19,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
         yield engine
 
 
-@pytest.mark.parametrize("held", [None, 0], ids=["in memory", "through files"])
+@pytest.mark.parametrize(
+    "arrow",
+    [ArrowMerger(), ArrowMerger(held=0), ArrowMerger(held=0, appended=0)],
+    ids=["in memory", "as if much", "through files"],
+)
 def test_both_engines_make_the_same_of_every_history(
-    held: int | None, spark: SparkEngine, tmp_path: Path
+    arrow: ArrowMerger, spark: SparkEngine, tmp_path: Path
 ) -> None:
-    arrow = ArrowMerger() if held is None else ArrowMerger(held=held, appended=held)
     for seed in range(examples(4, 60)):
         folder = tmp_path / str(seed)
         folder.mkdir()
