@@ -1,6 +1,6 @@
 """Samples of the tests that take long: those of `make test`, and of `make test EACH=1`.
 
-Of a test with several cases, which differ little in what they hold, every fourth case stays.  One
+Of a test with several cases, which differ little in what they hold, every sixth case stays.  One
 with a single case is left out by `make test`, and stays with EACH=1, which so runs each test.
 `make test ALL=1` runs all cases.  long_tests.txt names the tests that take long, with their times:
 
@@ -18,7 +18,7 @@ __all__ = ["LIST", "family", "listed", "long_tests", "sampled"]
 
 LIST = Path(__file__).with_name("long_tests.txt")
 _ALONE, _TOGETHER = 2.0, 1.0  # seconds: of a test with one case, of all cases of one with more
-_EVERY = 4
+_EVERY = 6
 
 
 def family(name: str) -> str:
