@@ -203,6 +203,7 @@ class BuiltDataset:
     def _repr_html_(self) -> str:
         """Return the dataset as a notebook shows it: facts, columns, last rows, neighbours."""
         from odfbuild.app.inspection.notebook import DatasetPage
+        from odfbuild.executors.data.python_values import python_rows
 
         schema, mark = self.schema, self.watermark
         facts = [
@@ -216,7 +217,7 @@ class BuiltDataset:
             facts=facts,
             description=self.description,
             columns={each.name: str(each.type) for each in schema},
-            rows=self.last(_SHOWN).to_pylist() if schema.names else [],
+            rows=python_rows(self.last(_SHOWN)) if schema.names else [],
             edges=edges_of(self.project),
         ).html()
 

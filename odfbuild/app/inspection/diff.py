@@ -360,6 +360,7 @@ class _SliceRows:
         import pyarrow as pa
 
         from odfbuild.executors.data.parquet import scan_slices
+        from odfbuild.executors.data.python_values import python_rows
         from odfbuild.executors.data.rows import hashable_keys
 
         assert self._schema is not None  # noqa: S101 - a slice follows a schema
@@ -369,7 +370,7 @@ class _SliceRows:
             wholes = list(hashable_keys(data))
             places = list(hashable_keys(data.select(list(self._key)))) if self._key else wholes
             operations = table.column(self._op).to_pylist()
-            rows = zip(data.to_pylist(), wholes, places, operations, strict=True)
+            rows = zip(python_rows(data), wholes, places, operations, strict=True)
             for row, whole, place, operation in rows:
                 weight = self._sign if operation in _COMES else -self._sign
                 yield _Weighed(row, whole, place, weight)
@@ -435,11 +436,16 @@ def _order(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(map(_rank, values))
 
 
-def _rank(value: Any) -> tuple[int, Any]:
+def _rank(value: Any) -> tuple[float, Any]:
     """Return something that values of one column can be ordered by, nulls first."""
+    from odfbuild.executors.data.python_values import FarTime
+
     match value:
         case None:
             return 0, 0
+        case FarTime():
+            side, number = value.rank
+            return 1 + side / 2, number
         case float() if math.isnan(value):
             return 2, 0
         case bool() | int() | float() | Decimal():

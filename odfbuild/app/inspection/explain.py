@@ -109,6 +109,7 @@ def was_merged(row: Mapping[str, Any] | None, written: WrittenBlock, state: Chai
 def _row(dataset: Dataset, written: WrittenBlock, offset: int) -> Mapping[str, Any] | None:
     from odfbuild.executors.data.checks.verified_files import data_file
     from odfbuild.executors.data.frames import Frame
+    from odfbuild.executors.data.python_values import python_rows
     from odfbuild.executors.data.views import faults_named
 
     if not dataset.stores.data.has(written.slice.physical_hash):
@@ -116,7 +117,7 @@ def _row(dataset: Dataset, written: WrittenBlock, offset: int) -> Mapping[str, A
     path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
     one = Frame.at(path).slice(offset - written.offsets.start, 1)
     with faults_named():
-        return next((dict(row) for batch in one.batches() for row in batch.to_pylist()), None)
+        return next((row for batch in one.batches() for row in python_rows(batch)), None)
 
 
 def _none(project: Opened, name: str, dataset: Dataset, offset: int) -> NoRecordError:
@@ -394,11 +395,12 @@ class _Steps:
         return self._engine
 
     def _row(self, key: RowKey, written: WrittenBlock) -> Mapping[str, Any] | None:
+        from odfbuild.executors.data.python_values import python_rows
         from odfbuild.executors.data.views import faults_named
 
         record = self._record(key, written)
         with faults_named():
-            return None if record is None else dict(record.to_pylist()[0])
+            return None if record is None else python_rows(record)[0]
 
     def _record(self, key: RowKey, written: WrittenBlock) -> Any:
         """Return a record as a table of one row, None if its file is missing."""

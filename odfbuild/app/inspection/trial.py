@@ -10,6 +10,7 @@ from typing import Any
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
+from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.engine.protocol import (
     Engine,
     TransformInputFrame,
@@ -110,7 +111,7 @@ def _ran(
         op = state.vocab.operation_type_column
         found: Counter[_Row] = Counter()
         for batch in made.batches():
-            for row in batch.to_pylist():
+            for row in python_rows(batch):
                 found[_text(row, op)] += 1 if row.get(op, 0) in _COMES else -1
     read = sum(f.interval.end - f.interval.start + 1 for f in frames if f.interval is not None)
     return Counter({row: times for row, times in found.items() if times}), read

@@ -154,11 +154,12 @@ def _write(
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[object, ...]]:
+    from odfbuild.executors.data.python_values import python_values
     from odfbuild.executors.data.views import faults_named
 
     for batch in batches:
-        with faults_named():  # such as a time that no calendar has
-            columns = [column.to_pylist() for column in batch.columns]
+        with faults_named():
+            columns = [python_values(column) for column in batch.columns]
         yield from zip(*columns, strict=True)
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from odfbuild.executors.data.python_values import python_rows, python_values
 from odfbuild.odf.hashing import logical_hash
 from odfbuild.values import dataclass
 
@@ -41,7 +42,7 @@ def _keys(column: Any) -> Iterator[pa.Array]:
         for member in column.flatten():
             yield from _keys(member)
     elif pa.types.is_nested(column.type):
-        yield pa.array([_text(each, column.type) for each in column.to_pylist()], pa.string())
+        yield pa.array([_text(each, column.type) for each in python_values(column)], pa.string())
     elif pa.types.is_float16(column.type):
         yield one_zero(column.cast(pa.float32()))
     elif pa.types.is_floating(column.type):
@@ -206,7 +207,7 @@ def _of_key(gone: Sequence[int], come: Sequence[int]) -> Iterator[_Placed]:
 
 def _hashable(column: pa.ChunkedArray) -> list[Any]:
     """Return values of which equal ones are one key of a dictionary, also NaN."""
-    values: list[Any] = column.to_pylist()
+    values = python_values(column)
     if not pa.types.is_floating(column.type):
         return values
     return ["NaN" if each is not None and math.isnan(each) else each for each in values]
@@ -314,4 +315,4 @@ def _digest(table: pa.Table, name: str, start: int, rows: int) -> object:
 def _row(table: pa.Table | None, at: int) -> Mapping[str, Any] | None:
     if table is None or at >= table.num_rows:
         return None
-    return dict(table.slice(at, 1).to_pylist()[0])
+    return python_rows(table.slice(at, 1))[0]

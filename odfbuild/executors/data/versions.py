@@ -25,6 +25,7 @@ from odfbuild.executors.data.changelog import (
     where_comes,
 )
 from odfbuild.executors.data.parquet import scan_slices
+from odfbuild.executors.data.python_values import FarTime, python_rows
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
@@ -154,7 +155,7 @@ def _greatest(rows: pa.Table, places: Any, group: Any) -> pa.Array:
         group, value_set=pa.array([n for n, times in counts.items() if times > 1], group.type)
     )
     best: dict[int, tuple[Any, int]] = {}
-    tied = rows.take(places.filter(several)).to_pylist()
+    tied = python_rows(rows.take(places.filter(several)))
     where = places.filter(several).to_pylist()
     for number, place, row in zip(group.filter(several).to_pylist(), where, tied, strict=True):
         rank = tuple(_rank(value, rows.field(name).type) for name, value in row.items())
@@ -168,6 +169,9 @@ def _rank(value: Any, kind: Any) -> tuple[Any, ...]:
     """Return what compares as Spark compares values: nulls are least, NaN is greatest."""
     if value is None:
         return (0,)
+    if isinstance(value, FarTime):
+        side, number = value.rank
+        return (1 + side / 2, number)
     if pa.types.is_floating(kind):
         return (2,) if math.isnan(value) else (1, value)
     if pa.types.is_string(kind):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from odfbuild.errors import OdfBuildError
+from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import (
     Engine,
@@ -181,7 +182,7 @@ def _differing(step: RecordedStep, sealed: Sealed) -> Recomputed:
                 added = op in _ADDED
                 counts[added] += 1
                 if added not in first:
-                    (row,) = batch.slice(at, 1).to_pylist()
+                    (row,) = python_rows(batch.slice(at, 1))
                     first[added] = {n: value for n, value in row.items() if n not in system}
     surplus, missing = counts
     return Recomputed(

@@ -355,10 +355,11 @@ def _values(name: str, column: Any) -> list[Any]:
     """Return the values of a column as JSON has them."""
     import pyarrow as pa
 
+    from odfbuild.executors.data.python_values import python_values
     from odfbuild.texts.json_values import plain
 
     try:
-        return list(map(plain, column.to_pylist()))
+        return list(map(plain, python_values(column)))
     except (pa.ArrowException, OverflowError, ValueError) as error:
         raise QuestionRefusedError(
             400, f"The column {name!r} has values that cannot be written as JSON: {error}."
