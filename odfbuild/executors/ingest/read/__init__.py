@@ -1,7 +1,7 @@
 """Readers of prepared files into typed columns: one module per format (ODF 0.34.1, "ReadStep").
 
-Small files become a table in memory, large ones one Parquet file in the staging folder; memory
-stays bounded either way.
+Small files become a table in memory.  Large ones become one Parquet file in the staging folder, or
+stay in memory as far as the engine takes them so; memory is bounded either way.
 """
 
 from pathlib import Path
