@@ -172,6 +172,10 @@ def test_a_new_engine_is_one_entry_and_one_module(
         assert made == "echo of rows"
         found.cancel()
     assert ended == ["cancel", "close"]
+    with engine_of(open_project(project)) as found:
+        found.cancel()
+        assert found.transform(work) == made  # the engine is opened here, and begins nothing
+    assert ended == ["cancel", "close"] * 2
     assert engine_version("echo") == f"{pytest.__version__}+odfbuild.1"
 
 

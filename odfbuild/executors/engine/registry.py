@@ -7,6 +7,7 @@ is imported, nor started, before it is needed.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from odfbuild.errors import EngineFailedError
@@ -141,7 +142,9 @@ class EnginesByName:
 
     def __init__(self, project: Opened) -> None:
         self._project = project
-        self._default: DefaultEngine = _open_engine(project, DEFAULT_ENGINE)
+        self._opened: DefaultEngine | None = None
+        self._opening = Lock()
+        self._cancelled = False
         self._others: dict[str, QueryEngine] = {}
         self._arrow: Merger | None = None
         self._merges_by_default = project.engine.ingest == DEFAULT_ENGINE
@@ -172,7 +175,7 @@ class EnginesByName:
 
     def ingest(self, request: IngestRequest) -> Frame:
         query, merger = request.preprocess, self._merger
-        if query is None or (merger is self._default and not self._is_other(query.engine)):
+        if query is None or (self._merges_by_default and not self._is_other(query.engine)):
             return merger.ingest(request)
         rows = self._preprocess(request, request.source, query)
         return _offering(merger.ingest(replace(self._merging(request), source=rows)), rows)
@@ -181,7 +184,7 @@ class EnginesByName:
         self, request: IngestRequest, sources: Sequence[Frame]
     ) -> tuple[Frame, ...]:
         query, merger = request.preprocess, self._merger
-        if query is None or (merger is self._default and not self._is_other(query.engine)):
+        if query is None or (self._merges_by_default and not self._is_other(query.engine)):
             return merger.ingest_together(request, sources)
         done = [self._preprocess(request, each, query) for each in sources]
         found = merger.ingest_together(self._merging(request), done)
@@ -236,6 +239,7 @@ class EnginesByName:
         return self._merger.spread(function, items)
 
     def cancel(self) -> None:
+        self._cancelled = True
         for each in self._engines():
             each.cancel()
 
@@ -250,9 +254,18 @@ class EnginesByName:
         self.close()
 
     def _engines(self) -> Iterator["Merger | QueryEngine"]:
-        yield from (self._default, *self._others.values())
-        if self._arrow is not None:
-            yield self._arrow
+        yield from self._others.values()
+        for each in (self._opened, self._arrow):
+            if each is not None:
+                yield each
+
+    @property
+    def _default(self) -> DefaultEngine:
+        """Return the engine of all that names no other; its modules are loaded when it is used."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._as_others(_open_engine(self._project, DEFAULT_ENGINE))
+            return self._opened
 
     @property
     def _merger(self) -> "DefaultEngine | Merger":
@@ -260,12 +273,12 @@ class EnginesByName:
         if self._merges_by_default:
             return self._default
         if self._arrow is None:
-            self._arrow = _load_engine(_ARROW, self._project)
+            self._arrow = self._as_others(_load_engine(_ARROW, self._project))
         return self._arrow
 
     def _merging(self, request: IngestRequest) -> IngestRequest:
         """Return the request to merge what a query has made, which Spark would run itself."""
-        if self._merger is self._default:
+        if self._merges_by_default:
             return replace(request, preprocess=None, infer=False)
         return request
 
@@ -279,8 +292,14 @@ class EnginesByName:
                 fix="name its address in `engines` of odfbuild.yaml",
             )
         if name not in self._others:
-            self._others.setdefault(name, self._other(name))
+            self._others.setdefault(name, self._as_others(self._other(name)))
         return self._others[name]
+
+    def _as_others(self, engine: Any) -> Any:
+        """Return an engine that is new; one of a run that was cancelled begins nothing."""
+        if self._cancelled:
+            engine.cancel()
+        return engine
 
     def _other(self, name: str) -> Any:
         if name in ENGINES:

@@ -1,5 +1,7 @@
 """A project that names no Spark is built, verified and rebuilt without a Java process."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,17 @@ def test_no_java_starts(
     done("rebuild", "reader", "--yes")
     done("verify", "--replay")
     assert "No changes" in done("plan")
+
+
+def test_no_module_of_spark_is_loaded(tmp_path: Path) -> None:
+    write(tmp_path, "arrow")
+    for number, text in enumerate(ROUNDS):
+        (tmp_path / "data" / f"{number}.csv").write_text(text)
+    (tmp_path / "datasets" / "reader.yaml").unlink()  # whether Spark computes it alike is looked up
+    code = "from odfbuild.cli.main import program; program()"
+    for arguments in (["apply", "--yes"], ["plan"]):
+        command = [sys.executable, "-P", "-X", "importtime", "-c", code, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+        assert "odfbuild.cli.main" in loaded
+        assert [m for m in loaded if m.startswith("odfbuild.executors.engine.spark")] == []
