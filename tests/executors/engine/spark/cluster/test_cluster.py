@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.engine.spark.building import SLICE_ROWS
 from tests.executors.engine.spark.standalone import cluster, standalone
-from tests.support.servers.object_store import CREDENTIALS, serving_objects
+from tests.real.building import DATA
+from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 pytestmark = [
     pytest.mark.spark,
@@ -66,24 +68,58 @@ def test_one_thread_two_and_a_cluster_of_two_workers_give_the_same_slices(
     assert built(tmp_path / "cluster", master) == alone
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
 def test_workers_that_do_not_see_the_folder_give_the_same_slices_by_a_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "projects").mkdir()
+    with apart(tmp_path / "projects", monkeypatch) as (master, store):
+        alone = built(tmp_path / "projects" / "alone", "local[1]")
+        assert built(tmp_path / "projects" / "cluster", master, store.url("files")) == alone
+        assert_only_files(store)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
+@pytest.mark.skipif(not DATA.is_dir(), reason="ODFBUILD_EXAMPLE_DATA names no folder")
+def test_the_example_on_real_data_is_the_same_by_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "projects").mkdir()
+    with apart(tmp_path / "projects", monkeypatch) as (master, store):
+        alone = example(tmp_path / "projects" / "alone", "local[1]")
+        assert len(alone) == 7
+        assert example(tmp_path / "projects" / "cluster", master, store.url("files")) == alone
+        assert_only_files(store)
+
+
+@contextmanager
+def apart(masked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, ObjectServer]]:
+    """Yield the address of a cluster, whose two workers see a folder empty, and a store."""
     for name, value in CREDENTIALS.items():  # of the workers, which are started with them
         monkeypatch.setenv(name, value)
-    (tmp_path / "machines").mkdir()
-    projects = tmp_path / "projects"
-    projects.mkdir()
-    with serving_objects() as store, standalone(tmp_path / "machines") as running:
+    machines = masked.with_name("machines")
+    machines.mkdir()
+    with serving_objects() as store, standalone(machines) as running:
         for host in ("127.0.0.1", "127.0.0.2"):
-            running.add_worker(host=host, masked=projects)
-        alone = built(projects / "alone", "local[1]")
-        apart = built(projects / "cluster", running.address, store.url("files"))
-        assert apart == alone
-        pages = obstore.list(store.store("files"))
-        left = [each["path"] for page in pages for each in page]
+            running.add_worker(host=host, masked=masked)
+        yield running.address, store
+
+
+def assert_only_files(store: ObjectServer) -> None:
+    """Of all that steps stored, those files are left that later ones read."""
+    pages = obstore.list(store.store("files"))
+    left = [each["path"] for page in pages for each in page]
     assert left
     assert all("files/f1620" in each for each in left)
+
+
+def example(folder: Path, master: str, *objects: str) -> Any:
+    """Build the example on real data in a process of its own and return what it holds."""
+    module = "tests.executors.engine.spark.cluster.example"
+    command = [sys.executable, "-m", module, master, str(folder), *objects]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
 
 
 _KEYS_IN_SPARK = """
