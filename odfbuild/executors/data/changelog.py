@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import EngineError
+from odfbuild.executors.data.conformance import row_numbers
 from odfbuild.executors.data.parquet import footer, scan_slices
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
@@ -237,7 +238,7 @@ class RetractedKeys:
         names = keys.column_names
         known = table.num_rows
         both = pa.concat_tables([table.select(names), keys])
-        numbered = both.append_column("i", _numbers(len(both)))
+        numbered = both.append_column("i", row_numbers(len(both)))
         groups = numbered.group_by(names, use_threads=False).aggregate([("i", "list")])
         lists = groups.column("i_list").combine_chunks()
         # a group that begins with a row of `table` is its key, all others of it are of `rows`
@@ -251,7 +252,7 @@ class RetractedKeys:
         self._table = left.filter(pc.greater(left.column("n"), 0))
         if not len(dropped):
             return rows
-        return rows.filter(pc.invert(pc.is_in(_numbers(len(rows)), value_set=dropped)))
+        return rows.filter(pc.invert(pc.is_in(row_numbers(len(rows)), value_set=dropped)))
 
     def check(self) -> None:
         """Refuse what was taken back and never came."""
@@ -277,7 +278,7 @@ def _second_to(lists: Any, counts: pa.Array) -> pa.Array:
     """Return what the lists have after their first item, so many of each."""
     parents = pc.list_parent_indices(lists)
     starts = pc.subtract(pc.cumulative_sum(_lengths(lists)), _lengths(lists))
-    places = pc.subtract(_numbers(len(parents)), starts.take(parents))
+    places = pc.subtract(row_numbers(len(parents)), starts.take(parents))
     wanted = pc.and_(
         pc.greater(places, 0), pc.less_equal(places, counts.take(parents).cast(pa.int64()))
     )
@@ -286,10 +287,6 @@ def _second_to(lists: Any, counts: pa.Array) -> pa.Array:
 
 def _lengths(lists: Any) -> pa.Array:
     return pc.list_value_length(lists).cast(pa.int64())
-
-
-def _numbers(count: int) -> pa.Array:
-    return pa.array(range(count), pa.int64())
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from odfbuild.executors.data.conformance import row_numbers
 from odfbuild.executors.data.rows import row_keys, with_one_zero
 from odfbuild.host.json_text import parse_json
 from odfbuild.values import dataclass
@@ -195,7 +196,7 @@ def matched(found: pa.Table, known: pa.Table, keys: Sequence[str]) -> pa.Array:
         dense = pc.unique(pair[1])
         other_number, my_number = (_index_in(each, dense) for each in pair)
         numbers = other_number, my_number
-    order = _index_in(pa.array(range(found.num_rows), pa.int64()), numbers[1])
+    order = _index_in(row_numbers(found.num_rows), numbers[1])
     return order.take(numbers[0])
 
 
@@ -210,13 +211,13 @@ def replaced(known: pa.Table, found: pa.Table, at: pa.Array, gone: pa.Array) -> 
 
     `at` is what `matched` gives, `gone` marks the rows of `found` whose group is no more.
     """
-    rows = pa.array(range(known.num_rows), pa.int64())
+    rows = row_numbers(known.num_rows)
     taken = pc.coalesce(pc.add(at, known.num_rows), rows)
     both = pa.concat_tables([known, found.select(known.column_names)])
     kept = pc.invert(pc.coalesce(gone.take(at), False))
-    fresh = pc.is_in(pa.array(range(found.num_rows), pa.int64()), value_set=at.drop_null())
+    fresh = pc.is_in(row_numbers(found.num_rows), value_set=at.drop_null())
     fresh = pc.and_(pc.invert(fresh), pc.invert(gone))
-    added = pa.array(range(known.num_rows, both.num_rows), pa.int64()).filter(fresh)
+    added = row_numbers(both.num_rows - known.num_rows, known.num_rows).filter(fresh)
     return both.take(pa.concat_arrays([taken.filter(kept), added]))
 
 

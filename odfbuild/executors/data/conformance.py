@@ -60,6 +60,11 @@ def retyped(table: pa.Table, schema: pa.Schema) -> pa.Table:
     )
 
 
+def row_numbers(count: int, first: int = 0) -> pa.Array:
+    """Return a column of so many numbers, one after the other; Python takes 80 ns for each."""
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=first - 1)
+
+
 def null_column(count: int, kind: pa.DataType) -> pa.Array:
     """Return a column of nulls, with some value in each required member of a struct that is null.
 
@@ -122,7 +127,7 @@ def _without_nulls(child: pa.Array, gone: pa.Array) -> pa.Array:
     some = pc.index(gone, False).as_py()
     if some < 0:
         return pa.array([None] * len(child), pa.struct([pa.field("", child.type, False)])).field(0)
-    return child.take(pc.if_else(gone, some, pa.array(range(len(child)), pa.int64())))
+    return child.take(pc.if_else(gone, some, row_numbers(len(child))))
 
 
 def _list(array: Any, to: Any) -> pa.Array:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from odfbuild.executors.data.conformance import row_numbers
 from odfbuild.executors.data.python_values import python_rows, python_values
 from odfbuild.odf.hashing import logical_hash
 from odfbuild.values import dataclass
@@ -132,7 +133,7 @@ def net(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Array]:
     both = pa.concat_tables([before, after])
     keys = row_keys(both)
     names = keys.column_names
-    counted = keys.append_column("i", pa.array(range(len(both)), pa.int64())).append_column(
+    counted = keys.append_column("i", row_numbers(len(both))).append_column(
         "w", pa.array([-1] * len(before) + [1] * len(after), pa.int64())
     )
     found = counted.group_by(names, use_threads=False).aggregate([("i", "min"), ("w", "sum")])

@@ -24,6 +24,7 @@ from odfbuild.executors.data.changelog import (
     up_to,
     where_comes,
 )
+from odfbuild.executors.data.conformance import row_numbers
 from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.python_values import FarTime, python_rows
 from odfbuild.executors.data.rows import row_keys
@@ -130,7 +131,7 @@ def _latest(rows: pa.Table, key: Sequence[str], time: str, columns: Sequence[str
     keys = row_keys(rows.select(list(key)))
     names = keys.column_names
     ticks = _ticks(rows.column(time).combine_chunks())
-    numbers = pa.array(range(len(rows)), pa.int64())
+    numbers = row_numbers(len(rows))
     grouped = keys.append_column("t", ticks).append_column("i", numbers)
     found = grouped.group_by(names, use_threads=False).aggregate([("t", "max"), ("i", "list")])
     lists = found.column("i_list").combine_chunks()

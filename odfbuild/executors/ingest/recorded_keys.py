@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError
 from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, slices_upto
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, row_numbers
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import KeyTable, in_millis, look_up
 from odfbuild.executors.data.rows import row_keys
@@ -95,7 +95,7 @@ def _numbered_keys(rows: pa.Table, merged: pa.Schema, key: Sequence[str]) -> pa.
     """Return the keys of rows in the types of those merged, with the number of each row."""
     columns = [conform(rows.column(name).combine_chunks(), merged.field(name).type) for name in key]
     keys = row_keys(pa.table(columns, names=list(key)))
-    numbered = keys.append_column("at", pa.array(range(len(rows)), pa.int64()))
+    numbered = keys.append_column("at", row_numbers(len(rows)))
     return numbered.drop_null()
 
 

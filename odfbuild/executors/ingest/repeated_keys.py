@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import Diagnostic, EngineError, Level
+from odfbuild.executors.data.conformance import row_numbers
 from odfbuild.executors.data.frames import Frame, Repeated
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.context import NULL_KEY
@@ -108,7 +109,7 @@ def _find_repeated(merged: Frame, key: Sequence[str]) -> Repeated | None:
     if len(there) < 2:
         return None
     keys = row_keys(there)
-    groups = keys.append_column("i", pa.array(range(len(keys)), pa.int64())).group_by(
+    groups = keys.append_column("i", row_numbers(len(keys))).group_by(
         keys.column_names, use_threads=False
     )
     counted = groups.aggregate([("i", "count"), ("i", "min")])

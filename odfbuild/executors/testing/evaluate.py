@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from odfbuild.errors import Diagnostic, InvalidQueryError, OdfBuildError, ProjectErrors
 from odfbuild.executors.data.changelog import came_and_stand
 from odfbuild.executors.data.checks.verified_files import all_files
+from odfbuild.executors.data.conformance import row_numbers
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.analysis import PlacedQueryError
@@ -321,7 +322,7 @@ class _Duplicates(_SelectedRows):
         if rows is None or not len(rows):
             return Result(check=self.check, looked=self.looked)
         keys = row_keys(rows.select(list(self.names)))
-        numbered = keys.append_column("i", pa.array(range(len(keys)), pa.int64()))
+        numbered = keys.append_column("i", row_numbers(len(keys)))
         groups = numbered.group_by(keys.column_names, use_threads=False).aggregate([("i", "list")])
         lists = groups.column("i_list").combine_chunks()
         twice = lists.filter(pc.greater(pc.list_value_length(lists), 1))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.changelog import current_table
-from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.conformance import conform, row_numbers
 from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.data.frames import file_batches
 from odfbuild.executors.data.parquet import SliceWriter
@@ -45,7 +45,7 @@ def write_log(
     wanted = to_arrow(schema)
     count = rows.num_rows
     made = {
-        vocab.offset_column: pa.array(range(count), pa.int64()),
+        vocab.offset_column: row_numbers(count),
         vocab.operation_type_column: pa.repeat(0, count),
         vocab.system_time_column: pa.repeat(pa.scalar(0, pa.timestamp("ms", "UTC")), count),
     }
@@ -154,7 +154,7 @@ def _check_offsets(
         offsets = rows.column(offset).cast(pa.int64())
     except pa.ArrowInvalid:
         raise wrong("wrote offsets that no slice can have") from None
-    expected = pa.array(range(count), pa.int64())
+    expected = row_numbers(count)
     if not pc.all(pc.equal(offsets, expected), min_count=0).as_py():
         raise wrong(f"wrote offsets that do not count from 0 to {count - 1}")
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.data.conformance import conform, null_column
+from odfbuild.executors.data.conformance import conform, null_column, row_numbers
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.protocol import Inputs, ReplayEngine, TransformWork
@@ -135,7 +135,7 @@ def equal_rows(rows: pa.Table, row: pa.Table) -> list[int]:
         return list(range(rows.num_rows))
     both = pa.concat_tables([row.cast(plain), pa.Table.from_arrays(columns, schema=plain)])
     keys = row_keys(both.combine_chunks())
-    numbered = keys.append_column("i", pa.array(range(len(both)), pa.int64()))
+    numbered = keys.append_column("i", row_numbers(len(both)))
     groups = numbered.group_by(keys.column_names, use_threads=False).aggregate([("i", "list")])
     lists = groups.column("i_list").combine_chunks()
     first = lists.filter(pc.equal(pc.list_element(lists, 0), 0))

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.conformance import conform, null_column, retyped
+from odfbuild.executors.data.conformance import conform, null_column, retyped, row_numbers
 from odfbuild.executors.data.frames import FilePart, Frame, opened_file
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
@@ -137,7 +137,7 @@ def from_frame(session: "SparkSession", frame: Frame, size: StepSize) -> "DataFr
     table = frame.table
     if table is None:
         table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
-    positions = pa.array(range(table.num_rows), pa.int64())
+    positions = row_numbers(table.num_rows)
     return from_table(session, table.append_column(POSITION, positions))
 
 

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.data.conformance import conform, null_column, retyped
+from odfbuild.executors.data.conformance import conform, null_column, retyped, row_numbers
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_type
 from odfbuild.executors.engine.objects.bucket import BucketPlace
@@ -320,7 +320,7 @@ class _ReadTask:
         if self.position is None:
             return table
         name, first = self.position[0], self.position[1] + piece.group.first
-        positions = pa.array(range(first, first + table.num_rows), pa.int64())
+        positions = row_numbers(table.num_rows, first)
         return table.append_column(name, positions)
 
 

@@ -24,7 +24,7 @@ from odfbuild.executors.data.checkpoints import (
     replaced,
     write_groups,
 )
-from odfbuild.executors.data.conformance import retyped
+from odfbuild.executors.data.conformance import retyped, row_numbers
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, key_names, merged, number_names
@@ -213,7 +213,7 @@ class _Step:
             return now
         counted = self.counting.of_some(flagged, rows)
         at = matched(counted, now, self._keys)
-        places = pc.coalesce(pc.add(at, now.num_rows), pa.array(range(now.num_rows), pa.int64()))
+        places = pc.coalesce(pc.add(at, now.num_rows), row_numbers(now.num_rows))
         both = pa.concat_tables([now.select(self._names), counted.select(self._names)])
         return both.take(places)
 
@@ -331,7 +331,7 @@ def _side(number: int, groups: pa.Table) -> pa.Array:
 
 def _places(at: pa.Array, count: int) -> pa.Array:
     """Turn what `matched` says around: where each of so many rows is, null if it is nowhere."""
-    where = pc.index_in(pa.array(range(count), pa.int64()), value_set=at, skip_nulls=True)
+    where = pc.index_in(row_numbers(count), value_set=at, skip_nulls=True)
     return where.cast(pa.int64())
 
 
