@@ -141,7 +141,8 @@ class BuiltDataset:
 
         What is asked for is as of `odfbuild.read`.  Raises NoDataError before the first rows,
         UsageRefusedError for a time that is none or a column that is not there, DamagedDataError,
-        LostDataError and FaultyRowsError where the rows are not what the chain records.
+        LostDataError and FaultyRowsError where the rows are not what the chain records, and, while
+        it is read, DeletedDataError when another process deletes files.
         """
         import pyarrow as pa
 

@@ -39,11 +39,35 @@ class FaultyRowsError(StateError):
     code = "faulty-rows"
 
 
+class DeletedDataError(StateError):
+    """A data file was there when a read of its dataset began, and was deleted before it ended."""
+
+    code = "deleted-data"
+
+
 @contextmanager
-def faults_named() -> Iterator[None]:
-    """Turn what Arrow says of rows that cannot be read into FaultyRowsError."""
+def deletions_named() -> Iterator[None]:
+    """Turn what Python says of a data file that is no longer there into DeletedDataError."""
     try:
         yield
+    except FileNotFoundError as error:
+        text = excerpt(" ".join(str(error).split()), 300)
+        raise DeletedDataError(
+            what=f"a data file was deleted while the dataset was read: {text}",
+            why="such as by a compaction, or by gc after a reset, of another process",
+            fix="read again; if files are missing then, odfbuild verify lists them",
+        ) from error
+
+
+@contextmanager
+def faults_named() -> Iterator[None]:
+    """Turn what Arrow says of rows that cannot be read into FaultyRowsError.
+
+    Also raises DeletedDataError.
+    """
+    try:
+        with deletions_named():
+            yield
     except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
         text = excerpt(" ".join(str(error).split()), 300)
         raise FaultyRowsError(
@@ -138,14 +162,15 @@ class DatasetView:
         if files is not None and where is None:
             return pa.RecordBatchReader.from_batches(kept, _scan(files, names))
         if files is not None and not any(map(_has_floats, whole.types)):
-            return files.scanner(names, filter=where).to_reader()
+            return pa.RecordBatchReader.from_batches(kept, _filtered(files, names, where))
         rows = self.batches() if files is None else _scan(files, whole.names)
         return pa.RecordBatchReader.from_batches(kept, _selected(rows, names, where))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order in which they came.
 
-        Raises InvalidChangelogError when a row is taken back that is not there, FaultyRowsError.
+        Raises InvalidChangelogError when a row is taken back that is not there, FaultyRowsError,
+        and DeletedDataError when a file is deleted meanwhile.
         """
         with faults_named():
             yield from self._read()
@@ -192,6 +217,13 @@ def _selected(
 def _scan(files: "ds.Dataset", columns: list[str]) -> Iterator[pa.RecordBatch]:
     with faults_named():
         yield from files.scanner(columns).to_reader()
+
+
+def _filtered(
+    files: "ds.Dataset", columns: list[str], where: "ds.Expression | None"
+) -> Iterator[pa.RecordBatch]:
+    with deletions_named():
+        yield from files.scanner(columns, filter=where).to_reader()
 
 
 def _has_floats(kind: pa.DataType) -> bool:
