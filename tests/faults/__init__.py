@@ -8,6 +8,7 @@
     processes    the command line in real processes at once, some cut off or without output
     looks    verify again and again beside commands that rewrite and collect, in a folder
     machines    two machines with one bucket of a real server, which are killed, and the server, too
+    clusters    workers, drivers, commands and store of a cluster without a shared folder are killed
     sabotage    products that are broken on purpose, which `machines` has to find
     schedules    2 to 8 commands, switched where others can see what is done, by a scheduler
 

@@ -15,7 +15,7 @@ from tests.support.projects import REPOSITORY, environment
 __all__ = ["HARNESSES", "main"]
 
 _ON_DISK = ("calls", "replay", "power", "spark", "flips")
-_ALL = (*_ON_DISK, "races", "processes", "looks", "machines", "schedules")
+_ALL = (*_ON_DISK, "races", "processes", "looks", "machines", "schedules", "clusters")
 HARNESSES = tuple(each for each in _ALL if Path(__file__).with_name(f"{each}.py").exists())
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Literal, TypeAlias
 
-__all__ = ["CuttingProxy", "Where", "proxying_cuts"]
+__all__ = ["Cut", "CuttingProxy", "Where", "proxying_cuts"]
 
 Where: TypeAlias = Literal["before", "during", "after", "answering"]
 """Before a request goes on, in its middle, once it was answered but unheard, or in the answer."""
@@ -22,7 +22,7 @@ _SECONDS = 20.0
 _TEXT, _BINARY = 1, 2
 
 
-class _Cut(Exception):
+class Cut(Exception):
     """The line is cut."""
 
 
@@ -84,27 +84,27 @@ class CuttingProxy:
             line.start()
 
     def _serve(self, near: socket.socket) -> None:
-        with near, socket.create_connection(("127.0.0.1", self._target)) as far:
+        with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._target)) as far:
             far.settimeout(_SECONDS)
             try:
-                with suppress(_Cut, OSError, EOFError):
+                with suppress(Cut, OSError, EOFError):
                     _Line(self, near, far).serve()
             finally:
                 _end(near)
                 _drained(far)
 
-    def count(self) -> Where | None:
-        """Count a request; return where it is cut, if it is this one."""
+    def count(self, _head: bytes = b"") -> Where | None:
+        """Count a request, or a message without a head; return where it is cut, if it is it."""
         with self._lock:
             if self._is_cut:
-                raise _Cut
+                raise Cut
             if self._left is None:
                 return None
             self._left -= 1
             if self._left >= 0:
                 return None
             if self._left < -1:
-                raise _Cut
+                raise Cut
             return self._where
 
     def cut(self) -> None:
@@ -114,7 +114,7 @@ class CuttingProxy:
             near = tuple(self._sockets)
         for each in near:
             _end(each)
-        raise _Cut
+        raise Cut
 
 
 @dataclass
@@ -131,7 +131,7 @@ class _Line:
         asked, answered = self.near.makefile("rb"), self.far.makefile("rb")
         with asked, answered:
             while (head := _head(asked)) is not None:
-                self.fails = self.proxy.count()
+                self.fails = self.proxy.count(head)
                 self._asked(head, asked)
                 if self._answered(answered, bodiless=head.startswith(b"HEAD ")):
                     self._talk(asked, answered)
@@ -156,7 +156,7 @@ class _Line:
         """Pass an answer on; say whether a conversation follows."""
         head = _head(source)
         if head is None:
-            raise _Cut
+            raise Cut
         status = int(head.split(b" ", 2)[1])
         if status == 101:
             self._give(head)
@@ -195,7 +195,7 @@ class _Line:
             back.join()
 
     def _pass_back(self, answered: IO[bytes]) -> None:
-        with suppress(_Cut, OSError, EOFError):
+        with suppress(Cut, OSError, EOFError):
             while (frame := _frame(answered)) is not None:
                 self._give(frame[1])
         _end(self.near)

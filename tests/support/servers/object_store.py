@@ -84,6 +84,11 @@ class KilledServer:
     def _start(self) -> None:
         self._process = _started(self._command, self._folder)
 
+    @property
+    def pid(self) -> int:
+        """Return the id of the process that runs."""
+        return self._process.pid
+
     def kill(self) -> None:
         """Kill the server and start it again; `wait` tells when it answers."""
         self.close()

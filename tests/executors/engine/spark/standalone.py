@@ -12,7 +12,7 @@ from pathlib import Path
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.launch import class_path, module_options, spark_home
 
-__all__ = ["Standalone", "cluster", "standalone"]
+__all__ = ["Standalone", "cluster", "descendants", "standalone"]
 
 _PATIENCE = 90.0  # seconds until a process that is not ready is given up
 
@@ -28,13 +28,34 @@ class Standalone:
         where, _ = running.enter_context(_started(folder, "master", "--webui-port", "0", *more))
         self.address = _said(where, r"Starting Spark master at (spark://\S+)")
 
-    def add_worker(self, *, host: str = "127.0.0.1", masked: Path | None = None) -> None:
-        """Start a worker; `masked` is a folder that it sees empty, in a mount of its own."""
+    @property
+    def workers(self) -> list[int]:
+        """Return the process ids of the workers, also of those that have ended."""
+        return [each.pid for each in self._workers]
+
+    def add_worker(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        masked: Path | None = None,
+        processor: int | None = None,
+    ) -> None:
+        """Start a worker; `masked` is a folder that it sees empty, in a mount of its own.
+
+        With the number of a processor it has that alone, and so has what it starts.
+        """
         number = len(self._workers)
         given = ["--cores", "1", "--memory", "2g", "--webui-port", "0", *self._more]
         given += ["--work-dir", str(self.folder / f"work-{number}"), self.address]
         log, process = self._running.enter_context(
-            _started(self.folder, f"worker-{number}", *given, host=host, masked=masked)
+            _started(
+                self.folder,
+                f"worker-{number}",
+                *given,
+                host=host,
+                masked=masked,
+                processor=processor,
+            )
         )
         self._workers.append(process)
         _said(log, r"(Successfully registered with master)")
@@ -42,15 +63,16 @@ class Standalone:
     def kill_workers(self) -> None:
         """Kill all workers with what they started, as a machine without power does."""
         for process in self._workers:
-            for each in (*_children(process.pid), process.pid):
+            for each in (*descendants(process.pid), process.pid):
                 with suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
 
 
-def _children(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process started, behind those that these started."""
     found = Path(f"/proc/{pid}/task").glob("*/children")
     direct = [int(each) for path in found for each in path.read_text("ascii").split()]
-    return [*(below for each in direct for below in _children(each)), *direct]
+    return [*(below for each in direct for below in descendants(each)), *direct]
 
 
 @contextmanager
@@ -75,12 +97,18 @@ _MASK = 'mount -t tmpfs none "$0" && exec "$@"'
 
 @contextmanager
 def _started(
-    folder: Path, name: str, *given: str, host: str = "127.0.0.1", masked: Path | None = None
+    folder: Path,
+    name: str,
+    *given: str,
+    host: str = "127.0.0.1",
+    masked: Path | None = None,
+    processor: int | None = None,
 ) -> "Iterator[tuple[Path, subprocess.Popen[bytes]]]":
     """Run a daemon as long as the context lasts; yields the file of what it says."""
     kind = name.partition("-")[0]
     java = find_java()
-    command = [] if masked is None else ["unshare", "-m", "/bin/sh", "-c", _MASK, str(masked)]
+    command = [] if processor is None else ["taskset", "-c", str(processor)]
+    command += [] if masked is None else ["unshare", "-m", "/bin/sh", "-c", _MASK, str(masked)]
     command += [str(java.program), "-Xmx256m", *module_options(java), "-cp", class_path()]
     command += [f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"]
     command += ["--host", host, "--port", "0", *given]
