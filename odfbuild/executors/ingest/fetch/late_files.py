@@ -14,11 +14,13 @@ last file is read again, as each file is a complete table.
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from time import time_ns
+from weakref import ref
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.ingest.fetch.local import (
@@ -62,7 +64,8 @@ from odfbuild.values import dataclass
 _TICK = 50_000_000  # ns, of the clocks of local file systems
 _NO_TIME = -1  # of a file that was young when it was read: its content is compared
 _QUICK = 8 << 20  # bytes that are hashed before a file is read
-_OF_CONTENT = ("st_ino", "st_size", "st_mtime_ns")
+_PIECE = 1 << 20  # bytes that are hashed at a time
+_OF_CONTENT = ("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 _WRITTEN_MEANWHILE = "written while it was read"  # in place of a digest: no content has it
 
 
@@ -356,24 +359,42 @@ def _content_look(path: Path, at: os.stat_result) -> Callable[[], str | None]:
     """Return a function that returns the digest of a file, which a thread computes if it is large.
 
     Of a file that was written meanwhile it is one that no content has: what was read of it may be
-    other than what was hashed.
+    other than what was hashed.  One that may change and keep its time is hashed before.
     """
-    if at.st_size <= _QUICK:
+    if at.st_size <= _QUICK or _is_young(at):
         digest = _digest(path)
         return lambda: digest
-    thread = ThreadPoolExecutor(1, "digest")
-    pending = thread.submit(_digest, path)
-    thread.shutdown(wait=False)
+    return _ContentLook(path, at)
 
-    def look() -> str | None:
-        digest = pending.result()
+
+class _ContentLook:
+    """A look at the content of a large file by a thread, which ends if nobody waits for it."""
+
+    def __init__(self, path: Path, at: os.stat_result) -> None:
+        self._path, self._at = path, at
+        self._digest = Future[str | None]()
+        waiting = ref(self)  # the thread keeps neither this nor the process alive
+        Thread(
+            target=_put_digest,
+            args=(path, self._digest, lambda: waiting() is not None),
+            name="digest",
+            daemon=True,
+        ).start()
+
+    def __call__(self) -> str | None:
+        digest = self._digest.result()
         with suppress(OSError):
-            now = path.stat()
-            if all(getattr(now, each) == getattr(at, each) for each in _OF_CONTENT):
+            now = self._path.stat()
+            if all(getattr(now, each) == getattr(self._at, each) for each in _OF_CONTENT):
                 return digest
         return _WRITTEN_MEANWHILE
 
-    return look
+
+def _put_digest(path: Path, into: Future[str | None], goes_on: Callable[[], bool]) -> None:
+    try:
+        into.set_result(_digest(path, goes_on))
+    except Exception as error:  # for who waits for it
+        into.set_exception(error)
 
 
 def _is_young(at: os.stat_result) -> bool:
@@ -381,13 +402,18 @@ def _is_young(at: os.stat_result) -> bool:
     return abs(time_ns() - at.st_mtime_ns) < _TICK
 
 
-def _digest(path: str | Path) -> str | None:
-    """Return a digest of the content of a file, None if it cannot be read."""
+def _digest(path: str | Path, goes_on: Callable[[], bool] = lambda: True) -> str | None:
+    """Return a digest of the content of a file, None if it cannot be read, or not to its end."""
+    made = hashlib.blake2b(digest_size=16)
     try:
         with open_regular(path) as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+            while block := file.read(_PIECE):
+                if not goes_on():
+                    return None
+                made.update(block)
     except OSError:
         return None
+    return made.hexdigest()
 
 
 def _check_reach(step: FetchStep, paths: Sequence[Path], root: Path, reach: Reach) -> None:
