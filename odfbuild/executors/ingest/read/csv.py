@@ -326,7 +326,7 @@ def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path, held: int)
         )
         schema = job.binding.schema
         tables = diversion.tables(job.records())
-        if job.source.path.stat().st_size > LARGE:
+        if job.is_large():
             frame = collected(tables, schema, staging, held)
         else:
             frame = Frame.of(pa.concat_tables([schema.empty_table(), *tables]))
@@ -381,9 +381,12 @@ class _Job:
     skipped: int
 
     def run(self, staging: Path, held: int) -> Frame:
-        if self.source.path.stat().st_size > LARGE:
+        if self.is_large():
             return collected(self._pieces(), self.binding.schema, staging, held)
         return Frame.of(pa.concat_tables([self.binding.schema.empty_table(), *self._pieces()]))
+
+    def is_large(self) -> bool:
+        return self.source.path.stat().st_size > LARGE
 
     def records(self) -> Iterator[bytes]:
         """Yield the text, with a row appended, in blocks of complete records."""
@@ -456,7 +459,7 @@ class _Job:
     def _accepted(self, piece: "_Piece", start: int) -> pa.Table:
         """Return the rows of a piece; `start` is the number of its first record in the file."""
         if isinstance(piece.rows, Rejected):
-            raise self._rejection(piece.rows, start or self.skipped) from None
+            raise self._refusal(piece.rows, start or self.skipped) from None
         note_piece(piece.fine)
         return piece.rows
 
@@ -477,6 +480,20 @@ class _Job:
             return column
         nothing = pa.scalar(None, pa.string())
         return pc.if_else(pc.equal(column, self.null_value), nothing, column)
+
+    def _refusal(self, rejected: Rejected, start: int) -> InvalidSourceError:
+        """Return the error for a block; of a file that is not large, with what the others have.
+
+        Raises ArrowInvalid if there are records that are none.
+        """
+        if self.is_large():
+            return self._rejection(rejected, start)
+        cells = pa.concat_tables(self.cells(block.text) for block in _marked_ends(self.records()))
+        try:
+            self._table(self._without_end(cells).slice(self.skipped))
+        except Rejected as every:
+            return self._rejection(every, self.skipped)
+        return self._rejection(rejected, start)  # the file was written meanwhile
 
     def _rejection(self, rejected: Rejected, start: int) -> InvalidSourceError:
         """Turn rows of a batch into lines of the file."""

@@ -159,6 +159,32 @@ def test_the_first_time_that_is_cut_is_known_by_its_row(
     assert {n: (e.value, e.row) for n, e in notes.fine_times.first.items()} == expected
 
 
+FAULTS = st.sampled_from(["x", "", '"', '"x"', "b\0", "\ufffd", "5,6", "7\n"])
+
+
+@st.composite
+def faulty_rows(draw: st.DrawFn) -> str:
+    """Draw records with one or two kinds of faults."""
+    cells = st.sampled_from(["1", "23", '"4"', *draw(st.lists(FAULTS, min_size=1, max_size=2))])
+    rows = draw(st.lists(st.tuples(cells, cells), min_size=4, max_size=30))
+    return "".join(f"{a},{b}\n" for a, b in rows)
+
+
+@given(faulty_rows(), st.integers(1, 80))
+def test_the_problems_of_a_file_do_not_depend_on_its_blocks(rows: str, block: int) -> None:
+    data = f"a,b\n{rows}".encode().replace("\ufffd".encode(), b"\xff")
+    step = ReadStepCsv(header=True, ddl_schema=("a INT", "b INT NOT NULL"))
+    assert _outcome(step, data, block) == _outcome(step, data, 1 << 20)
+
+
+def _outcome(step: ReadStepCsv, data: bytes, block: int) -> list[Any]:
+    with seams(block, is_large=False):
+        try:
+            return rows_of(step, data)
+        except InvalidSourceError as error:
+            return [error.what, error.why, error.fix]
+
+
 ZONES = st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
 NAIVE = st.datetimes(datetime(1000, 1, 2), datetime(9999, 12, 30))
 TIMES = NAIVE | st.builds(lambda at, zone: at.replace(tzinfo=zone), NAIVE, ZONES | st.just(UTC))
