@@ -86,14 +86,15 @@ class FilePart:
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pa.RecordBatch"]:
         """Yield the rows in order, as the file has them, at most `rows` at a time.
 
-        Raises DamagedRowsError.
+        They are never more than `BATCH_ROWS`: texts of many rows may be stored as one.  Raises
+        DamagedRowsError.
         """
         if self.footer is not None and footer_sum(self.path) != self.footer:
             raise DamagedRowsError(self.path)
         with opened_file(self.path) as file:
             groups, passed = self._groups(file)
             left = self.rows
-            for batch in file_batches(file, columns, rows, groups):
+            for batch in file_batches(file, columns, min(rows, BATCH_ROWS), groups):
                 skipped = min(passed, batch.num_rows)
                 passed -= skipped
                 wanted = batch.slice(skipped, left)

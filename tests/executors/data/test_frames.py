@@ -125,6 +125,15 @@ def _held(rows: pa.Table, chance: random.Random | None) -> HeldRows:
     return HeldRows.of(table, pa.array(order, pa.uint64()))
 
 
+def test_equal_texts_that_a_file_stores_once_come_in_several_batches(tmp_path: Path) -> None:
+    rows = pa.table({"s": pa.array(["x" * 100] * 300_000).dictionary_encode().cast(pa.string())})
+    path = tmp_path / "rows.parquet"
+    pq.write_table(rows, path)
+    sizes = [batch.num_rows for batch in Frame.at(path).batches(1 << 31)]
+    assert max(sizes) <= frames.BATCH_ROWS
+    assert sum(sizes) == rows.num_rows
+
+
 def test_rows_in_memory_are_no_files() -> None:
     frame = Frame(schema=TABLE.schema, parts=(_held(TABLE, None),))
     with pytest.raises(ValueError, match="in memory"):
