@@ -5,10 +5,11 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,10 +20,12 @@ from odfbuild.project.config.targets import RESOURCES
 from odfbuild.state.workspace import Workspace
 from tests.pages.test_readme import commands, pattern
 from tests.support.projects import REPOSITORY, environment
+from tests.support.servers.object_store import free_ports
 
 PAGE = (REPOSITORY / "docs" / "clusters.md").read_text("utf-8")
 TUTORIAL = "## A standalone cluster in ten minutes"
-PATIENCE = 900  # seconds
+APART = "## A cluster without a shared folder in ten minutes"
+PATIENCE = 3_600  # seconds; the machines of tests are busy
 _MARK = "=== output of"
 
 
@@ -35,30 +38,70 @@ def test_the_settings_that_the_page_names_are_those_that_a_project_may_give() ->
     assert not named & FIXED
 
 
-def rows(workspace: Path, name: str) -> list[dict[str, Any]]:
+def rows(workspace: Path, name: str) -> pa.Table:
     """Return the rows of a dataset, but for the time of the run."""
     found = Workspace(workspace).open(DatasetAlias.parse(name))
     assert found is not None
     tables = [pq.read_table(path) for _, path in found.slices()]
-    return [row for each in tables for row in each.drop_columns(["system_time"]).to_pylist()]
+    return pa.concat_tables(each.drop_columns(["system_time"]) for each in tables)
+
+
+needs_cluster = pytest.mark.skipif(
+    not find_java().has_vector_module,
+    reason="Spark starts executors with a module that this Java lacks",
+)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not find_java().has_vector_module,
-    reason="Spark starts executors with a module that this Java lacks",
-)
+@needs_cluster
 def test_the_tutorial_of_a_standalone_cluster_is_so(tmp_path: Path) -> None:
-    """All commands run in one shell, as they share variables and what runs in the background."""
+    followed(TUTORIAL, tmp_path, {"7077": str(one_free_port())})
+    for name, count in (("sales", 3), ("dearest", 2)):
+        on_cluster = rows(tmp_path / "shop" / "shared", name)
+        assert on_cluster.num_rows == count
+        assert on_cluster.equals(rows(tmp_path / "shop" / ".odfbuild", name))
+    assert list((tmp_path / "work").glob("app-*"))  # it was the worker that ran it
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@needs_cluster
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
+def test_the_tutorial_of_a_cluster_without_a_shared_folder_is_so(tmp_path: Path) -> None:
+    """The worker of the test sees the folder of the project empty, as another machine does."""
+    ports = dict(zip(("8333", "9333", "8080", "8888"), map(str, free_ports(4)), strict=True))
+    worker = '"$SPARK_HOME"/bin/spark-class org.apache.spark.deploy.worker.Worker'
+    assert worker in PAGE
+    mask = """unshare -m /bin/sh -c 'mount -t tmpfs none "$0" && exec "$@"' "$PWD/shop" """
+    changed = {"7077": str(one_free_port()), **ports, worker: f"{mask}{worker}"}
+    followed(APART, tmp_path, changed)
+    for name, count in (("sales", 2_000_000), ("dearest", 5)):
+        on_cluster = rows(tmp_path / "shop" / "apart", name)
+        assert on_cluster.num_rows == count
+        assert on_cluster.equals(rows(tmp_path / "shop" / ".odfbuild", name))
+    assert list((tmp_path / "work").glob("app-*"))
+
+
+def one_free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    shown = list(commands(PAGE, TUTORIAL))
+        return int(free.getsockname()[1])
+
+
+def followed(heading: str, folder: Path, changed: Mapping[str, str]) -> None:
+    """Run the commands of a section in one shell, as they share variables and what runs behind.
+
+    `changed` are texts of the page that are others here: ports.
+    """
+    section = heading + PAGE.partition(heading)[2].partition("\n## ")[0]
+    shown = list(commands(section, heading))
     script = "\n".join(f"{step.command}\necho '{_MARK} {at}'" for at, step in enumerate(shown))
-    home = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config")}
+    for old, new in changed.items():
+        script = script.replace(old, new)
+    home = {"HOME": str(folder / "home"), "XDG_CONFIG_HOME": str(folder / "home" / ".config")}
     process = subprocess.Popen(
-        ["/bin/sh", "-e", "-c", script.replace("7077", port)],
-        cwd=tmp_path,
+        ["/bin/sh", "-e", "-c", script],
+        cwd=folder,
         env=environment(**home, PYTHONPATH=str(REPOSITORY), JAVA_HOME=str(find_java().home)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -76,8 +119,3 @@ def test_the_tutorial_of_a_standalone_cluster_is_so(tmp_path: Path) -> None:
     for step, said in zip(shown, told, strict=False):
         if step.output:
             assert pattern(step.output).fullmatch(said), said
-    for name, count in (("sales", 3), ("dearest", 2)):
-        on_cluster = rows(tmp_path / "shop" / "shared", name)
-        assert len(on_cluster) == count
-        assert on_cluster == rows(tmp_path / "shop" / ".odfbuild", name)
-    assert list((tmp_path / "work").glob("app-*"))  # it was the worker that ran it
