@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
+ALL_ROWS = 1 << 31
+"""Rows of a batch for who takes those in memory in one piece, which is not copied."""
+
 _THREADS = 2  # columns that are copied at a time
 _TAIL = 8  # bytes at the end of a Parquet file: the length of its footer, and four letters
 
@@ -149,8 +152,13 @@ class HeldRows:
         return replace(self, start=self.start + first, rows=max(0, end - first))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pa.RecordBatch"]:
-        """Yield the rows in order, at most `rows` at a time."""
+        """Yield the rows in order, at most `rows` at a time, and fewer if they are wide.
+
+        Of `ALL_ROWS` they are one batch, however wide.
+        """
         chosen = self.table.select(list(columns))
+        if rows < ALL_ROWS:
+            rows = max(1, min(rows, BATCH_BYTES * chosen.num_rows // max(1, chosen.nbytes)))
         if self.order is None:
             yield from chosen.slice(self.start, self.rows).to_batches(max_chunksize=rows)
             return

@@ -134,6 +134,19 @@ def test_equal_texts_that_a_file_stores_once_come_in_several_batches(tmp_path: P
     assert sum(sizes) == rows.num_rows
 
 
+@pytest.mark.parametrize("chance", [None, random.Random(1)])
+def test_wide_rows_in_memory_come_in_batches_as_those_of_files(
+    chance: random.Random | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "BATCH_BYTES", 5_000)
+    rows = pa.table({"s": ["x" * 1_000 for _ in range(100)], "n": pa.array(range(100))})
+    frame = Frame(schema=rows.schema, parts=(_held(rows, chance),))
+    batches = list(frame.batches())
+    assert max(batch.nbytes for batch in batches) <= 6_000
+    assert pa.Table.from_batches(batches).combine_chunks() == rows
+    assert _rows(frame, frames.ALL_ROWS) == rows
+
+
 def test_rows_in_memory_are_no_files() -> None:
     frame = Frame(schema=TABLE.schema, parts=(_held(TABLE, None),))
     with pytest.raises(ValueError, match="in memory"):

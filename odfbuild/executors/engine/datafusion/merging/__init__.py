@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
-from odfbuild.executors.data.frames import Frame, HeldRows, Repeated
+from odfbuild.executors.data.frames import ALL_ROWS, Frame, HeldRows, Repeated
 from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, taken_rows, valid_rows
 from odfbuild.executors.engine.arrow.merging.history import (
     condensed_columns,
@@ -64,7 +64,6 @@ APPENDED: Final = 768 << 20
 """Bytes of rows of an Append that are sorted in memory.  With them a merge takes about as much
 memory as one of more rows, which DataFusion sorts: it copies what it holds."""
 
-_ALL: Final = 1 << 31  # rows of a batch: those in memory come in one piece, which is not copied
 _THREADS: Final = 2  # slices that are written at a time
 
 
@@ -161,7 +160,7 @@ class ArrowMerger:
         timed = time in source.schema.names
         if timed and not is_sortable(source.schema.field(time).type):
             return None
-        few, rest = first_of(self._in_steps(source.batches(_ALL)), self._appended)
+        few, rest = first_of(self._in_steps(source.batches(ALL_ROWS)), self._appended)
         if rest is not None:
             return None
         names = result_columns(request.merge, request.vocab, source.schema.names, None)
