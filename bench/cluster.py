@@ -7,8 +7,8 @@ the workspace as an empty folder.  Store, driver and coordinator share the proce
 seconds of processor time are printed by who used them.  Of two runs of a case the second finds its
 inputs in the store.
 
-python -m bench.cluster ingest [--rows N].  The root itself is built so, by Spark: peak memory, and
-its rows against those of the source.
+python -m bench.cluster ingest [--rows N].  The root itself is built so, by Spark: seconds, and peak
+memory.
 """
 
 import argparse

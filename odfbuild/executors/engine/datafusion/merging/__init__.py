@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
-from odfbuild.executors.data.frames import ALL_ROWS, Frame, HeldRows, Repeated
+from odfbuild.executors.data.frames import ALL_ROWS, FilePart, Frame, HeldRows, Repeated
 from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, taken_rows, valid_rows
 from odfbuild.executors.engine.arrow.merging.history import (
     condensed_columns,
@@ -159,6 +159,9 @@ class ArrowMerger:
         op, time = request.vocab.operation_type_column, request.vocab.event_time_column
         timed = time in source.schema.names
         if timed and not is_sortable(source.schema.field(time).type):
+            return None
+        files = (part.path for part in source.frame.parts if isinstance(part, FilePart))
+        if sum(path.stat().st_size for path in files) > self._appended:
             return None
         few, rest = first_of(self._in_steps(source.batches(ALL_ROWS)), self._appended)
         if rest is not None:
