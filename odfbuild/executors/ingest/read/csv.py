@@ -72,6 +72,11 @@ class Binding:
     positions: tuple[int | None, ...]
     width: int
 
+    @property
+    def bound(self) -> frozenset[int]:
+        """Return the positions of the fields that are read."""
+        return frozenset(at for at in self.positions if at is not None)
+
 
 def bind(
     name: str,
@@ -318,6 +323,7 @@ def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path, held: int)
         diversion = Diversion(
             source=job.source,
             width=job.binding.width,
+            bound=job.binding.bound,
             skipped=job.skipped,
             end=job.end,
             read=job.cells,
@@ -412,7 +418,7 @@ class _Job:
         wrong: list[tuple[int, str]] = []
         last: TextRecord | None = None
         for record in self.source.records(self._ending()):
-            problem = problem_of(record, self.binding.width)
+            problem = problem_of(record, self.binding.width, self.binding.bound)
             if problem is not None and len(wrong) <= _COUNTED:
                 wrong.append((record.line, problem))
             last = record

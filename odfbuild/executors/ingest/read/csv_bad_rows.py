@@ -6,7 +6,7 @@ and the texts of these at the end, by reading the file once more.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, TypeAlias
 
@@ -25,12 +25,14 @@ _Found: TypeAlias = Mapping[int, Sequence[str]]
 class Diversion:
     """A read of a file that leaves out bad records; good ones have `width` fields.
 
+    Those at the positions `bound` must be text, from 0; what else a record has is not read.
     The first `skipped` records are not rows, nor is the last one, whose cells are `end`.  `read`
     turns complete records into cells, `sieve` cells into rows.
     """
 
     source: CsvText
     width: int
+    bound: Collection[int]
     skipped: int
     end: str
     read: Callable[[bytes, Callable[[Any], str]], pa.Table]
@@ -72,15 +74,9 @@ class Diversion:
             wrong[row.number - 1] = row.actual_columns
             return "skip"
 
-        try:
-            cells, bytes_fit = self.read(text, skip), True
-        except pa.ArrowInvalid:
-            plain = text.decode(errors="replace").encode()
-            if plain == text:
-                raise
-            wrong.clear()
-            cells, bytes_fit = self.read(plain, skip), False
-        return _Block(text, line, skipped, cells, wrong, bytes_fit)
+        bytes_fit = _is_text(text)
+        plain = text if bytes_fit else text.decode(errors="replace").encode()
+        return _Block(text, line, skipped, self.read(plain, skip), wrong, bytes_fit)
 
     def _table(self, block: "_Block") -> pa.Table:
         """Return the good rows of a block, and add the others to the spool."""
@@ -134,7 +130,7 @@ class Diversion:
             first, last = where[row]
             text = b"".join(lines[first : last + 1]).decode(errors="surrogateescape")
             for record in records(_lines(text), self.source.dialect, self.source.name):
-                problem = problem_of(record, self.width)
+                problem = problem_of(record, self.width, self.bound)
                 if problem is not None and row not in bad:
                     found[row] = [problem]
         return found
@@ -146,7 +142,7 @@ class Diversion:
         if all(row >= block.skipped and where[row][0] == where[row][1] for row in bad):
             return
         for number, record in enumerate(self.source.records()):
-            problem = problem_of(record, self.width)
+            problem = problem_of(record, self.width, self.bound)
             if problem is not None:
                 self._check_record(number, record, problem)
         raise self._undetermined_error()

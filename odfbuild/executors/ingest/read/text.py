@@ -9,7 +9,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -385,12 +385,17 @@ class CsvText:
             return any(escape in block for block in iter(lambda: file.read(BLOCK), b""))
 
 
-def problem_of(record: TextRecord, width: int) -> str | None:
-    """Return the problem of a record before its fields are typed, None if there is none."""
+def problem_of(record: TextRecord, width: int, bound: Collection[int] | None = None) -> str | None:
+    """Return the problem of a record before its fields are typed, None if there is none.
+
+    `bound` are the positions, from 0, of the fields that are read, by default all.
+    """
     if len(record.fields) != width:
         return f"{counted(len(record.fields), 'field')} instead of {width}"
     for position, field in enumerate(record.fields, start=1):
-        if any("\udc80" <= char <= "\udcff" for char in field):
+        if (bound is None or position - 1 in bound) and any(
+            "\udc80" <= char <= "\udcff" for char in field
+        ):
             shown = quoted(field.encode("utf-8", "surrogateescape").decode("latin-1"))
             return f"field {position} has bytes that are not UTF-8: {shown}"
     return None

@@ -5,7 +5,9 @@ import csv
 import io
 import json
 import stat
+import sys
 import tempfile
+from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -264,3 +266,47 @@ def test_what_is_read_and_what_is_put_aside_is_the_whole_file(
         assert [each["text"] for each in told] == bad
         starts = ["".join(texts[:n]).count("\n") + 1 for n in range(len(texts))]
         assert {each["line"] for each in told} <= set(starts)
+
+
+_BYTES = st.lists(
+    st.sampled_from([b"a", b"1", b" ", b"\xff", b"\xc3", "\u00e9".encode()]), max_size=3
+)
+_RECORDS = st.lists(
+    st.tuples(st.sampled_from([b"1", b"22", b"x"]), _BYTES.map(b"".join), _BYTES.map(b"".join))
+    .flatmap(lambda fields: st.integers(2, 4).map(lambda n: [*fields, b"z"][:n])),
+    min_size=1,
+    max_size=20,
+)  # fmt: skip
+
+
+@given(_RECORDS, st.integers(1, 60))
+def test_bytes_that_are_no_text_are_bad_where_they_are_read(
+    records: list[list[bytes]], block: int
+) -> None:
+    """Whatever other records are beside them, and without a word of a library."""
+    lines = [b",".join(each) + b"\n" for each in records]
+
+    def is_good(fields: list[bytes]) -> bool:
+        if len(fields) != 3 or not fields[0].isdigit():
+            return False
+        return fields[1].decode(errors="replace").encode() == fields[1]  # the third is not read
+
+    good = [each for each in records if is_good(each)]
+    data = b"id,name,more\n" + b"".join(lines)
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(said):
+        patch.setattr("odfbuild.executors.ingest.read.text.BLOCK", block)
+        patch.setattr(sys, "unraisablehook", lambda each: said.write(str(each.exc_value)))
+        if good:
+            rows, told = diverted(CSV, data)
+            assert rows == [(int(id), name.decode() or None) for id, name, _ in good]
+            bad = [line for line, fields in zip(lines, records, strict=True) if not is_good(fields)]
+            assert [raw(each) for each in told] == bad
+        else:
+            assert "no row" in refused(CSV, data)
+    assert said.getvalue() == ""
+
+
+def raw(told: dict[str, Any]) -> bytes:
+    """Return the bytes of a row as the side file has them."""
+    return base64.b64decode(told["base64"]) if "base64" in told else told["text"].encode()
