@@ -49,7 +49,7 @@ def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def python_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column."""
+    """Return the values of a column.  Raises ValueError for a struct with fields of one name."""
     import pyarrow as pa
 
     try:
@@ -66,7 +66,10 @@ def _value(scalar: Any) -> Any:
     if not scalar.is_valid:
         return None
     if pa.types.is_struct(kind):
-        return {kind.field(at).name: _value(scalar[at]) for at in range(kind.num_fields)}
+        names = [kind.field(at).name for at in range(kind.num_fields)]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the fields of a struct have the same name: {kind}")
+        return {name: _value(scalar[at]) for at, name in enumerate(names)}
     if pa.types.is_map(kind):
         return [(_value(each[0]), _value(each[1])) for each in scalar.values]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):

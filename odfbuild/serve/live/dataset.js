@@ -19,7 +19,7 @@ async function openDataset(name, parameters) {
   view.replaceChildren(
     make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" })),
     make("h1", { id: "dataset-title", tabindex: "-1", text: name }),
-    info?.description ? make("p", { class: "prose lead", text: info.description }) : null,
+    ...(info?.description ? [make("p", { class: "prose lead", text: info.description })] : []),
     make("p", {}, (info?.keywords || []).map((each) => make("span", { class: "badge tag", text: each }))),
     make("dl", { class: "facts" },
       fact("Kind", seed?.datasetKind), fact("Id", make("code", { text: seed?.datasetId })),

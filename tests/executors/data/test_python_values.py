@@ -84,3 +84,9 @@ def test_they_are_found_in_structs_lists_and_maps() -> None:
         {"s": {"far": None, "close": day.replace(day=2)}, "l": [], "m": [("b", None)], "n": 2},
     ]
     assert [python_rows(each) for each in rows.to_batches()] == [python_rows(rows)]
+
+
+def test_fields_of_one_name_are_no_value() -> None:
+    pair = pa.StructArray.from_arrays([pa.array([1]), dates([_LAST + 1])], names=["a", "a"])
+    with pytest.raises(ValueError, match="the same name"):
+        python_values(pair)

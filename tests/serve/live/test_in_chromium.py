@@ -122,6 +122,13 @@ def test_a_damaged_dataset_is_among_the_others(browser: Browser, changing: Datas
     page.wait("document.getElementById('problem').innerText.includes('corrupt-head')")
 
 
+def test_a_dataset_without_a_description_has_none(browser: Browser, server: DatasetServer) -> None:
+    page = opened(browser, server, f"#/dataset/{HIGH}")
+    cells(page, "#rows")
+    lines = [each for each in text(page, "#dataset").splitlines() if each]
+    assert lines[1:4] == [HIGH, "Kind", "Derivative"]
+
+
 def test_rows_are_shown_as_they_were_by_any_block(browser: Browser, server: DatasetServer) -> None:
     page = opened(browser, server, f"#/dataset/{READINGS}")
     rows = cells(page, "#rows")
