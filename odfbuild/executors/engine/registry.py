@@ -272,9 +272,10 @@ class EnginesByName:
         """Return what merges sources."""
         if self._merges_by_default:
             return self._default
-        if self._arrow is None:
-            self._arrow = self._as_others(_load_engine(_ARROW, self._project))
-        return self._arrow
+        with self._opening:
+            if self._arrow is None:
+                self._arrow = self._as_others(_load_engine(_ARROW, self._project))
+            return self._arrow
 
     def _merging(self, request: IngestRequest) -> IngestRequest:
         """Return the request to merge what a query has made, which Spark would run itself."""

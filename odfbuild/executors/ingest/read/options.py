@@ -36,10 +36,14 @@ def collected(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path, held
         few += piece.to_batches()
         size += piece.nbytes
         if size > held:
-            first = pa.Table.from_batches(few, schema)
-            few.clear()
-            return _on_disk(chain([first], left), schema, staging)
+            return _on_disk(chain(_given_up(few, schema), left), schema, staging)
     return Frame(schema=schema, parts=(HeldRows.joined(few, schema),))
+
+
+def _given_up(batches: list[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield batches as tables, each of which is kept by nobody else."""
+    while batches:
+        yield pa.Table.from_batches([batches.pop(0)], schema)
 
 
 def _on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Frame:

@@ -298,15 +298,15 @@ def test_bytes_that_are_no_text_are_bad_where_they_are_read(
         patch.setattr("odfbuild.executors.ingest.read.text.BLOCK", block)
         patch.setattr(sys, "unraisablehook", lambda each: said.write(str(each.exc_value)))
         if good:
-            rows, told = diverted(CSV, data)
+            rows, aside = diverted(CSV, data)
             assert rows == [(int(id), name.decode() or None) for id, name, _ in good]
             bad = [line for line, fields in zip(lines, records, strict=True) if not is_good(fields)]
-            assert [raw(each) for each in told] == bad
+            assert [raw(each) for each in aside] == bad
         else:
             assert "no row" in refused(CSV, data)
     assert said.getvalue() == ""
 
 
-def raw(told: dict[str, Any]) -> bytes:
+def raw(entry: dict[str, Any]) -> bytes:
     """Return the bytes of a row as the side file has them."""
-    return base64.b64decode(told["base64"]) if "base64" in told else told["text"].encode()
+    return base64.b64decode(entry["base64"]) if "base64" in entry else entry["text"].encode()
