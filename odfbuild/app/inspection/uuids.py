@@ -51,7 +51,9 @@ def _uuid(value: bytes) -> UUID | bytes:
     return UUID(bytes=value) if len(value) == _BYTES else value
 
 
-def _text(value: bytes) -> str:
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
     return str(UUID(bytes=value)) if len(value) == _BYTES else value.hex()
 
 
@@ -75,24 +77,81 @@ def with_uuids_in_batches(
     def typed(kind: pa.DataType) -> pa.Schema:
         return pa.schema([f.with_type(_type_with(f.type, found[f.name], kind)) for f in schema])
 
-    shown = typed(pa.string() if as_text else pa.uuid())
-    stored = shown if as_text else typed(pa.binary(_BYTES))
-
-    def column(at: int, values: pa.Array) -> pa.Array:
-        uuids = found[schema.names[at]]
-        if not uuids:
-            return values
-        rows = values.to_pylist()
+    def made(values: pa.Array) -> pa.Array:
         if as_text:
-            rows = [_value_with(each, uuids, _text) for each in rows]
-        return pa.array(rows, stored.field(at).type).cast(shown.field(at).type)
+            return pa.array(map(_text, values.to_pylist()), pa.string())
+        return values.cast(pa.binary(_BYTES)).cast(pa.uuid())
 
+    shown = typed(pa.string() if as_text else pa.uuid())
     return shown, (
         pa.RecordBatch.from_arrays(
-            [column(at, each) for at, each in enumerate(batch.columns)], schema=shown
+            [
+                _array_with(values, field.type, found[field.name], made)
+                for values, field in zip(batch.columns, shown, strict=True)
+            ],
+            schema=shown,
         )
         for batch in batches
     )
+
+
+def _array_with(
+    values: Any, kind: pa.DataType, paths: frozenset[ValuePath], made: Callable[[Any], Any]
+) -> Any:
+    """Return an array of a type with what a function makes of the arrays at these places.
+
+    Other values stay in Arrow, as Python cannot hold all of them.
+    """
+    import pyarrow as pa
+
+    if not paths:
+        return values
+    if () in paths:
+        return made(values)
+    nulls = values.is_null()
+    if pa.types.is_struct(kind):
+        members = [
+            _array_with(each, field.type, below(paths, member(field.name)), made)
+            for each, field in zip(values.flatten(), kind, strict=True)
+        ]
+        fields = [each.with_nullable(True) for each in kind]  # null where the struct is
+        of = pa.StructArray.from_arrays(members, fields=fields, mask=nulls)
+        return pa.Array.from_buffers(kind, len(of), [of.buffers()[0]], children=members)
+    if pa.types.is_map(kind):
+        entries = values.cast(pa.list_(pa.struct([values.type.key_field, values.type.item_field])))
+        keys, items = entries.flatten().flatten()
+        keys = _array_with(keys, kind.key_type, below(paths, KEY), made)
+        items = _array_with(items, kind.item_type, below(paths, VALUE), made)
+        return pa.MapArray.from_arrays(_offsets(entries), keys, items, type=kind, mask=nulls)
+    if pa.types.is_fixed_size_list(kind):
+        items = _array_with(_items(values), kind.value_type, below(paths, ITEM), made)
+        return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=nulls)
+    items = _array_with(values.flatten(), kind.value_type, below(paths, ITEM), made)
+    lists = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+    return lists.from_arrays(_offsets(values), items, type=kind, mask=nulls)
+
+
+def _items(lists: Any) -> Any:
+    """Return the items of lists of one size, null where the list is."""
+    import pyarrow.compute as pc
+
+    from odfbuild.executors.data.conformance import row_numbers
+
+    size = lists.type.list_size
+    places = row_numbers(len(lists) * size)
+    known = lists.is_valid().take(pc.divide(places, size))
+    return lists.values.slice(lists.offset * size, len(places)).take(
+        pc.if_else(known, places, None)
+    )
+
+
+def _offsets(lists: Any) -> Any:
+    """Return where the items of each list begin among those of all that are not null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pc.cumulative_sum(pc.fill_null(lists.value_lengths(), 0))
+    return pa.concat_arrays([pa.array([0], ends.type), ends])
 
 
 def _type_with(kind: Any, paths: frozenset[ValuePath], by: Any) -> Any:

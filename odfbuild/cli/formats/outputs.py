@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from odfbuild.cli.terminal.console import colours
 from odfbuild.errors import UsageRefusedError
 from odfbuild.values import dataclass
 
@@ -129,19 +127,6 @@ def write_reports(reports: Sequence[ReportFile], made: Callable[[PlanFormat], st
 
         for each in reports:
             write_output(each.path, made(each.output))
-
-
-def wants_colour() -> bool:
-    """Say whether stdout is a terminal that shows colours, and nobody asked for none.
-
-    What the user says with --color goes before it.
-    """
-    import os
-
-    if colours() != "auto":
-        return colours() == "always"
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not plain
 
 
 def _parse_report(text: str) -> ReportFile:

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.cli.render.run import outcome_text
-from odfbuild.cli.terminal.console import colours, is_quiet, printable
+from odfbuild.cli.terminal.console import is_quiet, printable, stderr_console
 from odfbuild.executors.runs.report import Failed, Interrupted, Outcome, Skipped
 from odfbuild.executors.runs.scheduler import Progress, Unwatched
 from odfbuild.planner.plan.reasons import FilesPassedOver, SourceHasNews
@@ -91,7 +91,6 @@ class LiveProgress:
     """
 
     def __init__(self, total: int, usual: Callable[[], Mapping[str, float]]) -> None:
-        from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
         from rich.table import Column
         from rich.text import Text
@@ -104,7 +103,7 @@ class LiveProgress:
             def render(self, task: Task) -> Text:
                 return Text(short_name(task.description, console.width * 2 // 5))
 
-        console = Console(stderr=True, no_color=True if colours() == "never" else None)
+        console = stderr_console()
         name = Column(no_wrap=True, overflow="ellipsis")
         note = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         self._plain = PlainProgress(total, lambda line: console.print(Text(line), soft_wrap=True))

@@ -3,6 +3,8 @@
 It holds for the whole process: what is asked before or after any command is heeded everywhere.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -10,10 +12,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from odfbuild.texts.known_secrets import KNOWN_SECRETS
 from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 COLOURS: Final = ("auto", "always", "never")
 
@@ -47,9 +52,24 @@ def is_quiet() -> bool:
     return _ASKED.quiet
 
 
-def colours() -> str:
-    """Return when colours are wanted."""
-    return _ASKED.colours
+def wants_colour(stream: TextIO | None = None) -> bool:
+    """Return whether a stream, by default stdout, is a terminal that shows colours that are wanted.
+
+    What the user says with --color goes before the terminal and NO_COLOR, which counts unless it is
+    empty (no-color.org).
+    """
+    if _ASKED.colours != COLOURS[0]:
+        return _ASKED.colours == "always"
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return (sys.stdout if stream is None else stream).isatty() and not plain
+
+
+def stderr_console() -> Console:
+    """Return the console of live lines: without colours, dim or bold where no colour is wanted."""
+    from rich.console import Console
+
+    system: Literal["auto"] | None = "auto" if wants_colour(sys.stderr) else None
+    return Console(stderr=True, color_system=system, no_color=False)
 
 
 def hint(text: str) -> None:

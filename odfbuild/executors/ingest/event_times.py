@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.engine.context import NO_EVENT_TIME
 from odfbuild.executors.ingest.repeated_keys import shown
 from odfbuild.odf.timestamp import Timestamp
@@ -76,7 +77,7 @@ class TimelessRows:
         return f"row {first + 1:,}" if nulls == self.rows else None
 
     def _values(self) -> str:
-        row = next(self.merged.slice(self.first, 1).batches()).to_pylist()[0]
+        row = python_rows(next(self.merged.slice(self.first, 1).batches()))[0]
         columns = [
             f"{name} = {excerpt(shown(value), _WIDTH)}"
             for name, value in list(row.items())[1:]

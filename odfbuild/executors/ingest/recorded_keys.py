@@ -16,6 +16,7 @@ from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, sl
 from odfbuild.executors.data.conformance import conform, row_numbers
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import KeyTable, in_millis, look_up
+from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.context import RECORDED_KEY
 from odfbuild.executors.ingest.repeated_keys import shown
@@ -136,7 +137,7 @@ def recorded_keys(
     """Return what to report of rows of an input that were left out, a warning for corrections."""
     what = f"{found.rows:,} of {found.of:,} rows of {name} left out: their keys are recorded"
     if len(found.first):
-        what += f", first {_text(found.first.slice(0, 1).select(list(key)).to_pylist()[0])}"
+        what += f", first {_text(python_rows(found.first.slice(0, 1).select(list(key)))[0])}"
     differing = None if past is None else _differing(found.first, key, past)
     if not isinstance(differing, _Difference):
         what += "" if differing else "; whether they differ from what is recorded is not known"
@@ -186,14 +187,14 @@ def _differing(first: pa.Table, key: Sequence[str], past: RecordedRows) -> _Diff
     if recorded is None:
         return False
     old: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row, of in zip(recorded.to_pylist(), _values(recorded, key), strict=True):
+    for row, of in zip(python_rows(recorded), _values(recorded, key), strict=True):
         old.setdefault(of, []).append(row)
     timeless = [name for name in names if name != past.event_time]
     all_old, all_old_timeless = set(_values(recorded, names)), set(_values(recorded, timeless))
     found = [
         (new, old[of][-1])
         for new, of, whole, rest in zip(
-            rows.to_pylist(),
+            python_rows(rows),
             _values(rows, key),
             _values(rows, names),
             _values(rows, timeless),
@@ -218,7 +219,7 @@ def _is_undated(row: Mapping[str, Any], past: RecordedRows) -> bool:
 
 def _values(rows: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
     keys = row_keys(rows.select(list(names)))
-    return [tuple(map(repr, row.values())) for row in keys.to_pylist()]
+    return [tuple(map(repr, row.values())) for row in python_rows(keys)]
 
 
 def _text(values: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from odfbuild.errors import Diagnostic, EngineError, Level
 from odfbuild.executors.data.conformance import row_numbers
 from odfbuild.executors.data.frames import Frame, Repeated
+from odfbuild.executors.data.python_values import FarTime, python_rows
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.context import NULL_KEY
 from odfbuild.executors.ingest.read.problems import quoted
@@ -118,7 +119,7 @@ def _find_repeated(merged: Frame, key: Sequence[str]) -> Repeated | None:
         return None
     at = pc.min(several.column("i_min"))
     rows = several.filter(pc.equal(several.column("i_min"), at)).column("i_count")[0].as_py()
-    return Repeated(len(several), there.slice(at.as_py(), 1).to_pylist()[0], rows)
+    return Repeated(len(several), python_rows(there.slice(at.as_py(), 1))[0], rows)
 
 
 def _places(source: Frame, first: Mapping[str, Any]) -> str:
@@ -129,7 +130,7 @@ def _places(source: Frame, first: Mapping[str, Any]) -> str:
     same = [
         pc.fill_null(pc.equal(table.column(name), pa.scalar(value, table.field(name).type)), False)
         for name, value in first.items()
-        if not pa.types.is_nested(table.field(name).type)
+        if not pa.types.is_nested(table.field(name).type) and not isinstance(value, FarTime)
     ]
     if len(same) < len(first):
         return ""
@@ -147,6 +148,6 @@ def shown(value: object) -> str:
     """Return a value for a message, not longer than people read."""
     if isinstance(value, datetime):
         return value.isoformat(" ", "milliseconds").replace("+00:00", "Z")
-    if isinstance(value, str):
+    if isinstance(value, str) and not isinstance(value, FarTime):
         return quoted(value)
     return excerpt(str(value), _MOST_SHOWN)

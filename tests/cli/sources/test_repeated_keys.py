@@ -72,16 +72,23 @@ def test_a_pushed_input_is_looked_at_as_well(run: Inside) -> None:
     assert "repeated-key" in done.err
 
 
-KEYS = st.lists(st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 0.0, -0.0])))
+KEYS = st.lists(
+    st.tuples(
+        st.sampled_from([None, "a", "b"]),
+        st.sampled_from([None, 0.0, -0.0]),
+        st.sampled_from([None, 0, 3_000_000, -800_000]),  # days, also of no year of Python
+    )
+)
 
 
 @given(KEYS)
-def test_what_is_told_is_what_a_count_tells(rows: list[tuple[str | None, float | None]]) -> None:
-    names = ("k", "x")
-    table = pa.table(
-        {name: pa.array([row[at] for row in rows]) for at, name in enumerate(names)},
-        schema=pa.schema([("k", pa.string()), ("x", pa.float64())]),
-    )
+def test_what_is_told_is_what_a_count_tells(
+    rows: list[tuple[str | None, float | None, int | None]],
+) -> None:
+    names = ("k", "x", "d")
+    kinds = (pa.string(), pa.float64(), pa.int32())
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+    table = pa.table([*columns[:2], columns[2].cast(pa.date32())], list(names))
     frame = Frame.of(table)
     counts = Counter(row for row in rows if None not in row)  # -0.0 == 0.0, as in a merge
     several = [row for row in counts if counts[row] > 1]
@@ -91,7 +98,9 @@ def test_what_is_told_is_what_a_count_tells(rows: list[tuple[str | None, float |
     for each in told:
         first = several[0]
         assert each.what.startswith(f"the key k = {first[0]!r}, x = ")
-        assert f"is {counts[first]} times in f (rows {rows.index(first) + 1}, " in each.what
+        day = {0: "1970-01-01", 3_000_000: "+10183-09-21", -800_000: "-0221-09-04"}[first[2] or 0]
+        assert f", d = {day} is {counts[first]} times in f" in each.what
+        assert (f"in f (rows {rows.index(first) + 1}, " in each.what) is (first[2] == 0)
         assert (f"and {len(several) - 1} more keys" in each.what) == (len(several) > 1)
         with pytest.raises(RepeatedKeyError):
             check_repeated_keys(ledger, frame, frame, "f", RepeatedKeys.REFUSE)

@@ -4,13 +4,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odfbuild.app.inspection.uuids import with_uuids, with_uuids_in_batches
+from odfbuild.executors.data.python_values import python_values
 from odfbuild.odf.events import SqlQueryStep, TransformSql
 from odfbuild.odf.schema.ddl import parse_ddl, uuid_paths
 from odfbuild.planner.queries import copied_uuids
@@ -193,6 +197,105 @@ def test_uuids_in_maps_of_other_programs_are_shown_as_such(*, as_text: bool) -> 
     assert [each.to_pylist() for each in found] == [[{"m": [(shown, {"u": [shown]})]}]]
     row = with_uuids(rows.to_pylist()[0], paths)
     assert row == {"m": [(UUID(ID), {"u": [UUID(ID)]})]}
+
+
+_KINDS: st.SearchStrategy[pa.DataType] = st.recursive(
+    st.sampled_from(
+        [
+            *(pa.binary(), pa.binary(16), pa.large_binary(), pa.string(), pa.int64()),
+            *(pa.date32(), pa.timestamp("ms", "UTC")),
+        ]
+    ),
+    lambda kinds: st.one_of(
+        st.lists(st.tuples(kinds, st.booleans()), min_size=1, max_size=3).map(
+            lambda members: pa.struct(
+                [pa.field(f"m{at}", kind, null) for at, (kind, null) in enumerate(members)]
+            )
+        ),
+        kinds.map(pa.list_),
+        kinds.map(pa.large_list),
+        kinds.map(lambda kind: pa.list_(kind, 2)),
+        kinds.map(lambda kind: pa.map_(pa.binary(16), kind)),
+    ),
+    max_leaves=6,
+)
+
+
+def _values(kind: pa.DataType, *, null: bool = True) -> st.SearchStrategy[Any]:
+    """Return values of a type as Arrow takes them: bytes are UUIDs, times are of any year."""
+    made: st.SearchStrategy[Any]
+    if pa.types.is_struct(kind):
+        made = st.fixed_dictionaries({f.name: _values(f.type, null=f.nullable) for f in kind})
+    elif pa.types.is_map(kind):
+        entry = st.tuples(_values(kind.key_type, null=False), _values(kind.item_type))
+        made = st.lists(entry, max_size=2)
+    elif pa.types.is_nested(kind):
+        fixed = pa.types.is_fixed_size_list(kind)
+        made = st.lists(_values(kind.value_type), min_size=2 * fixed, max_size=2)
+    elif pa.types.is_string(kind):
+        made = st.sampled_from("ab")
+    elif pa.types.is_temporal(kind) or kind == pa.int64():
+        made = st.sampled_from([0, 10**8, -(10**8)]).map(
+            lambda number: number * 10**7 if pa.types.is_timestamp(kind) else number
+        )
+    else:
+        made = st.binary(min_size=16, max_size=16)
+    return st.none() | made if null else made
+
+
+def _with_texts(value: Any, kind: pa.DataType) -> tuple[Any, set[tuple[str, ...]]]:
+    """Return a value with all bytes as texts of UUIDs, and the places where a type has some."""
+    if pa.types.is_struct(kind):
+        parts = [
+            (f.name, *_with_texts(None if value is None else value[f.name], f.type)) for f in kind
+        ]
+        places = {(f".{name}", *rest) for name, _, found in parts for rest in found}
+        return None if value is None else {name: made for name, made, _ in parts}, places
+    if pa.types.is_map(kind):
+        _, inner = _with_texts(None, kind.item_type)
+        places = {("<key>",), *(("<value>", *rest) for rest in inner)}
+        made = value and [
+            (str(UUID(bytes=key)), _with_texts(each, kind.item_type)[0]) for key, each in value
+        ]
+        return made, places
+    if pa.types.is_nested(kind):
+        _, inner = _with_texts(None, kind.value_type)
+        made = value and [_with_texts(each, kind.value_type)[0] for each in value]
+        return made, {("[]", *rest) for rest in inner}
+    if "binary" in str(kind):
+        return value and str(UUID(bytes=value)), {()}
+    return value, set()
+
+
+@given(st.data())
+def test_values_of_any_type_hold_uuids_beside_what_python_cannot_hold(data: st.DataObject) -> None:
+    kind = data.draw(_KINDS)
+    rows = pa.array(data.draw(st.lists(_values(kind), max_size=5)), kind)
+    first = data.draw(st.integers(0, len(rows)))
+    rows = rows.slice(first, data.draw(st.integers(0, len(rows) - first)))
+    _, places = _with_texts(None, kind)
+    paths = {("c", *each) for each in places}
+    batch = pa.record_batch([rows], pa.schema([("c", kind)]))
+    wanted = [_with_texts(each, kind)[0] for each in python_values(rows)]
+    for as_text in (True, False):
+        schema, found = with_uuids_in_batches(batch.schema, [batch], paths, as_text=as_text)
+        (made,) = found
+        made.validate(full=True)
+        assert made.schema == schema
+        assert as_text or ("arrow.uuid" in str(schema)) is bool(places)
+        shown = python_values(made.column(0))
+        assert (shown if as_text else [_as_texts(each) for each in shown]) == wanted
+
+
+def _as_texts(value: Any) -> Any:
+    match value:
+        case UUID():
+            return str(value)
+        case dict():
+            return {name: _as_texts(each) for name, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_as_texts, value))
+    return value
 
 
 def test_a_query_that_renames_a_column_keeps_what_is_inside() -> None:

@@ -1,5 +1,6 @@
 """-q and --color: asked for before or after any command, heeded wherever something is told."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.support.projects import odfbuild
 from tests.support.projects.texts import derivative
 
 GREEN = "\x1b["
+_LOOK = re.compile(r"\x1b\[[0-9;]*m")
 GOOD = "t,k,v\n2024-02-01,d1,1\n"
 BAD = "t,k,v\n2024-01-05,z,not a number\n"
 
@@ -62,10 +64,31 @@ def test_colours_are_used_as_asked_for(run: Inside, project: Path) -> None:
     assert (done.code, "auto, always, never" in done.err) == (64, True)
 
 
-def test_a_terminal_gets_no_colours_where_none_are_wanted(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("given", "no_color", "term", "coloured"),
+    [
+        ("auto", None, "xterm-256color", True),
+        ("auto", "", "xterm-256color", True),  # empty is as if it were not set (no-color.org)
+        ("auto", "1", "xterm-256color", False),
+        ("auto", "0", "xterm-256color", False),
+        ("auto", None, "dumb", False),
+        ("never", None, "xterm-256color", False),
+        ("always", "1", "xterm-256color", True),
+    ],
+)
+def test_a_terminal_gets_no_colours_where_none_are_wanted(
+    given: str, no_color: str | None, term: str, coloured: bool, project: Path
+) -> None:
     lay_out(project, {"data/2.csv": GOOD})
-    for when, coloured in (("auto", True), ("never", False)):
-        line, environment = command("plan", "--color", when)
-        with terminal(line, project, environment) as shown:
-            assert shown.end() == 0
-        assert ("\x1b[34m" in shown.said) == coloured
+    set_there = ["env", f"TERM={term}", *([] if no_color is None else [f"NO_COLOR={no_color}"])]
+    line, environment = command("plan", "--color", given)
+    with terminal([*set_there, *line], project, environment) as shown:
+        assert shown.end() == 0
+    assert ("\x1b[34m" in shown.said) == coloured
+    assert bool(_LOOK.search(shown.said)) == coloured
+    line, environment = command("apply", "--yes", "--color", given)
+    with terminal([*set_there, *line], project, environment) as shown:
+        assert shown.end() == 0
+    assert "ingest:src" in shown.text
+    assert bool(_LOOK.search(shown.said)) == coloured  # live lines are neither dim nor bold
+    assert ("\x1b[2m" in shown.said) == coloured

@@ -39,14 +39,13 @@ from odfbuild.cli.arguments.selection import report_notes
 from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.files import Reports, parse_reports
-from odfbuild.cli.formats.outputs import wants_colour
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.render.run import failures_of, notes_of, report_json, report_text
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import reservation, reserved_for
 from odfbuild.cli.saved import load_saved, refuse_unfit, saved_file, stale_datasets
-from odfbuild.cli.terminal.console import hint
+from odfbuild.cli.terminal.console import hint, wants_colour
 from odfbuild.cli.terminal.events import report_idle_run, say, say_event
 from odfbuild.cli.unreadable import damage_is_reported
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, UsageRefusedError

@@ -39,11 +39,10 @@ from odfbuild.cli.commands.apply.apply import (
     run_reports,
 )
 from odfbuild.cli.consent import refuse_unnamed
-from odfbuild.cli.formats.outputs import wants_colour
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.reservation import reserved_for
-from odfbuild.cli.terminal.console import hint
+from odfbuild.cli.terminal.console import hint, wants_colour
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
 from odfbuild.planner.exclusion import LeftOut, reasons
 from odfbuild.planner.plan.subset import restrict

@@ -26,9 +26,9 @@ from odfbuild.cli.arguments.options import (
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.convert import MAX_MANIFEST_BYTES, manifest_json
 from odfbuild.cli.files import read_bounded
-from odfbuild.cli.formats.outputs import MAX_BYTES, PlanFormat, PlanFormatOptions, wants_colour
+from odfbuild.cli.formats.outputs import MAX_BYTES, PlanFormat, PlanFormatOptions
 from odfbuild.cli.saved import show_saved
-from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.cli.terminal.console import printable, printable_json, wants_colour
 from odfbuild.errors import StateError
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import DataField, DataSchema, DatasetKind, TransformInput, TransformSql

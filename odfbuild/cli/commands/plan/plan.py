@@ -37,10 +37,9 @@ from odfbuild.cli.formats.outputs import (
     parse_reports,
     plan_output,
     problems_output,
-    wants_colour,
     write_reports,
 )
-from odfbuild.cli.terminal.console import columns, printable
+from odfbuild.cli.terminal.console import columns, printable, wants_colour
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import OdfBuildError, ProjectErrors, UsageRefusedError
 from odfbuild.planner.exclusion import reasons, with_left_out

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odfbuild.cli.render.words import bytes_text, count
-from odfbuild.cli.terminal.console import colours, is_quiet, printable
+from odfbuild.cli.terminal.console import is_quiet, printable, stderr_console
 
 if TYPE_CHECKING:
     from odfbuild.repositories.comparison import Comparison, Extent
@@ -46,7 +46,6 @@ class LiveTransfers:
     """A bar with bytes, their rate and the time that is left."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import (
             BarColumn,
             DownloadColumn,
@@ -62,7 +61,7 @@ class LiveTransfers:
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True, no_color=True if colours() == "never" else None),
+            console=stderr_console(),
             transient=True,
         )
         self._task: Any = None

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odfbuild.executors.data.python_values import python_values
 from odfbuild.executors.ingest.sample.model import Sample, SampledColumn, UnsampledError
 from odfbuild.odf.schema.arrow import UnknownArrowTypeError, from_arrow
 from odfbuild.odf.schema.ddl import DdlError, to_ddl
@@ -32,7 +33,9 @@ def sample_parquet(data: bytes, name: str, *, whole: bool) -> Sample:
         if kind is None:
             notes.append(f"left out, as no type here holds it: {field.name} ({field.type})")
             continue
-        values = [] if rows is None else rows.column(field.name).cast(kind, safe=False).to_pylist()
+        values = (
+            [] if rows is None else python_values(rows.column(field.name).cast(kind, safe=False))
+        )
         columns.append(SampledColumn(name=field.name, type=kind, values=values))
     return Sample(
         read={"kind": "Parquet"},

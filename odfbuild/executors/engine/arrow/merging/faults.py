@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.data.python_values import FarTime, python_rows
 from odfbuild.executors.engine.arrow.merging.rules import OPERATIONS, MergeInputError
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
 from odfbuild.odf.merge_strategies import key_of, name_of
@@ -26,7 +27,7 @@ def valid_rows(
         highest = pc.max(batch.column(op)).as_py()
         if highest is not None and highest >= FAULT:
             at = pc.index(pc.greater_equal(batch.column(op), FAULT), True).as_py()
-            row = batch.slice(at, 1).to_pylist()[0]
+            row = python_rows(batch.slice(at, 1))[0]
             code, asked = row.pop(op), row.pop(REQUESTED_OP, None)
             raise _error(row, strategy, code, vocab, asked)
         yield batch
@@ -90,7 +91,8 @@ def _shown(value: object) -> str:
         return "null"
     if isinstance(value, datetime):
         return value.isoformat(" ", "milliseconds").replace("+00:00", "Z")
-    return repr(value) if isinstance(value, str | bytes) else str(value)
+    is_text = isinstance(value, str | bytes) and not isinstance(value, FarTime)
+    return repr(value) if is_text else str(value)
 
 
 def _no_operation(shown: str, vocab: DatasetVocabulary, asked: object) -> MergeInputError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import ALL_ROWS, FilePart, Frame, HeldRows, Repeated
+from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, taken_rows, valid_rows
 from odfbuild.executors.engine.arrow.merging.history import (
     condensed_columns,
@@ -219,7 +220,7 @@ class ArrowMerger:
             sides = MergeInputs(request.merge, request.vocab, relations, rows.schema)
             sides.add_source(rows.batches)
             batches = relations.batches(repeated_text(sides.merge(key)), schema)
-            found = pa.Table.from_batches(batches, schema).to_pylist()
+            found = python_rows(pa.Table.from_batches(batches, schema))
         for row in found:
             return Repeated(row.pop("keys"), {name: row[name] for name in key}, row.pop("rows"))
         return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame, Repeated
+from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.engine.arrow.merging.faults import (
     FAULT,
     REQUESTED_OP,
@@ -145,11 +146,11 @@ def _repeated_keys(session: "SparkSession", merged: Frame, key: Sequence[str]) -
     found = counted.where("__odf_c > 1").selectExpr(
         "count(*) OVER () AS __odf_n", "__odf_c", f"struct({keys}) AS __odf_k"
     )
-    least = found.orderBy("__odf_k").limit(1).collect()
+    least = python_rows(found.orderBy("__odf_k").limit(1).toArrow())
     if not least:
         return None
     row = least[0]
-    return Repeated(int(row["__odf_n"]), row["__odf_k"].asDict(), int(row["__odf_c"]))
+    return Repeated(int(row["__odf_n"]), row["__odf_k"], int(row["__odf_c"]))
 
 
 def _merge(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:

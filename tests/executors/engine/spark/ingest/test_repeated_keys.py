@@ -22,5 +22,12 @@ def test_keys_of_rows_in_files_are_counted(
     merged = engine.ingest(ingest_request(tmp_path, rows, ledger))
     assert merged.table is None
     assert merged.repeated == Repeated(2, {"a": 1, "count": "y"}, 3)
+    days = pa.array([3_000_000] * 2, pa.int32()).cast(pa.date32())  # Python has no such years
+    times = pa.array([-(10**14)] * 2).cast(pa.timestamp("ms", "UTC"))
+    far = pa.table({"a": [1, 1], "count": ["x", "x"], "d": days, "i": times})
+    found = engine.ingest(
+        ingest_request(tmp_path, far, MergeStrategyLedger(primary_key=("d", "i")))
+    ).repeated
+    assert found == Repeated(1, {"d": "+10183-09-21", "i": "-1199-02-15T14:13:20.000Z"}, 2)
     once = engine.ingest(ingest_request(tmp_path, rows.slice(2, 2), ledger))
     assert (once.rows, once.repeated) == (2, None)
