@@ -9,8 +9,9 @@ from typing import Final
 from lsprotocol.types import CompletionItem, CompletionItemKind
 
 from odfbuild.cli.editor.manifest_path import ManifestPath, path_at
-from odfbuild.cli.editor.names import ReadDefinitions
+from odfbuild.cli.editor.names import ReadDefinitions, is_query_file
 from odfbuild.cli.editor.schema import description, fields_at, values_at
+from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.schema.ddl import column_lines
 from odfbuild.planner.declared import Declared
 from odfbuild.sql.text.steps import DATAFUSION, steps_of
@@ -28,18 +29,20 @@ def completions(
     file: str, lines: list[str], row: int, column: int, known: ReadDefinitions | None
 ) -> list[CompletionItem]:
     """Return the completions at a position of a file, with numbers from 0, in characters."""
-    if file.endswith(".sql"):
-        each = next(iter(known.declared), None) if known is not None else None
-        return [] if each is None else list(_functions(each))
     if file.endswith(".j2") and _TAG.search(lines[row][:column]):
         return []
+    if is_query_file(file):
+        each = None if known is None else known.reader_of(file)
+        if known is None or each is None:
+            return []
+        return list(_of_query(each, known, lines[row][:column]))
     path = path_at(lines, row, column)
     last = path.steps[-1] if path.steps else ""
     if last in _QUERIES and path.part != "key":
         each = None if known is None else known.definition_at(file, row + 1)
         return [] if known is None or each is None else list(_of_query(each, known, path.word))
-    if path.part == "value" and last == "datasetRef":
-        return list(_datasets(known))
+    if path.part == "value" and known is not None and _is_dataset(file, path):
+        return list(_datasets(file, row, known))
     if path.part == "value":
         found = values_at(file, path).items()
         return [_item(word, CompletionItemKind.EnumMember, text) for word, text in found]
@@ -49,6 +52,8 @@ def completions(
 
 def field_text(file: str, lines: list[str], row: int, column: int) -> str | None:
     """Return the schema's description of the key at a position, None if there is none."""
+    if is_query_file(file):
+        return None
     line = lines[row]
     found = next((m for m in _WORD.finditer(line) if m.start() <= column <= m.end()), None)
     if found is None or not line[found.end() :].startswith(":"):
@@ -66,9 +71,21 @@ def _fields(file: str, path: ManifestPath, colon: str) -> Iterator[CompletionIte
         yield _item(key, CompletionItemKind.Field, text, insert=f"{key}{colon}")
 
 
-def _datasets(known: ReadDefinitions | None) -> Iterator[CompletionItem]:
-    for alias in () if known is None else known.names():
-        each = known.of(alias) if known is not None else None
+def _is_dataset(file: str, path: ManifestPath) -> bool:
+    """Return whether a value is the name of a dataset."""
+    if file.startswith("tests/"):
+        return path.steps == ("dataset",) or path.steps[-2:] == ("relationship", "to")
+    return path.steps[-1:] == ("datasetRef",)
+
+
+def _datasets(file: str, row: int, known: ReadDefinitions) -> Iterator[CompletionItem]:
+    """Yield the datasets that may be named: inputs without a cycle; in fixtures, derivatives."""
+    kinds = {DatasetKind.DERIVATIVE} if file.startswith("tests/unit/") else {*DatasetKind}
+    of = known.definition_at(file, row + 1)
+    for alias in known.possible_inputs(of):
+        each = known.of(alias)
+        if file.startswith("tests/") and (each is None or each.snapshot.kind not in kinds):
+            continue
         detail = "in the workspace" if each is None else f"{each.snapshot.kind.value}, {each.file}"
         yield CompletionItem(str(alias), kind=CompletionItemKind.Module, detail=detail)
 

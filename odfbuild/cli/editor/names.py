@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from odfbuild.errors import SourceSpan
 from odfbuild.executors.engine.analysis import QueryPlace
 from odfbuild.executors.engine.columns import ColumnsOf, place_in_query, query_path
-from odfbuild.odf.events import DataSchema, SetInfo, SetTransform
+from odfbuild.odf.events import DataSchema, SetInfo, SetTransform, TransformSql
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import column_lines
 from odfbuild.planner.declared import Declared
@@ -43,6 +43,11 @@ class Occurrence:
         )
 
 
+def is_query_file(file: str) -> bool:
+    """Return whether a file, by its name, is included in definitions as a query."""
+    return file.removesuffix(".j2").endswith(".sql")
+
+
 class ReadDefinitions:
     """The definitions of a project, for questions about names in them."""
 
@@ -61,6 +66,23 @@ class ReadDefinitions:
     def names(self) -> list[DatasetAlias]:
         """Return the datasets that an input may be."""
         return sorted({*(each.alias for each in self.declared), *self.states}, key=str)
+
+    def possible_inputs(self, each: Declared | None) -> list[DatasetAlias]:
+        """Return the datasets that a definition may read without a cycle."""
+        found = self.names()
+        if each is None:
+            return found
+        readers: dict[DatasetAlias, set[DatasetAlias]] = {}
+        for other in self.declared:
+            for source in self.inputs(other).values():
+                readers.setdefault(source, set()).add(other.alias)
+        behind, todo = set[DatasetAlias](), [each.alias]
+        while todo:
+            alias = todo.pop()
+            if alias not in behind:
+                behind.add(alias)
+                todo += readers.get(alias, ())
+        return [alias for alias in found if alias not in behind]
 
     def of(self, alias: DatasetAlias) -> Declared | None:
         return self._definitions.declared.get(alias)
@@ -85,10 +107,21 @@ class ReadDefinitions:
                 before = each
         return before
 
+    def reader_of(self, file: str) -> Declared | None:
+        """Return the first definition with a query that is in a file of its own."""
+        for each in self.declared:
+            path = query_path(each)
+            event = each.written.metadata[int(path[1])] if path else None
+            if isinstance(event, SetTransform) and isinstance(event.transform, TransformSql):
+                for number in range(len(steps_of(event.transform))):
+                    if place_in_query(each, path, QueryPlace(number, 0)).file == file:
+                        return each
+        return None
+
     def at(self, file: str, line: int, column: int) -> Occurrence | None:
         """Return the name at a position, numbers from 1; None if there is none."""
         for each in self.declared:
-            if each.file == file or file.endswith(".sql"):
+            if each.file == file or is_query_file(file):
                 for found in self.occurrences(each, columns=True):
                     if found.holds(file, line, column):
                         return found

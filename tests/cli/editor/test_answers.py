@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.commands.check.check import project_report
 from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.manifest_path import path_at
 from odfbuild.cli.editor.positions import DocumentText
+from odfbuild.cli.editor.project import EditedProject
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.yaml import read_documents
 from tests.cli.editor.client import Editor, editor
@@ -244,6 +247,73 @@ def test_columns_and_functions_are_offered_in_a_query_that_is_not_whole(folder: 
         }
         assert {"t", "k", "v", "src", "coalesce", "sum"} <= labels
         assert "java_method" not in labels
+
+
+@pytest.mark.parametrize("name", ["q.sql", "q.sql.j2"])
+@pytest.mark.parametrize("engine", ["spark", "datafusion"])
+def test_a_query_file_is_completed_as_the_query_that_includes_it(
+    folder: Path, name: str, engine: str
+) -> None:
+    query = folder / "sql" / name
+    included = derivative("filed", "src", f"!include ../sql/{name}", engine=engine)
+    other = "spark" if engine == "datafusion" else "datafusion"
+    text = "select t, k, src.v\nfrom src\n"
+    lay_out(
+        folder,
+        {
+            "datasets/filed.yaml": included,
+            "datasets/a-first.yaml": derivative("a.first", "src", engine=other),
+            f"sql/{name}": text,
+            "sql/unread.sql": text,
+        },
+    )
+    unread = folder / "sql/unread.sql"
+    with editor(folder) as it:
+        it.open(query)
+        it.open(unread)
+        found = it.ask("textDocument/completion", at(query, text, "src.v", 4))
+        assert [each["label"] for each in found] == ["t", "k", "v"]
+        labels = {
+            each["label"] for each in it.ask("textDocument/completion", at(query, text, "k,"))
+        }
+        assert {"t", "k", "v", "src", "coalesce"} <= labels
+        assert ("map_extract" in labels) is (engine == "datafusion")  # Spark has none
+        assert ("octet_length" in labels) and not any(each.endswith(": ") for each in labels)
+        (place,) = it.ask("textDocument/definition", at(query, text, "from src", 6))
+        assert place["uri"] == (folder / "datasets/src.yaml").as_uri()
+        assert it.ask("textDocument/completion", at(unread, text, "k,")) == []
+
+
+def test_datasets_are_offered_where_a_check_takes_them(folder: Path) -> None:
+    lay_out(folder, {"datasets/last.yaml": derivative("last", "out")})
+    taken = {
+        ("datasets/out.yaml", "datasetRef: "): {"src", "more"},  # not itself, not what reads it
+        ("datasets/last.yaml", "datasetRef: "): {"src", "out", "more"},
+        ("tests/unit/a.yaml", "dataset: "): {"out", "more", "last"},  # fixtures are of derivatives
+        ("tests/data/a.yaml", "dataset: "): {"src", "out", "more", "last"},
+        ("tests/data/a.yaml", "to: "): {"src", "out", "more", "last"},
+    }
+    tests = {
+        "tests/unit/a.yaml": "dataset: src\nbatches: []\n",
+        "tests/data/a.yaml": "dataset: src\nchecks:\n"
+        "  - relationship: {column: k, to: src, field: k}\n",
+    }
+    for (file, key), expected in taken.items():
+        path = folder / file
+        text = tests[file] if file in tests else path.read_text("utf-8")
+        with editor(folder) as it:
+            it.open(path, text)
+            asked = at(path, text, key, len(key))
+            found = {each["label"] for each in it.ask("textDocument/completion", asked)}
+            assert found == expected, (file, key)
+            start = text.index(key) + len(key)
+            end = start + len(re.match(r"\w+", text[start:])[0])  # type: ignore[index]
+            unknown = {"unknown-input", "cycle", "unknown-dataset"}
+            project = EditedProject(folder, ProjectArguments(), project_report)
+            for name in found:
+                changed = (text[:start] + name + text[end:]).encode()
+                codes = {each.code for each in project.findings({str(path): changed})}
+                assert not codes & unknown, (file, key, name, codes)
 
 
 def test_a_fix_puts_in_the_name_that_was_meant(folder: Path) -> None:
