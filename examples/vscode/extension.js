@@ -8,12 +8,16 @@ let client;
 
 async function activate() {
   const [command, ...args] = workspace.getConfiguration("odfbuild").get("command");
-  const files = "**/*.{yaml,yml,j2,sql}";
   client = new LanguageClient(
     "odfbuild",
     "odfbuild",
     { command, args, transport: TransportKind.stdio },
-    { documentSelector: [{ scheme: "file", pattern: files }] }
+    {
+      documentSelector: ["**/*.{yaml,yml,j2,sql}", "**/odfbuild.lock"].map((pattern) => ({
+        scheme: "file",
+        pattern,
+      })),
+    }
   );
   await client.start();
 }

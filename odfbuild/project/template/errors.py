@@ -40,6 +40,7 @@ _ALL = (
     "include",
     "raw",
 )
+_NO_SUCH = re.compile(r"there is no (?:tag|filter|test) '(\w+)'")
 _WORD = re.compile(r"\{%[-+]?\s*(\w+)")
 
 
@@ -110,7 +111,10 @@ def syntax_problem(error: TemplateSyntaxError, environment: TemplateEnvironment)
     """Return why a text is no template, at its place; of every instance it is the same."""
     text = environment.texts[error.filename or ""]
     what, why, fix, at = syntax_words(error, text, environment)
-    span = text.source.span(at, at + 1)
+    named = _NO_SUCH.match(what)
+    name = "" if named is None else named[1]
+    size = len(name) if text.source.text.startswith(name, at) else 0
+    span = text.source.span(at, at + max(1, size))
     return Diagnostic(code="template-syntax", what=what, why=why, fix=fix, span=span)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lsprotocol.types import Position
 
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.commands.check.check import project_report
@@ -346,6 +347,34 @@ def test_a_fix_puts_in_the_name_that_was_meant(folder: Path) -> None:
                 line[: start["character"]] + edit["newText"] + line[end["character"] :]
             )
             assert "\n".join(lines) == good.replace(old, fixed)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("{% iff true %}x{% endif %}", "{% if true %}x{% endif %}"),
+        ("{{ 'x' | uper }}", "{{ 'x' | upper }}"),
+        ("{{ 'x' is strin }}", "{{ 'x' is string }}"),
+        ("{{ regio }}", "{{ region }}"),
+    ],
+)
+def test_a_fix_puts_in_the_word_of_a_template(folder: Path, wrong: str, right: str) -> None:
+    made = folder / "datasets/made.yaml.j2"
+    settings = "odfbuild: 1\nvars: {region: {type: string, default: eu}}\n"
+    text = derivative("made", "src", f"select t, k, '\U0001f600' as e, '{wrong}' as x from src")
+    lay_out(folder, {"datasets/made.yaml.j2": text, "odfbuild.yaml": settings})
+    document = DocumentText(text, "utf-16")
+    with editor(folder) as it:
+        it.open(made)
+        it._await(lambda: it.said.get(made.as_uri()))
+        found = it.said[made.as_uri()]
+        asked = {"range": found[0]["range"], "context": {"diagnostics": found}}
+        (action,) = it.ask(
+            "textDocument/codeAction", {"textDocument": {"uri": made.as_uri()}, **asked}
+        )
+    (edit,) = action["edit"]["changes"][made.as_uri()]
+    start, end = (document.offset(Position(**edit["range"][each])) for each in ("start", "end"))
+    assert text[:start] + edit["newText"] + text[end:] == text.replace(wrong, right)
 
 
 @given(st.text("ab:- \n|'#\t{\u2028\U0001f600", max_size=60), st.integers(0, 60))
