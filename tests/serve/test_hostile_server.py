@@ -304,8 +304,10 @@ def test_a_head_that_is_none_is_an_error(
     error: type[OdfBuildError],
 ) -> None:
     server.files["refs/head"] = (status, body)
-    with pytest.raises(error):
+    with pytest.raises(error) as refused:
         client.head()
+    if error is RefusedByRepositoryError:  # none was sent
+        assert "no token was sent, or" in refused.value.why
 
 
 def test_the_body_of_a_refusal_is_never_taken_for_a_file(

@@ -251,7 +251,7 @@ def refused(place: str, status: int, said: str, *, repository: str | None = None
     if status == 403:
         return RefusedByRepositoryError(
             what=f"{place} does not allow this (403){words}",
-            why="the token that was sent may not do it there",
+            why="no token was sent, or one that may not do it there",
             fix=f"ask who runs the server for a token that may: {give}",
         )
     if status in (404, 410):
