@@ -236,7 +236,7 @@ PLACES = frozenset(
         "executors/verify/recompute.py",
         "executors/transform/checkpoint.py",  # checks the one that it reads
         "app/inspection/drift.py",  # looks at presence and size
-        "app/inspection/explain.py",  # look at presence before they ask for the file
+        "executors/verify/explanation.py",  # looks at presence before it asks for the file
         "executors/testing/test_workspace.py",  # counts
     }
 )

@@ -3,7 +3,7 @@
     /info    /accounts/me    /datasets/<id>    /.odfbuild/index.json
     /    /system/status    /system/runs[/<id>]                          the live page
     /query    /verify    /system/health
-    [/<account>]/<name>/tail|metadata|history
+    [/<account>]/<name>/tail|metadata|history|origins
     [/<account>]/<name>/refs/<ref>
     [/<account>]/<name>/blocks|data|checkpoints|attestations/<hash>
     [/<account>]/<name>/pull|push                                       WebSockets
@@ -55,7 +55,9 @@ from odfbuild.state.chain.dataset import Dataset
 
 _LOG = logging.getLogger("odfbuild.serve.access")
 _ERRORS = logging.getLogger("odfbuild.serve")
-_ANSWERED_IN_JSON = frozenset({"query", "verify", "tail", "metadata", "history", "status", "runs"})
+_ANSWERED_IN_JSON = frozenset(
+    {"query", "verify", "tail", "metadata", "history", "origins", "status", "runs"}
+)
 _ONE_TENANT = "odfbuild"  # the account of all datasets for clients that need one
 _Messages = Callable[[], Awaitable[Any]]
 _Sending = Callable[[Any], Awaitable[None]]
@@ -70,6 +72,7 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Li
         Route(dataset + "/tail", routes.tail),
         Route(dataset + "/metadata", routes.metadata),
         Route(dataset + "/history", routes.history),
+        Route(dataset + "/origins", routes.origins),
         Route(dataset + "/refs/{ref}", routes.ref),
         Route(dataset + "/attestations/{hash}", routes.attestation, methods=["GET", "PUT"]),
         Route("/info", routes.info),
@@ -195,6 +198,12 @@ class _Routes:
     async def tail(self, request: Request) -> Response:
         alias, dataset, caller = self._read(request)
         found = await self.questions.tail(request, alias, dataset)
+        self._served.access.check_token(caller)
+        return found
+
+    async def origins(self, request: Request) -> Response:
+        alias, dataset, caller = self._read(request)
+        found = await self.questions.origins(request, alias, dataset, caller)
         self._served.access.check_token(caller)
         return found
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _DIGITS = 9
+_OFFSET_DIGITS = 18
 
 
 def block_of(request: "Request", name: str, dataset: Dataset) -> Multihash | None:
@@ -25,6 +26,14 @@ def block_of(request: "Request", name: str, dataset: Dataset) -> Multihash | Non
     if head is None or not holds(dataset, block, head):
         raise AccessError(404, "The dataset has no such block.")
     return block
+
+
+def offset_of(request: "Request") -> int:
+    """Return the parameter `offset`.  Raises AccessError (400) without it."""
+    given = request.query_params.get("offset", "")
+    if not given.isascii() or not given.isdigit() or len(given) > _OFFSET_DIGITS:
+        raise AccessError(400, "offset is the number of a row, from 0.")
+    return int(given)
 
 
 def count_of(request: "Request", name: str, default: int, most: int | None) -> int:

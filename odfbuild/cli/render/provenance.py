@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from odfbuild.app.inspection.explain import Explained, RowKey, RowOrigins
 from odfbuild.cli.render.diff import row_text
 from odfbuild.cli.render.words import count
 from odfbuild.executors.engine.provenance.chain import WrittenStep, intervals
+from odfbuild.executors.verify.explanation import Explained, RowKey, RowOrigins
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import is_opaque

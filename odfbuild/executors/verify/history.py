@@ -149,3 +149,23 @@ class RecordedHistories:
         """Look at some files again when they are asked about: they were put in place."""
         for path in paths:
             self._damage.pop(path, None)
+
+
+class PinnedHistories(RecordedHistories):
+    """The histories of those datasets alone that are admitted, up to the block given for each.
+
+    Others, and blocks that are in no chain up to there, are not in this workspace.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
+        self._pinned: dict[DatasetId, History] = {}
+
+    def admit(self, id: DatasetId, tip: Multihash) -> None:
+        """Let a dataset be read up to a block.  Raises what `history` raises."""
+        self._pinned[id] = History(self._workspace.dataset(id), tip)
+
+    def history(self, id: DatasetId, at: Multihash | None = None) -> History | None:
+        """Return an admitted history that holds a block; None if there is none."""
+        found = self._pinned.get(id)
+        return None if found is None or (at is not None and at not in found) else found

@@ -11,10 +11,11 @@ async function openDataset(name, parameters) {
   at = { name, place, block, from };
   const own = at;
   const [metadata, history, status] = await Promise.all([
-    request(`${place}/metadata?include=Seed,Info,License,Schema,Attachments`), request(`${place}/history?limit=${PAGE}`), request("system/status")]);
+    request(`${place}/metadata?include=Seed,Info,License,Schema,Vocab,Attachments`), request(`${place}/history?limit=${PAGE}`), request("system/status")]);
   if (own !== at) return;
   own.aliases = new Map(status.datasets.map((each) => [each.id, each.alias]));
-  const { seed, info, license, schema, attachments } = metadata.output;
+  const { seed, info, license, schema, vocab, attachments } = metadata.output;
+  own.offsets = vocab?.offsetColumn || "offset";
   own.head = history.blocks[0];
   view.replaceChildren(
     make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" })),
@@ -82,11 +83,12 @@ async function showRows(own, skip = 0) {
   const found = await request(`${own.place}/tail?${query({ block, skip, limit, dataFormat: "JsonAoA", include: "Schema" })}`);
   if (isOver()) return;
   const last = all - skip;
+  const names = found.schema.fields.map((each) => each.name);
   const turn = (by, text, usable) => make("button", { type: "button", disabled: !usable, text,
     on: { click: () => { showRows(own, skip + by).then(() => byId("rows-title").focus(), showProblem); } } });
   room.replaceChildren(...parts,
     make("p", { role: "status", class: "number", text: `Rows ${numeral(last - limit + 1)} to ${numeral(last)} of ${numeral(all)}` }),
-    rowTable("Rows", found.schema.fields.map((each) => each.name), found.data),
+    rowTable("Rows", names, found.data, names.indexOf(own.offsets), (offset) => rowAddress(own.name, offset, block)),
     make("p", { class: "choices" }, turn(PAGE, "Earlier", skip + limit < total), turn(-PAGE, "Later", skip > 0)));
 }
 const allLink = (own) => make("a", { href: datasetAddress(own.name), text: "Show all as they are now" });

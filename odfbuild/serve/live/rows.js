@@ -11,10 +11,12 @@ function valueCell(value) {
   return make("td", { class: isNumber ? "amount" : text.length <= SHORT ? "cell short" : "cell", text });
 }
 
-function rowTable(caption, names, rows) {
+// The values of the column `link`, by number, lead to the address that a function returns for each.
+function rowTable(caption, names, rows, link = -1, address = null) {
   const types = names.map((_, at) => rows.some((row) => typeof row[at] === "number" || isExact(row[at])));
   const heads = names.map((text, at) => types[at] ? amountHead(text) : text);
-  return table(caption, heads, rows.map((row) => make("tr", {}, row.map(valueCell))));
+  return table(caption, heads, rows.map((row) => make("tr", {}, row.map((value, at) =>
+    at === link ? make("td", { class: "amount" }, make("a", { href: address(value), text: valueText(value) })) : valueCell(value)))));
 }
 
 function typeText(type) {

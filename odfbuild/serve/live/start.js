@@ -5,7 +5,7 @@ const views = [...document.querySelectorAll(".view")];
 function showView(id) {
   for (const view of views) view.hidden = view.id !== id;
   for (const link of document.querySelectorAll("#top nav a")) {
-    if (link.dataset.view === (id === "dataset" ? "list" : id)) link.setAttribute("aria-current", "page");
+    if (link.dataset.view === (["dataset", "row"].includes(id) ? "list" : id)) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
@@ -22,9 +22,9 @@ async function route() {
   const parameters = new URLSearchParams(given);
   let name = rest.join("/");
   try { name = decodeURIComponent(name); } catch { /* it is looked for as it is */ }
-  const id = { dataset: "dataset", query: "query", runs: "runs" }[kind] || "list";
+  const id = { dataset: "dataset", row: "row", query: "query", runs: "runs" }[kind] || "list";
   showView(id);
-  const opening = id === "dataset" ? openDataset(name, parameters) : id === "query" ? openQuestion(parameters) :
+  const opening = id === "dataset" ? openDataset(name, parameters) : id === "row" ? openRow(name, parameters) : id === "query" ? openQuestion(parameters) :
     id === "runs" ? (name ? openRun(name) : openRuns()) : openList();
   const focus = () => {
     const heading = document.querySelector(".view:not([hidden]) h1");
@@ -52,7 +52,7 @@ byId("token-button").addEventListener("click", () => {
 function forget() {
   asking?.abort();
   known = [];
-  for (const id of ["summary", "list-rows", "dataset", "answer-state", "answer", "runs"]) byId(id).replaceChildren();
+  for (const id of ["summary", "list-rows", "dataset", "row", "answer-state", "answer", "runs"]) byId(id).replaceChildren();
 }
 byId("token-form").addEventListener("submit", (event) => {
   event.preventDefault();

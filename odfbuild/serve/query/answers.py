@@ -82,6 +82,34 @@ class Answers:
         async with self._worker() as worker:
             return await worker.answer({**self._form(question), **form})
 
+    async def origins(self, dataset: PinnedDataset, offset: int, caller: Caller) -> AnswerText:
+        """Return what a record was made of, as far as the caller may read that."""
+        root = {"workspace": str(self._served.workspace.root)}
+        own = {"name": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
+        size = self._served.settings.limits.output
+        async with self._worker() as worker:
+            asked = {**root, **own, "offset": offset, "bytes": size}
+            inputs = (await worker.say(asked))["inputs"]
+            visible = await run_sync(self._visible, caller, inputs)
+            return await worker.answer({**root, "visible": visible})
+
+    def _visible(self, caller: Caller, ids: list[str]) -> dict[str, tuple[str, str | None]]:
+        """Return the names of those datasets that a caller may read, by id, with their heads.
+
+        A dataset whose head cannot be read has none.
+        """
+        found: dict[str, tuple[str, str | None]] = {}
+        for id in map(DatasetId.parse, ids):
+            named = self._with_id(id)
+            if named is None or not self._served.access.sees(caller, *named):
+                continue
+            try:
+                head = self._served.workspace.dataset(id).head()
+            except OdfBuildError:
+                head = None
+            found[str(id)] = (str(named[0]), None if head is None else str(head))
+        return found
+
     def is_current(self, question: QueryQuestion, caller: Caller) -> bool:
         """Return whether a question is pinned to the blocks that it would read now."""
         return all(each == self._at_head(each, caller) for each in question.datasets)

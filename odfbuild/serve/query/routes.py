@@ -15,7 +15,7 @@ from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.parameters import block_of
+from odfbuild.serve.parameters import block_of, offset_of
 from odfbuild.serve.query.answers import Answers, MissingBlockError
 from odfbuild.serve.query.commitment import (
     BadSignatureError,
@@ -125,6 +125,19 @@ class QueryRoutes:
             raise AccessError(404, "There is no such dataset.")
         last = self._answers.last_rows(question, PinnedDataset(str(alias), dataset.id, block))
         answer = await _while_connected(request, last)
+        return Response(answer.text, media_type="application/json")
+
+    async def origins(
+        self, request: "Request", alias: DatasetAlias, dataset: Dataset, caller: Caller
+    ) -> Response:
+        """Return what the row at an offset was made of."""
+        self._answers.check_reader(caller)
+        offset = offset_of(request)
+        block = await run_sync(block_of, request, "block", dataset) or await run_sync(dataset.head)
+        if block is None:
+            raise AccessError(404, "There is no such dataset.")
+        found = self._answers.origins(PinnedDataset(str(alias), dataset.id, block), offset, caller)
+        answer = await _while_connected(request, found)
         return Response(answer.text, media_type="application/json")
 
     async def metadata(self, request: "Request", dataset: Dataset) -> Response:

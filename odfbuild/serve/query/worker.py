@@ -8,6 +8,11 @@ process exchange frames of JSON, after an empty one of the process when it is re
     server    {"workspace": path, "tables": {name: [id, block]}, "skip": n, "limit": n, ...}
     process   {"hash": text}, and the output        or    {"status": n, "text": text, ...}
 
+    server    {"offset": n, "name": name, "id": id, "block": hash, "workspace": path, "bytes": n}
+    process   {"inputs": [id, ...]}
+    server    {"workspace": path, "visible": {id: [name, head]}}, of those that the caller may read
+    process   {}, and the document of `serve.query.origins`
+
 The output is hashed if the server requests it with `"is_hashed": true`.  It is JSON, or with these
 values of `data_format`: COLUMNS, the schema alone, for which no row is read; FLIGHT_DATA, messages
 with rows, and an empty one at the end.  The process ends at the end of its input, and so with the
@@ -22,7 +27,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -178,6 +183,8 @@ def _answer(server: Conversation) -> Sequence[bytes]:
     asked = server.first()
     if "rows" in asked:
         return _last_rows(asked)
+    if "offset" in asked:
+        return _origins(asked, server)
     from odfbuild.sql.text.steps import DATAFUSION, QueryStep
 
     step = _step(QueryStep(None, asked["query"], engine=DATAFUSION))
@@ -274,6 +281,25 @@ def _last_rows(asked: Mapping[str, Any]) -> Sequence[bytes]:
     rows = view.last(asked["skip"] + asked["limit"])
     kept = rows.slice(0, max(0, rows.num_rows - asked["skip"]))
     return _written(Frame.of(kept), {**asked, "skip": 0})
+
+
+def _origins(asked: Mapping[str, Any], server: Conversation) -> Sequence[bytes]:
+    """Return what a record was made of, after the server said which datasets may be named."""
+    from odfbuild.serve.query.origins import NoSuchRecordError, origins
+
+    def visible(ids: Collection[str]) -> Mapping[str, tuple[str, str | None]]:
+        found: Mapping[str, tuple[str, str | None]] = server.ask({"inputs": list(ids)})["visible"]
+        return found
+
+    try:
+        text = _json(origins(asked, visible))
+    except NoSuchRecordError:
+        raise QuestionRefusedError(404, "The dataset has no row at this offset.") from None
+    if len(text) > asked["bytes"]:
+        raise QuestionRefusedError(
+            400, f"The answer has more than {asked['bytes']:,} bytes.", SIZE_LIMIT
+        )
+    return [_json({}), text]
 
 
 def _written(frame: "Frame", more: Mapping[str, Any]) -> Sequence[bytes]:

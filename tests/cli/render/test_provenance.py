@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from odfbuild.app.inspection.explain import Explained, RowKey, RowOrigins
 from odfbuild.cli.render.provenance import explained_json, reason_lines, why_lines
 from odfbuild.executors.engine.provenance.chain import WrittenBlock, all_written
 from odfbuild.executors.engine.provenance.derive import Derivation, RowCause
+from odfbuild.executors.verify.explanation import Explained, RowKey, RowOrigins
 from odfbuild.odf.events import (
     DatasetKind,
     ExecuteTransform,

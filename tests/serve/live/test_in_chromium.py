@@ -306,6 +306,33 @@ def test_a_refusal_is_shown_where_it_belongs(browser: Browser, server: DatasetSe
     assert text(page, "#problem") == ""
 
 
+def test_a_row_leads_to_the_rows_that_it_was_made_of(
+    browser: Browser, server: DatasetServer
+) -> None:
+    page = opened(browser, server, f"#/dataset/{HIGH}")
+    cells(page, "#rows")
+    lines = [each for each in text(page, "#dataset").splitlines() if each]
+    assert lines[1:4] == [HIGH, "Kind", "Derivative"]
+    page.evaluate("document.querySelector('#rows tbody a').click()")
+    values = cells(page, "#row .scroll")
+    assert (["offset", "5"] in values, ["k", "k10"] in values) == (True, True)
+    assert "Made of offset 10." in text(page, "#row")
+    assert page.evaluate("document.title").startswith("Row at offset")
+    page.evaluate("[...document.querySelectorAll('#row tbody a')].pop().click()")
+    page.wait("document.querySelector('#row').innerText.includes('1.csv')")
+    assert READINGS in text(page, "#row .crumbs")
+    assert "From files data/*.csv, " in text(page, "#row")
+    assert ["k", "k10"] in cells(page, "#row .scroll")
+    go(page, f"#/row/{READINGS}?offset=0")  # what it holds is text
+    page.wait(f"document.querySelector('#row').innerText.includes({json.dumps(HOSTILE)})")
+    assert page.evaluate("document.title").startswith("Row at offset 0")
+    go(page, f"#/row/{READINGS}?offset=9999")
+    page.wait("document.getElementById('problem').innerText.includes('no row at this offset')")
+    go(page, f"#/row/{HIGH}?offset=x")
+    page.wait("document.getElementById('problem').innerText.includes('number of a row')")
+    assert len(page.complaints()) <= 2  # the two answers that are no rows
+
+
 def test_short_values_stay_on_one_line(browser: Browser, server: DatasetServer) -> None:
     page = opened(browser, server, f"#/dataset/{READINGS}", size=(390, 844))
     cells(page, "#rows")
@@ -331,7 +358,12 @@ def test_a_run_is_shown_with_its_steps(browser: Browser, changing: DatasetServer
 def test_it_can_be_read_anywhere(
     browser: Browser, server: DatasetServer, size: tuple[int, int], dark: bool
 ) -> None:
-    places = {"": "#list-rows", f"#/dataset/{READINGS}": "#rows", "#/runs": "#run-rows"}
+    places = {
+        "": "#list-rows",
+        f"#/dataset/{READINGS}": "#rows",
+        f"#/row/{READINGS}?offset=0": "#row",
+        "#/runs": "#run-rows",
+    }
     for place, table in places.items():
         page = opened(browser, server, place, size=size, dark=dark)
         cells(page, table)
@@ -344,7 +376,8 @@ def test_it_can_be_read_anywhere(
 
 
 @pytest.mark.parametrize(
-    "place", ["#/dataset/", "#/dataset/%zz", "#/dataset/a/b", "#/runs/nothing", "#/?"]
+    "place",
+    ["#/dataset/", "#/dataset/%zz", "#/dataset/a/b", "#/row/a", "#/row/", "#/runs/nothing", "#/?"],
 )
 def test_any_address_shows_something(browser: Browser, server: DatasetServer, place: str) -> None:
     page = opened(browser, server, place)
@@ -358,7 +391,12 @@ def test_any_address_shows_something(browser: Browser, server: DatasetServer, pl
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize(
     ("place", "table"),
-    [("", "#list-rows"), (f"#/dataset/{READINGS}", "#rows"), ("#/runs", "#run-rows")],
+    [
+        ("", "#list-rows"),
+        (f"#/dataset/{READINGS}", "#rows"),
+        (f"#/row/{HIGH}?offset=1", "#row"),
+        ("#/runs", "#run-rows"),
+    ],
 )
 def test_a_view_breaks_no_rule_of_axe(
     browser: Browser, server: DatasetServer, place: str, table: str, dark: bool

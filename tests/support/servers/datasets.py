@@ -43,12 +43,12 @@ class DatasetServer:
         return f"odf+{self.url}{DatasetAlias.parse(name)}/"
 
     def token(self, *scopes: str, datasets: str = "*", account: str | None = None) -> str:
-        """Make a token for this server, valid for a day."""
+        """Make a token for this server, valid for a day; `datasets` has patterns with commas."""
         now = datetime.now(UTC).replace(microsecond=0)
         token, _ = TokenFile(self.tokens).new(
             label="test",
             scopes=frozenset(map(TokenScope, scopes)),
-            patterns=(datasets,),
+            patterns=tuple(datasets.split(",")),
             account=account,
             created=now,
             expires=now + timedelta(days=1),

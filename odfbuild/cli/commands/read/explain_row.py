@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from odfbuild.app.inspection.explain import Explained, RowKey, Traced, explain, trace
+from odfbuild.app.inspection.explain import Traced, explain, trace
 from odfbuild.app.inspection.uuids import with_uuids
 from odfbuild.app.inspection.views import uuids_of_dataset
 from odfbuild.cli import exits
@@ -28,6 +28,7 @@ from odfbuild.cli.render.provenance import (
 )
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.executors.verify.explanation import Explained, RowKey
 from odfbuild.odf.events import (
     AddPushSource,
     FetchStepContainer,

@@ -1,0 +1,84 @@
+// One row, and the rows that it was made of: each leads to its own, down to the sources.
+
+async function openRow(name, parameters) {
+  const view = byId("row");
+  const [offset, block] = [parameters.get("offset"), parameters.get("block")];
+  const title = () => make("h1", { id: "row-title", tabindex: "-1", text: rowTitle(name, offset) });
+  const waiting = make("p", { role: "status", text: "Its origins are being determined." });
+  view.replaceChildren(title(), waiting);
+  const place = placeOf(name);
+  at = { name, place };
+  const own = at;
+  let found;
+  try { found = await request(`${place}/origins?${query({ offset, block })}`); } finally { waiting.remove(); }
+  if (own !== at) return;
+  view.replaceChildren(
+    make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" }), " \u203a ", make("a", { href: datasetAddress(name), text: name })),
+    title(),
+    found.row === null ? make("p", { class: "faint", text: "Its file is missing." }) : valueTable(found),
+    make("h2", { text: "Where it comes from" }),
+    make("p", {}, `Block ${numeral(found.block.sequence)}, `, since(found.block.time), ", ", shortHash(found.block.hash),
+      `, which wrote ${offsetsText([found.block.offsets])}.`),
+    ...(found.query === null ? sourceLines(found) : madeLines(found, name)));
+}
+
+const isOffset = (text) => /^\d+$/.test(text ?? "");
+const rowTitle = (name, offset) => isOffset(offset) ? `Row at offset ${numeral(Number(offset))} of ${name}` : `A row of ${name}`;
+const rowAddress = (name, offset, block) => `#/row/${encodeURIComponent(name)}?${query({ offset: written(offset), block })}`;
+const rowLink = (name, offset, block) => make("a", { href: rowAddress(name, offset, block), text: numeral(offset) });
+const spanText = ({ start, end }) => start === end ? numeral(start) : `${numeral(start)} to ${numeral(end)}`;
+function offsetsText(spans, more = 0) {
+  const one = spans.length === 1 && spans[0].start === spans[0].end && !more;
+  return `${one ? "offset" : "offsets"} ${spans.map(spanText).join(", ")}${more ? ` and ${numeral(more)} more` : ""}`;
+}
+
+// The values of a row, and of which columns they were made.
+function valueTable({ row, columns }) {
+  const made = new Map((columns || []).map((each) => [each.name, each]));
+  const heads = columns ? ["Column", "Value", "Made of"] : ["Column", "Value"];
+  return table("Values", heads, Object.entries(row).map(([name, value]) => make("tr", {},
+    headCell(make("span", { class: "name", text: name })), plainCell(value), columns ? make("td", {}, madeOf(made.get(name))) : null)));
+}
+const plainCell = (value) => make("td", { class: value === null ? "faint" : "cell alone", text: valueText(value) });
+function madeOf(column) {
+  if (!column) return "";
+  if (column.from.length === 0) return "no column";
+  return `${column.copied ? "copied from" : "computed from"} ${column.from.join(", ")}`;
+}
+
+function sourceLines({ source, merged }) {
+  const named = [source.source === null ? null : `${source.kind} ${source.source}`, source.state === source.source ? null : source.state].filter(Boolean);
+  return [make("p", {}, named.length ? "From " : "The chain does not name its source.",
+    named.length ? make("code", { text: named.join(", ") }) : null, merged ? " or an earlier one: blocks were merged since." : "")];
+}
+
+function madeLines(found, name) {
+  const parts = [make("details", {}, make("summary", { text: `The query, of ${found.query.engine || "an unknown engine"}` }),
+    ...found.query.steps.map((each) => make("pre", { tabindex: "0", text: each.alias ? `${each.alias}: ${each.text}` : each.text })))];
+  if (found.comes === false) parts.push(make("p", { text: "It takes a row back: the rows below are those that row had been made of." }));
+  if (found.reason) parts.push(make("p", {}, badge("not exact", "warn", "!"), ` ${found.reason}.`));
+  if (found.columns_unknown) parts.push(make("p", { class: "faint", text: `Which columns it was computed from is not known: ${found.columns_unknown}.` }));
+  if (found.takes_back !== null) parts.push(make("p", {}, "It takes back the row at offset ", rowLink(name, found.takes_back, found.at), "."));
+  for (const input of found.inputs) parts.push(...inputParts(input, found));
+  if (found.hidden) parts.push(make("p", { class: "faint", text: `${countOf(found.hidden, "input")} that you may not read ${found.hidden === 1 ? "is" : "are"} not shown.` }));
+  return parts;
+}
+
+function inputParts(input, { comes }) {
+  const { name, block } = input;
+  const heading = make("h3", {}, make("a", { href: datasetAddress(name), text: name }));
+  if (input.missing) return [heading, make("p", { class: "faint", text: "The rows that the step read are not in its chain now." })];
+  if (input.rows.length === 0) {
+    if (comes !== null) return [heading, make("p", { class: "faint", text: "None of its rows." })];
+    const read = input.looked_at;
+    return [heading, make("p", {}, read === null ? "The step read none of its rows." : `The step read ${offsetsText([read])}: `,
+      ...(read === null ? [] : [rowLink(name, read.start, block), " is the first, ", rowLink(name, read.end, block), " the last."]))];
+  }
+  const names = [...new Set(input.rows.flatMap((each) => Object.keys(each.row ?? {})))].filter((each) => each !== input.offset_column);
+  const lines = input.rows.map((each) => make("tr", {}, headCell(rowLink(name, each.offset, block)),
+    ...(each.row === null ? [make("td", { colspan: String(Math.max(1, names.length)), class: "faint", text: "its file is missing" })] : names.map((key) => valueCell(each.row[key])))));
+  const more = input.more ? `, the first ${numeral(input.rows.length)} of ${numeral(input.rows.length + input.more)} rows` : "";
+  const among = input.of > input.rows.length + input.more ? `, among ${countOf(input.of, "candidate")}` : "";
+  return [heading, make("p", { text: `Made of ${offsetsText(input.offsets, input.more_offsets)}${more}${among}.` }),
+    table(`Rows of ${name}`, [input.offset_column, ...names], lines)];
+}
