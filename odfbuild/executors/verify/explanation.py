@@ -5,11 +5,10 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.engine.provenance.chain import StepInput, WrittenBlock, all_written
-from odfbuild.executors.engine.provenance.derive import OriginEngine
 from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -24,7 +23,7 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
     from odfbuild.executors.engine.protocol import TransformWork
-    from odfbuild.executors.engine.provenance.derive import Derivation
+    from odfbuild.executors.engine.provenance.derive import Derivation, RerunEngine
     from odfbuild.executors.verify.history import History, RecordedHistories
     from odfbuild.executors.verify.replay import RecordedStep
 
@@ -95,12 +94,6 @@ class Explained:
         return tuple(made if self.takes_back is None else [*made, self.takes_back])
 
 
-class RerunEngine(OriginEngine, Protocol):
-    """An engine that runs the steps of records again, until it is closed."""
-
-    def close(self) -> None: ...
-
-
 class RowExplainer:
     """What explains records of a workspace: their steps, and the engine that runs them again.
 
@@ -112,7 +105,7 @@ class RowExplainer:
         self,
         workspace: Workspace,
         past: "RecordedHistories",
-        opened: Callable[[], RerunEngine],
+        opened: "Callable[[], RerunEngine]",
         closing: ExitStack,
         *,
         elsewhere: Collection[str] = (),
@@ -297,7 +290,7 @@ class RowExplainer:
         except (MissingObjectError, NotInChainError):
             return None
 
-    def _replay_engine(self) -> RerunEngine:
+    def _replay_engine(self) -> "RerunEngine":
         if self._engine is None:
             engine = self._opened()
             self._closing.callback(engine.close)

@@ -71,6 +71,12 @@ class OriginEngine(ReplayEngine, Protocol):
         """
 
 
+class RerunEngine(OriginEngine, Protocol):
+    """An engine that runs the steps of records again, until it is closed."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCause:
     """What made a row come or go in its step: new records, or the watermark that moved by itself.
