@@ -191,6 +191,7 @@ class RowExplainer:
     def _derivation(
         self, key: RowKey, written: WrittenBlock, work: "TransformWork"
     ) -> "Derivation":
+        from odfbuild.executors.data.views import faults_named
         from odfbuild.executors.engine.provenance.derive import InexactError, derivation
 
         record = self._record(key, written)
@@ -202,7 +203,8 @@ class RowExplainer:
 
         def rerun() -> "Frame":
             if key.block not in self._rows:
-                self._rows[key.block] = engine.positions(work)
+                with faults_named():
+                    self._rows[key.block] = engine.positions(work)
             return self._rows[key.block]
 
         return derivation(engine, work, record, key.offset - written.offsets.start, rerun=rerun)

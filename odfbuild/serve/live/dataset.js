@@ -4,9 +4,10 @@ const PAGE = 50;
 let at = null; // which rows are shown
 
 async function openDataset(name, parameters) {
-  const view = byId("dataset");
   const block = parameters.get("block"), from = parameters.get("since");
-  view.replaceChildren(make("h1", { id: "dataset-title", tabindex: "-1", text: name }), make("p", { role: "status", text: "It is being read." }));
+  const crumbs = make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" }));
+  const body = make("div", {}, make("p", { role: "status", text: "It is being read." }));
+  byId("dataset").replaceChildren(crumbs, make("h1", { id: "dataset-title", tabindex: "-1", text: name }), body);
   const place = placeOf(name);
   at = { name, place, block, from };
   const own = at;
@@ -17,9 +18,7 @@ async function openDataset(name, parameters) {
   const { seed, info, license, schema, vocab, attachments } = metadata.output;
   own.offsets = vocab?.offsetColumn || "offset";
   own.head = history.blocks[0];
-  view.replaceChildren(
-    make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" })),
-    make("h1", { id: "dataset-title", tabindex: "-1", text: name }),
+  body.replaceChildren(
     ...(info?.description ? [make("p", { class: "prose lead", text: info.description })] : []),
     make("p", {}, (info?.keywords || []).map((each) => make("span", { class: "badge tag", text: each }))),
     make("dl", { class: "facts" },

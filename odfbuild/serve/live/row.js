@@ -1,20 +1,20 @@
 // One row, and the rows that it was made of: each leads to its own, down to the sources.
 
 async function openRow(name, parameters) {
-  const view = byId("row");
   const [offset, block] = [parameters.get("offset"), parameters.get("block")];
-  const title = () => make("h1", { id: "row-title", tabindex: "-1", text: rowTitle(name, offset) });
-  const waiting = make("p", { role: "status", text: "Its origins are being determined." });
-  view.replaceChildren(title(), waiting);
-  const place = placeOf(name);
-  at = { name, place };
-  const own = at;
+  const body = make("div", {}, make("p", { role: "status", text: "Its origins are being determined." }));
+  byId("row").replaceChildren(crumbs(name), make("h1", { id: "row-title", tabindex: "-1", text: rowTitle(name, offset) }), body);
   let found;
-  try { found = await request(`${place}/origins?${query({ offset, block })}`); } finally { waiting.remove(); }
-  if (own !== at) return;
-  view.replaceChildren(
-    make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" }), " \u203a ", make("a", { href: datasetAddress(name), text: name })),
-    title(),
+  try {
+    at = { name, place: placeOf(name) };
+    const own = at;
+    found = await request(`${own.place}/origins?${query({ offset, block })}`);
+    if (own !== at) return;
+  } catch (error) {
+    body.replaceChildren();
+    throw error;
+  }
+  body.replaceChildren(
     found.row === null ? make("p", { class: "faint", text: "Its file is missing." }) : valueTable(found),
     make("h2", { text: "Where it comes from" }),
     make("p", {}, `Block ${numeral(found.block.sequence)}, `, since(found.block.time), ", ", shortHash(found.block.hash),
@@ -22,8 +22,12 @@ async function openRow(name, parameters) {
     ...(found.query === null ? sourceLines(found) : madeLines(found, name)));
 }
 
+const crumbs = (name) => make("nav", { class: "crumbs", "aria-label": "Place" },
+  make("a", { href: "#/", text: "Datasets" }), " \u203a ", make("a", { href: datasetAddress(name), text: name }));
 const isOffset = (text) => /^\d+$/.test(text ?? "");
-const rowTitle = (name, offset) => isOffset(offset) ? `Row at offset ${numeral(Number(offset))} of ${name}` : `A row of ${name}`;
+const rowTitle = (name, offset) => isOffset(offset) ? `Row at offset ${BigInt(offset).toLocaleString("en-US")} of ${name}` : `A row of ${name}`;
+// A text that others wrote, which must not reorder what is around it.
+const isolated = (text) => make("bdi", { text });
 const rowAddress = (name, offset, block) => `#/row/${encodeURIComponent(name)}?${query({ offset: written(offset), block })}`;
 const rowLink = (name, offset, block) => make("a", { href: rowAddress(name, offset, block), text: numeral(offset) });
 const spanText = ({ start, end }) => start === end ? numeral(start) : `${numeral(start)} to ${numeral(end)}`;
@@ -36,7 +40,7 @@ function offsetsText(spans, more = 0) {
 function valueTable({ row, columns }) {
   const made = new Map((columns || []).map((each) => [each.name, each]));
   const heads = columns ? ["Column", "Value", "Made of"] : ["Column", "Value"];
-  return table("Values", heads, Object.entries(row).map(([name, value]) => make("tr", {},
+  return table("Values", heads, row.map(([name, value]) => make("tr", {},
     headCell(make("span", { class: "name", text: name })), plainCell(value), columns ? make("td", {}, madeOf(made.get(name))) : null)));
 }
 const plainCell = (value) => make("td", { class: value === null ? "faint" : "cell alone", text: valueText(value) });
@@ -53,11 +57,11 @@ function sourceLines({ source, merged }) {
 }
 
 function madeLines(found, name) {
-  const parts = [make("details", {}, make("summary", { text: `The query, of ${found.query.engine || "an unknown engine"}` }),
+  const parts = [make("details", {}, make("summary", {}, "The query, of ", isolated(found.query.engine || "an unknown engine")),
     ...found.query.steps.map((each) => make("pre", { tabindex: "0", text: each.alias ? `${each.alias}: ${each.text}` : each.text })))];
   if (found.comes === false) parts.push(make("p", { text: "It takes a row back: the rows below are those that row had been made of." }));
-  if (found.reason) parts.push(make("p", {}, badge("not exact", "warn", "!"), ` ${found.reason}.`));
-  if (found.columns_unknown) parts.push(make("p", { class: "faint", text: `Which columns it was computed from is not known: ${found.columns_unknown}.` }));
+  if (found.reason) parts.push(make("p", {}, badge("not exact", "warn", "!"), " ", isolated(found.reason), "."));
+  if (found.columns === null && found.comes !== null) parts.push(make("p", { class: "faint", text: "Which columns a value was computed from is known of queries for Spark only." }));
   if (found.takes_back !== null) parts.push(make("p", {}, "It takes back the row at offset ", rowLink(name, found.takes_back, found.at), "."));
   for (const input of found.inputs) parts.push(...inputParts(input, found));
   if (found.hidden) parts.push(make("p", { class: "faint", text: `${countOf(found.hidden, "input")} that you may not read ${found.hidden === 1 ? "is" : "are"} not shown.` }));
@@ -74,11 +78,13 @@ function inputParts(input, { comes }) {
     return [heading, make("p", {}, read === null ? "The step read none of its rows." : `The step read ${offsetsText([read])}: `,
       ...(read === null ? [] : [rowLink(name, read.start, block), " is the first, ", rowLink(name, read.end, block), " the last."]))];
   }
-  const names = [...new Set(input.rows.flatMap((each) => Object.keys(each.row ?? {})))].filter((each) => each !== input.offset_column);
-  const lines = input.rows.map((each) => make("tr", {}, headCell(rowLink(name, each.offset, block)),
-    ...(each.row === null ? [make("td", { colspan: String(Math.max(1, names.length)), class: "faint", text: "its file is missing" })] : names.map((key) => valueCell(each.row[key])))));
+  const stored = input.rows.filter((each) => each.values !== null);
+  const gone = input.rows.filter((each) => each.values === null).map((each) => rowLink(name, each.offset, block));
+  const place = input.columns.indexOf(input.offset_column);
+  const address = (offset) => rowAddress(name, offset, block);
   const more = input.more ? `, the first ${numeral(input.rows.length)} of ${numeral(input.rows.length + input.more)} rows` : "";
   const among = input.of > input.rows.length + input.more ? `, among ${countOf(input.of, "candidate")}` : "";
   return [heading, make("p", { text: `Made of ${offsetsText(input.offsets, input.more_offsets)}${more}${among}.` }),
-    table(`Rows of ${name}`, [input.offset_column, ...names], lines)];
+    ...(stored.length ? [rowTable(`Rows of ${name}`, input.columns, stored.map((each) => each.values), place, address)] : []),
+    ...(gone.length ? [make("p", { class: "faint" }, "Of others the file is missing: offset ", ...gone.flatMap((each, at) => at ? [", ", each] : [each]), ".")] : [])];
 }

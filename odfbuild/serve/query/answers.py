@@ -87,11 +87,20 @@ class Answers:
         root = {"workspace": str(self._served.workspace.root)}
         own = {"name": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
         size = self._served.settings.limits.output
-        async with self._worker() as worker:
-            asked = {**root, **own, "offset": offset, "bytes": size}
-            inputs = (await worker.say(asked))["inputs"]
-            visible = await run_sync(self._visible, caller, inputs)
-            return await worker.answer({**root, "visible": visible})
+        asked = {**own, "offset": offset, "bytes": size, "datasets": MOST_DATASETS}
+
+        async def answer(refused: str | None) -> AnswerText:
+            async with self._worker() as worker:
+                inputs = (await worker.say({**root, **asked, "refused": refused}))["inputs"]
+                visible = await run_sync(self._visible, caller, inputs)
+                return await worker.answer({**root, "visible": visible})
+
+        try:
+            return await answer(None)
+        except AccessError as error:
+            if error.status != 400:
+                raise
+            return await answer(f"its step cannot be run again here: {error.text.rstrip('.')}")
 
     def _visible(self, caller: Caller, ids: list[str]) -> dict[str, tuple[str, str | None]]:
         """Return the names of those datasets that a caller may read, by id, with their heads.
@@ -99,15 +108,18 @@ class Answers:
         A dataset whose head cannot be read has none.
         """
         found: dict[str, tuple[str, str | None]] = {}
+        aliases = self._served.workspace.aliases()
         for id in map(DatasetId.parse, ids):
-            named = self._with_id(id)
-            if named is None or not self._served.access.sees(caller, *named):
+            alias = aliases.get(id)
+            if alias is None or not self._served.is_served(alias):
+                continue
+            if not self._served.access.sees(caller, alias, id):
                 continue
             try:
                 head = self._served.workspace.dataset(id).head()
             except OdfBuildError:
                 head = None
-            found[str(id)] = (str(named[0]), None if head is None else str(head))
+            found[str(id)] = (str(alias), None if head is None else str(head))
         return found
 
     def is_current(self, question: QueryQuestion, caller: Caller) -> bool:

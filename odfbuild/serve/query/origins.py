@@ -39,7 +39,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.sql.text.steps import DATAFUSION, steps_of
 from odfbuild.state.workspace import Workspace
-from odfbuild.texts.json_values import plain_row
+from odfbuild.texts.json_values import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +51,7 @@ FOLLOWED: Final = 10  # rows of each input that are returned
 _SPANS: Final = 100
 
 _HIDDEN: Final = "its step reads a dataset that you may not read, so it is not run again"
+_MANY: Final = "its step reads more datasets than a question may, so it is not run again"
 
 Visible = Callable[[Collection[str]], Mapping[str, tuple[str, str | None]]]
 """Asks the server which datasets the caller may read: their names and heads, by id."""
@@ -74,8 +75,9 @@ def origins(asked: Mapping[str, Any], visible: Visible) -> Mapping[str, Any]:
     if written is None:
         raise NoSuchRecordError
     reads = () if written.step is None else written.step.inputs
-    names = _admitted(past, {each.dataset for each in reads} - {id}, visible)
-    names |= {id: asked["name"]}
+    read = {each.dataset for each in reads} - {id}
+    is_many = len(read) > asked["datasets"]
+    names = _admitted(past, () if is_many else read, visible) | {id: asked["name"]}
     with ExitStack() as closing:
         explainer = RowExplainer(workspace, past, _InProcess, closing)
         found = explainer.explained(
@@ -83,17 +85,17 @@ def origins(asked: Mapping[str, Any], visible: Visible) -> Mapping[str, Any]:
             0,
             written,
             follow=FOLLOWED if reads else None,
-            refused=_refusal(reads, names, past),
+            refused=asked["refused"] or (_MANY if is_many else _refusal(reads, names, past)),
         )
         return {
             "offset": offset,
-            "row": plain_row(found.row),
+            "row": _pairs(found.row),
             "at": block,
             "block": _block(written),
             "source": None if written.step is not None else _source(written),
             "merged": found.merged,
             "query": _query(written),
-            **_columns(found),
+            "columns": _columns(found),
             **_reason(found, workspace),
             "inputs": [
                 _input(each, names[each.dataset], found, explainer, past)
@@ -210,12 +212,11 @@ def _query(written: WrittenBlock) -> Mapping[str, Any] | None:
     return {"engine": engine, "steps": steps, "looks_at": written.step.kind}
 
 
-def _columns(found: Explained) -> Mapping[str, Any]:
-    """Return where the columns of the result come from, or why that is not known."""
+def _columns(found: Explained) -> list[Mapping[str, Any]] | None:
+    """Return where the columns of the result come from; None if that is not known."""
     if found.columns is None or found.columns.outputs is None:
-        why = None if found.columns is None else found.columns.unknown
-        return {"columns": None, "columns_unknown": why}
-    columns = [
+        return None
+    return [
         {
             "name": each.name,
             "copied": each.copied,
@@ -223,7 +224,6 @@ def _columns(found: Explained) -> Mapping[str, Any]:
         }
         for each in found.columns.outputs
     ]
-    return {"columns": columns, "columns_unknown": None}
 
 
 def _reason(found: Explained, workspace: Workspace) -> Mapping[str, Any]:
@@ -249,6 +249,8 @@ def _input(
     made = next((each for each in found.made_of if each.read == read), alone)
     history = past.history(read.dataset, read.block)
     spans = intervals(made.offsets)
+    rows = {key.offset: explainer.row(key) or {} for key in made.followed}
+    columns = tuple(dict.fromkeys(column for each in rows.values() for column in each))
     return {
         "name": name,
         "alias": read.alias,
@@ -259,13 +261,23 @@ def _input(
         else history.state(read.block or history.blocks[-1][0]).vocab.offset_column,
         "offsets": [_span(each) for each in spans[:_SPANS]],
         "more_offsets": sum(each.end - each.start + 1 for each in spans[_SPANS:]),
+        "columns": columns,
         "rows": [
-            {"offset": key.offset, "row": plain_row(explainer.row(key))} for key in made.followed
+            {
+                "offset": offset,
+                "values": [plain(row.get(each)) for each in columns] if row else None,
+            }
+            for offset, row in rows.items()
         ],
         "more": made.more,
         "of": 0 if found.derivation is None else found.derivation.of.get(read.alias, 0),
         "looked_at": None if read.looked_at is None else _span(read.looked_at),
     }
+
+
+def _pairs(row: Mapping[str, Any] | None) -> list[tuple[str, Any]] | None:
+    """Return names and values in their order: objects of JSON have names that mean something."""
+    return None if row is None else [(name, plain(value)) for name, value in row.items()]
 
 
 def _span(interval: OffsetInterval) -> Mapping[str, int]:

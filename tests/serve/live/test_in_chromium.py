@@ -333,6 +333,51 @@ def test_a_row_leads_to_the_rows_that_it_was_made_of(
     assert len(page.complaints()) <= 2  # the two answers that are no rows
 
 
+DAY = "2024-01-01T00:00:00Z"
+NAMES = ["2", "constructor", "__proto__", "1", "\u202eevil", "place", "toString"]
+
+
+def test_a_row_has_its_columns_in_their_order_whatever_they_are_called(
+    browser: Browser, server: DatasetServer
+) -> None:
+    page = opened(browser, server)
+    span = {"start": 7, "end": 7}
+    answer = {
+        "row": [[name, f"<s>{name}"] for name in NAMES], "at": "f1620aa", "columns": None,
+        "block": {"hash": "f1620aa", "sequence": 3, "time": DAY, "offsets": span},
+        "source": None, "merged": False, "hidden": 0, "takes_back": None, "comes": True,
+        "query": {"engine": "evil\u202e<s>", "steps": [], "looks_at": "linear"},
+        "reason": "\u202e<s>", "exact": False,
+        "inputs": [{
+            "name": READINGS, "alias": "a", "block": "f1620bb", "missing": False, "of": 1,
+            "offset_column": "place", "offsets": [span], "more_offsets": 25, "more": 0,
+            "columns": NAMES, "looked_at": span, "rows": [
+                {"offset": 7, "values": [None, "c", None, 1, "e", 7, None]},
+                {"offset": 9, "values": None},
+            ],
+        }],
+    }  # fmt: skip
+    page.evaluate(f"window.fetch = async () => new Response({json.dumps(json.dumps(answer))})")
+    go(page, "#/row/made?offset=999999999999999999")
+    shown = cells(page, "#row .scroll")
+    assert shown[:-1] == [[name, f"<s>{name}"] for name in NAMES]
+    heads = page.evaluate(
+        "[...document.querySelectorAll('#row h3 ~ .scroll thead th')].map(e => e.textContent)"
+    )
+    assert heads == NAMES
+    values = ["null", "c", "null", "1", "e", "7", "null"]
+    assert shown[-1] == values
+    links = page.evaluate("[...document.querySelectorAll('#row p a')].map(e => e.hash)")
+    assert links == [f"#/row/{READINGS}?offset=9&block=f1620bb"]
+    assert "Made of offsets 7 and 25 more." in text(page, "#row")
+    title = page.evaluate("[document.activeElement.id, document.activeElement.textContent]")
+    assert title == ["row-title", "Row at offset 999,999,999,999,999,999 of made"]
+    assert page.evaluate("document.querySelectorAll('#row s').length") == 0
+    go(page, "#/row/a/b/c?offset=0")
+    page.wait("document.getElementById('problem').innerText.includes('no such dataset')")
+    assert "being determined" not in text(page, "#row")
+
+
 def test_short_values_stay_on_one_line(browser: Browser, server: DatasetServer) -> None:
     page = opened(browser, server, f"#/dataset/{READINGS}", size=(390, 844))
     cells(page, "#rows")

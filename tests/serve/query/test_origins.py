@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.app.inspection.explain import explain, trace
@@ -25,6 +27,7 @@ from odfbuild.odf.events import (
     SqlQueryStep,
     TransformSql,
 )
+from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import open_project
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
@@ -167,7 +170,9 @@ def test_a_page_says_of_each_row_what_the_command_says(
             found = client.get(f"/{name}/origins", params={"offset": offset}).json()
             said = explained(project, name, offset)
             first = said["why"]["rows"][0]
-            assert (found["row"], found["block"]["hash"]) == (said["row"], said["block"]["hash"])
+            assert (dict(found["row"]), found["block"]["hash"]) == (
+                said["row"], said["block"]["hash"]
+            )  # fmt: skip
             assert (found["merged"], found["hidden"]) == (said["block"]["merged"], 0)
             assert found["takes_back"] == first["takes_back"]
             assert (found["comes"], found["reason"]) == (first["comes"], first["reason"])
@@ -184,7 +189,8 @@ def test_a_page_says_of_each_row_what_the_command_says(
                 assert made["offsets"] == each["offsets"]
                 assert [row["offset"] for row in made["rows"]] == each["followed"]
                 for row in made["rows"]:
-                    assert row["row"] == rows[each["id"], row["offset"]]
+                    there = rows[each["id"], row["offset"]]
+                    assert dict(zip(made["columns"], row["values"], strict=True)) == there
             others = by_alias.keys() - {each["alias"] for each in first["made_of"]}
             assert all(by_alias[alias]["rows"] == [] for alias in others)
     assert takes_back
@@ -260,24 +266,62 @@ def dataset_of(project: Path, name: str) -> Dataset:
     return found
 
 
-def forged(project: Path, name: str, query: str) -> None:
-    """Write a chain with rows of its own, as if made of a hidden dataset by a query."""
-    workspace = Workspace(project / "workspace")
+def forged(project: Path, name: str, query: str, reads: Dataset | None = None) -> None:
+    """Write a chain with rows of its own, as if a query had made them of two datasets.
+
+    The first is base.sales, the second hidden.prices, unless another is given.
+    """
     like = dataset_of(project, PRICED)
     (_, seed), *blocks = like.blocks()
-    made = workspace.create(
+    made = Workspace(project / "workspace").create(
         DatasetAlias.parse(name), DatasetKind.DERIVATIVE, CommitRequest((), seed.system_time)
     )
-    for number, (_, block) in enumerate(blocks):
+    for _, block in blocks:
         event, files = block.event, []
         if isinstance(event, SetTransform) and isinstance(event.transform, TransformSql):
             steps = (SqlQueryStep(query=query),)
             event = replace(event, transform=replace(event.transform, queries=steps))
+            if reads is not None:
+                first, second = event.inputs
+                event = replace(event, inputs=(first, replace(second, dataset_ref=reads.id)))
         if isinstance(event, ExecuteTransform) and event.new_data is not None:
             hash = event.new_data.physical_hash
-            copy = shutil.copy(like.data_path(hash), project / f"{number}.parquet")
+            if reads is not None:
+                one, other = event.query_inputs
+                other = replace(
+                    other, dataset_id=reads.id, new_block_hash=reads.head(), new_offset=0
+                )
+                event = replace(event, query_inputs=(one, other))
+            copy = shutil.copy(like.data_path(hash), project / "copy")
             files.append(StagedFile(Path(copy), hash, "data"))
         made.commit(CommitRequest((event,), block.system_time, tuple(files)), made.state())
+        if files:
+            return
+
+
+def spoiled(project: Path) -> Dataset:
+    """Write a root whose one slice has texts where its schema has numbers."""
+    like = dataset_of(project, "base.items")
+    (_, seed), *blocks = like.blocks()
+    made = Workspace(project / "workspace").create(
+        DatasetAlias.parse("base.spoiled"), DatasetKind.ROOT, CommitRequest((), seed.system_time)
+    )
+    for _, block in blocks:
+        event, files = block.event, []
+        if isinstance(event, AddData) and event.new_data is not None:
+            table = pq.read_table(like.data_path(event.new_data.physical_hash))
+            place = table.schema.get_field_index("v")
+            values = pa.array(["none"] * table.num_rows)
+            file = project / "spoiled.parquet"
+            pq.write_table(table.set_column(place, "v", values), file)
+            hash = physical_hash(file)
+            piece = replace(event.new_data, physical_hash=hash, size=file.stat().st_size)
+            event = replace(event, new_data=piece)
+            files.append(StagedFile(file, hash, "data"))
+        made.commit(CommitRequest((event,), block.system_time, tuple(files)), made.state())
+        if files:
+            break
+    return made
 
 
 def test_rows_that_a_step_read_and_that_are_no_more_are_not_replaced_by_others(
@@ -293,7 +337,7 @@ def test_rows_that_a_step_read_and_that_are_no_more_are_not_replaced_by_others(
         link = {"offset": before["inputs"][1]["rows"][0]["offset"]}
         pinned = {**link, "block": before["inputs"][1]["block"]}
         read = client.get("/base.items/origins", params=pinned).json()
-        assert read["row"] == before["inputs"][1]["rows"][0]["row"]
+        assert [value for _, value in read["row"]] == before["inputs"][1]["rows"][0]["values"]
         run(other_project, "reset", "base.items", str(first), "--yes")
         for day in (7, 8):
             grown(other_project, chance, day)
@@ -312,8 +356,43 @@ def test_the_offsets_of_an_input_have_the_name_that_its_vocabulary_gives(
 ) -> None:
     with client_of(server, "*") as client:
         said = client.get("/made.sums/origins", params={"offset": 0}).json()
-    assert said["inputs"][0]["offset_column"] == "place"
-    assert said["inputs"][0]["rows"][0]["offset"] == said["inputs"][0]["rows"][0]["row"]["place"]
+    (sales,) = said["inputs"]
+    assert sales["offset_column"] == "place"
+    at = sales["columns"].index("place")
+    assert [each["values"][at] for each in sales["rows"]] == [e["offset"] for e in sales["rows"]]
+
+
+HEAVY = (
+    "select t, k, cast(length(string_agg(repeat(k, 300000000), '')) as bigint) as v from a "
+    "group by t, k",
+    "select t, k, unnest(range(1, 100000000)) as v from a",
+)
+
+
+@pytest.mark.parametrize("query", HEAVY)
+def test_a_step_that_takes_too_much_leaves_the_row_and_what_it_read(
+    other_project: Path, query: str
+) -> None:
+    forged(other_project, "made.heavy", query)
+    with serving_datasets(other_project) as server, client_of(server, "*") as client:
+        found = client.get("/made.heavy/origins", params={"offset": 0}, timeout=180)
+        said = found.json()
+        assert found.status_code == 200, said
+        assert "cannot be run again here" in said["reason"]
+        assert dict(said["row"])["offset"] == 0
+        assert [each["rows"] for each in said["inputs"]] == [[], []]
+        assert said["inputs"][0]["looked_at"]["start"] == 0
+
+
+def test_a_file_with_other_types_than_its_chain_says_is_a_reason(other_project: Path) -> None:
+    """Who may push a chain writes any file into it, if its hash is that of the block."""
+    forged(other_project, "made.forged", FORGED[0], spoiled(other_project))
+    with serving_datasets(other_project) as server, client_of(server, "*") as client:
+        found = client.get("/made.forged/origins", params={"offset": 0})
+        said = found.json()
+        assert found.status_code == 200, said
+        assert "cannot be read" in said["reason"]
+        assert said["exact"] is False
 
 
 @pytest.mark.parametrize("offset", ["", "-1", "x", "1.5", "9" * 30, "²"])

@@ -164,8 +164,11 @@ def _parts_of(row: pa.Table, work: TransformWork) -> tuple[int, pa.Table]:
 def _logs(work: TransformWork, data: pa.Table, bounds: Bounds) -> Logs:
     if work.query.versioned:
         raise InexactError("the query reads the versions of a table")
+    from odfbuild.executors.data.views import faults_named
+
     try:
-        return read_logs(work, data, most=bounds.bytes)
+        with faults_named():
+            return read_logs(work, data, most=bounds.bytes)
     except TooMuchError:
         raise InexactError("the candidate rows do not fit into memory") from None
 
