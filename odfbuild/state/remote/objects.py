@@ -33,6 +33,7 @@ from odfbuild.state.remote.client import (
     StoredObject,
     side_by_side,
 )
+from odfbuild.state.remote.origins import FileOrigin, note_origin
 
 FILES_AT_ONCE: Final = 8
 YOUNG: Final = 6 * 3_600.0  # seconds; an object that was written since is far from any collector
@@ -204,7 +205,7 @@ class BucketObjects:
         """Return the file of an object in the cache, having brought it if it is not there."""
         found = self._cache.find(hash) if self._may_use(hash) else None
         if found is not None:
-            return found
+            return self._noted(hash, found)
         key = self.key(hash)
         if self._client.facts(key) is None:
             if self._trusts():
@@ -213,7 +214,11 @@ class BucketObjects:
         with self._client.open(key, 0) as pieces:
             found = self._cache.bring(hash, pieces, self._place)
         self._brought.add(hash)
-        return found
+        return self._noted(hash, found)
+
+    def _noted(self, hash: Multihash, path: Path) -> Path:
+        note_origin(path, FileOrigin(self._client.place, self.key(hash), hash))
+        return path
 
     def list(self) -> Iterator[Multihash]:
         for each in self.entries():
@@ -269,7 +274,7 @@ class BucketObjects:
 
     def _put_file(self, hash: Multihash, source: Path) -> None:
         self._send_file(hash, source)
-        self._cache.move_in(hash, source)
+        self._noted(hash, self._cache.move_in(hash, source))
 
     def _send_file(self, hash: Multihash, source: Path) -> None:
         key = self.key(hash)

@@ -25,7 +25,8 @@ class ObjectProxy:
     it: "before" or "after" breaks off, "409" and "500" are answers, "late" is one; `lies` is the
     store to which conditional requests go without conditions; `cut` after how many bytes of a body
     a download breaks off, once; `keeps` says that deletions are answered with 403; `alters` gives
-    another status and body for what the store answers to a method and path.
+    another status and body for what the store answers to a method and path; `moved` has the bytes
+    of the body of each request, and of its answer.
     """
 
     port: int = 0
@@ -36,6 +37,7 @@ class ObjectProxy:
     keeps: bool = False
     alters: Callable[[str, str, int, bytes], tuple[int, bytes]] | None = None
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
+    moved: list[tuple[str, str, int, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart(self, at: int, how: str) -> None:
@@ -106,6 +108,8 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             answer = far.getresponse()
             data = answer.read()
             far.close()
+            with proxy.lock:
+                proxy.moved.append((self.command, self.path, len(body), len(data)))
             if due == "after" or proxy.is_lost(self.command, self.path):
                 self.close_connection = True
                 return

@@ -61,11 +61,16 @@ class BucketPlace:
     def store(self, path: Path, file: JobFile) -> None:
         self._bucket.put_file(file.stored, path, overwrite=True)
 
-    def upload(self, path: Path, file: JobFile) -> None:
-        """Store a file that a request names; a shared one that is there is not sent again."""
+    def upload(self, path: Path, file: JobFile, url: str | None = None) -> None:
+        """Store a file that a request names; a shared one that is there is not sent again.
+
+        One of which there is an object at `url`, in the same bucket, is copied by the store.
+        """
         if not file.shared:
             self._bucket.put_file(file.path, path, overwrite=True)
-        elif not self._stays(file):
+        elif not self._stays(file) and not (
+            url is not None and self._shared._bucket.copy(url, file.stored)
+        ):
             self._shared.store(path, file)
 
     def refer(self, stored: StoredFile, file: JobFile) -> None:

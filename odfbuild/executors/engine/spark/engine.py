@@ -57,8 +57,8 @@ class SparkEngine:
     `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
     JVM on `cores`; `settings`, `wait` and `objects` are those of a cluster's provider; `memory` the
     JVM's greatest heap (`2g`); `limit` the bytes of input from which on rows go through files;
-    `note` is called with what the user may want to know.  `java_options` take the place of the
-    class archive.
+    `home` the prefix of a workspace in a store; `note` is called with what the user may want to
+    know.  `java_options` take the place of the class archive.
     `resident`: a JVM that was left running for this cache serves as well, if it fits.
     """
 
@@ -71,6 +71,7 @@ class SparkEngine:
         settings: Mapping[str, str] | None = None,
         wait: float | None = None,
         objects: str | None = None,
+        home: str | None = None,
         memory: str | None = None,
         limit: int = LARGE,
         note: Callable[[str], None] = lambda _: None,
@@ -84,6 +85,7 @@ class SparkEngine:
             memory=memory,
             java_options=given,
             resident=resident,
+            home=home,
         )
         self._sessions = Sessions(cache, start, note)
         self._limit = limit
@@ -285,6 +287,7 @@ def open_engine(project: "Opened") -> SparkEngine:
         settings=spark.settings,
         wait=spark.wait,
         objects=spark.objects,
+        home=project.workspace.url,
         memory=spark.memory,
         resident=spark.resident,
     )

@@ -70,7 +70,8 @@ class InterruptedStepError(StoppedError, EngineFailedError):
 class Start:
     """How the JVM is started; None leaves the choice to this package.
 
-    `resident`: one that exists already serves as well, if it fits.
+    `resident`: one that exists already serves as well, if it fits.  `home` is the prefix of the
+    workspace, if that is in a store.
     """
 
     cores: int | None = None
@@ -78,6 +79,7 @@ class Start:
     memory: str | None = None
     java_options: tuple[str, ...] | None = None
     resident: bool = False
+    home: str | None = None
 
 
 class Sessions:
@@ -303,7 +305,7 @@ class _Host:
         if not self.provider.is_local:
             root.sparkContext.addJobTag(self.tag)
             self.executors = self.executors or Executors(
-                root, self.provider, self._cache, self.jvm.log, self.tag
+                root, self.provider, self._cache, self.jvm.log, self.tag, self.how.home
             )
             self.executors.admit(go_on)
         self._admitted = True

@@ -56,16 +56,27 @@ class ClusterLostError(EngineFailedError):
 
 
 class Executors:
-    """The executors that one process uses by a session; its jobs carry the tag."""
+    """The executors that one process uses by a session; its jobs carry the tag.
+
+    `home` is the prefix of the workspace, if that is in a store.
+    """
 
     def __init__(
-        self, session: "SparkSession", provider: SessionProvider, cache: Path, log: Path, tag: str
+        self,
+        session: "SparkSession",
+        provider: SessionProvider,
+        cache: Path,
+        log: Path,
+        tag: str,
+        home: str | None = None,
     ) -> None:
         self._session = session
         self._provider = provider
         self._cache = cache
         self._log = log
         self._tag = tag
+        self._home = home
+        self._reads_home = home is not None
         self._known: frozenset[str] = frozenset()
         self._archive = ""
         self._lost = False
@@ -155,16 +166,28 @@ class Executors:
             spark=self._session.version,
             java=java_property(self._session, "java.specification.version"),
         )
-        with probe_place(self._cache, self._provider.objects) as place:
+        with probe_place(self._cache, self._provider.objects, self._home) as place:
             met: set[str] = set()
             for _ in range(_MOST_ROUNDS):
                 there = executor_hosts(self._session)
                 reports = self._reports(partial(report, place))
                 check_reports(reports, here, place, self._archive, str(self._provider.master))
+                self._reads_home &= all(each.reads_home for each in reports)
                 met |= {each.host for each in reports}
                 if met.issuperset(there.values()):
                     break
         self._known = self._known.union(there)
+        self._let_read()
+
+    def _let_read(self) -> None:
+        """Have steps refer to the objects of the workspace, if all executors may read them."""
+        if self._provider.objects is None:
+            return
+        from odfbuild.executors.engine.spark.cluster.objects import objects_of
+
+        objects = objects_of(self._session)
+        if objects is not None and self._home is not None:
+            objects.readable = frozenset({self._home} if self._reads_home else ())
 
     def _reports(self, looked: Callable[[Any], Report]) -> list[Report]:
         from py4j.protocol import Py4JJavaError

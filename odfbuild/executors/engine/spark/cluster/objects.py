@@ -3,11 +3,12 @@
     files/<hash>                        what steps read, kept for later ones (`leftovers`)
     engine-spark-<random>/<hash>        what the tasks of one job wrote, until it is here
 
-Before a step the driver stores the files that it reads.  Tasks are given the places of the columns
-of each row group with their SHA-256, ask for these ranges, and take no other bytes.  A task that
-writes stores one object, named by its hash; only the messages of tasks that Spark counts come back,
-so what an attempt that was repeated or killed has stored is never read.  Executors reach the store
-by credentials of their own machine: none is sent to them.
+Before a step the driver stores the files that it reads.  A slice that the workspace has in a store
+is read there, if all executors may; else that store copies it, if it holds both.  Tasks are given
+the places of the columns of each row group with their SHA-256, ask for these ranges, and take no
+other bytes.  A task that writes stores one object, named by its hash; only the messages of tasks
+that Spark counts come back, so what an attempt that was repeated or killed has stored is never
+read.  Executors reach the store by credentials of their own machine: none is sent to them.
 """
 
 import hashlib
@@ -46,6 +47,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.checked_files import FileMark, mark_of
 from odfbuild.state.remote.client import side_by_side
 from odfbuild.state.remote.errors import BrokenSourceError
+from odfbuild.state.remote.origins import origin_of
 from odfbuild.state.remote.s3 import Bucket
 from odfbuild.values import dataclass
 
@@ -82,12 +84,13 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Object:
-    """A Parquet file that is stored."""
+    """A Parquet file that is stored; `is_slice` tells one of the workspace from a copy."""
 
     url: str
     key: str
     size: int
     footer: _Span
+    is_slice: bool = False
 
     @property
     def shown(self) -> str:
@@ -131,6 +134,8 @@ class ClusterObjects:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
+        self.readable: frozenset[str] = frozenset()
+        """Prefixes, beside this one, below which all executors read objects."""
         self._stored: dict[tuple[Path, FileMark], tuple[_StoredRows, float]] = {}
         self._given = self._new_place()
 
@@ -178,11 +183,28 @@ class ClusterObjects:
         mark, now = (path, mark_of(path)), time.monotonic()
         known, since = self._stored.get(mark, (None, 0.0))
         if known is None or now - since > _SURE:
-            found = job_file(path, path.name)
-            self._given.upload(path, JobFile(found.stored, found.size, found.hash, shared=True))
-            known = _described(path, f"{self._prefix}{SHARED}/", found.stored)
+            known = self._referred(path) or self._sent(path)
             self._stored[mark] = known, now
         return known
+
+    def _referred(self, path: Path) -> _StoredRows | None:
+        """Return what is in the object that a file is a copy of, if it is one, and is there.
+
+        The driver knows the parts of the object by the file, which was compared with its hash.
+        """
+        origin = origin_of(path)
+        if origin is None or origin.place not in self.readable:
+            return None
+        if Bucket(origin.place).size(origin.key) != path.stat().st_size:
+            return None
+        return _described(path, origin.place, origin.key, is_slice=True)
+
+    def _sent(self, path: Path) -> _StoredRows:
+        origin, found = origin_of(path), job_file(path, path.name)
+        shared = JobFile(found.stored, found.size, found.hash, shared=True)
+        known = origin is not None and origin.hash == found.hash
+        self._given.upload(path, shared, origin.url if origin is not None and known else None)
+        return _described(path, f"{self._prefix}{SHARED}/", found.stored)
 
     @staticmethod
     def _pieces(stored: _StoredRows, names: Sequence[str]) -> Iterator[_Piece]:
@@ -240,7 +262,7 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 # What the driver finds out
 
 
-def _described(path: Path, url: str, key: str) -> _StoredRows:
+def _described(path: Path, url: str, key: str, *, is_slice: bool = False) -> _StoredRows:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(size - _TAIL)
@@ -256,7 +278,13 @@ def _described(path: Path, url: str, key: str) -> _StoredRows:
             groups.append(_Group(number=number, first=first, leaves=leaves))
             first += group.num_rows
         return _StoredRows(
-            object=_Object(url=url, key=key, size=size, footer=span(size - _TAIL - length, size)),
+            object=_Object(
+                url=url,
+                key=key,
+                size=size,
+                footer=span(size - _TAIL - length, size),
+                is_slice=is_slice,
+            ),
             paths=tuple(footer.schema.column(at).path for at in range(footer.num_columns)),
             groups=tuple(groups),
         )
@@ -334,10 +362,10 @@ def _table(piece: _Piece, given: pa.Schema) -> pa.Table:
     try:
         found = _bucket(stored.url).ranges(stored.key, [(each.start, each.end) for each in spans])
     except BrokenSourceError:
-        raise _damaged(stored.shown) from None
+        raise _other_bytes(stored) from None
     for span, data in zip(spans, found, strict=True):
         if hashlib.sha256(data).digest() != span.digest:
-            raise _damaged(stored.shown)
+            raise _other_bytes(stored)
     footer = pq.read_metadata(pa.BufferReader(found[0]))
     held = _HeldBytes(stored.size, {s.start: data for s, data in zip(spans, found, strict=True)})
     file = pq.ParquetFile(
@@ -362,6 +390,18 @@ def _table(piece: _Piece, given: pa.Schema) -> pa.Table:
 def _as_given(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a column in the type in which Spark takes it, its values as Spark has them."""
     return conform(conform(column, plain_type(column.type)), kind)
+
+
+def _other_bytes(stored: _Object) -> ClusterObjectError:
+    if not stored.is_slice:
+        return _damaged(stored.shown)
+    return ClusterObjectError(
+        what=f"{stored.shown}, a slice of the workspace, does not exist, or has other bytes than "
+        "its chain records",
+        why="the store is damaged, or others write or delete below its prefix",
+        fix="odfbuild verify lists what is damaged, and how to restore it; nothing of the step was "
+        "committed",
+    )
 
 
 def _damaged(shown: str) -> ClusterObjectError:

@@ -33,6 +33,8 @@ COLUMNS = {
 """What the Java process of an executor says of itself, in Spark's SQL."""
 
 _ASKED = "asked"
+_HOME = "format"  # an object that each workspace in a store has
+_LARGEST_HOME = 1 << 16  # bytes of it
 
 
 class ClusterMismatchError(EngineFailedError):
@@ -68,12 +70,16 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a task on an executor found; `folder` says what is wrong there, empty if nothing is."""
+    """What a task on an executor found; `folder` says what is wrong there, empty if nothing is.
+
+    `reads_home` tells whether it may read the objects of the workspace, which is in a store.
+    """
 
     host: str
     versions: Versions
     folder: str
     answer: str
+    reads_home: bool = False
 
 
 class ProbePlace(Protocol):
@@ -81,6 +87,9 @@ class ProbePlace(Protocol):
 
     def answer(self, name: str) -> str:
         """Read, in a task, what was asked for, and write an answer; say what did not go."""
+
+    def reads_home(self) -> bool:
+        """Tell, in a task, whether it may read the objects of the workspace."""
 
     def unseen(self, name: str) -> str:
         """Say, here, what is wrong with the answer of a task; empty if nothing is."""
@@ -110,6 +119,9 @@ class ProbeFolder:
             return f"cannot write into {self.path}: {_said(error)}"
         return ""
 
+    def reads_home(self) -> bool:
+        return False  # nobody asks for what is not in a store
+
     def unseen(self, name: str) -> str:
         path = self.path / name
         try:
@@ -131,10 +143,14 @@ class ProbeFolder:
 
 @dataclass(frozen=True, slots=True)
 class ProbeStore:
-    """A prefix of an object store that tasks look into; `token` is what the object holds."""
+    """A prefix of an object store that tasks look into; `token` is what the object holds.
+
+    `home` is the prefix of the workspace, if that is in a store.
+    """
 
     url: str
     token: str
+    home: str | None = None
 
     def answer(self, name: str) -> str:
         from odfbuild.state.remote.s3 import Bucket
@@ -148,6 +164,16 @@ class ProbeStore:
         except OdfBuildError as error:
             return error.what
         return ""
+
+    def reads_home(self) -> bool:
+        from odfbuild.state.remote.s3 import Bucket
+
+        if self.home is None:
+            return False
+        with suppress(OdfBuildError):  # by another refusal than that it does not exist yet
+            Bucket(self.home).get(_HOME, _LARGEST_HOME)
+            return True
+        return False
 
     def unseen(self, name: str) -> str:
         from odfbuild.state.remote.s3 import Bucket
@@ -167,8 +193,11 @@ class ProbeStore:
 
 
 @contextmanager
-def probe_place(cache: Path, objects: str | None) -> Iterator[ProbePlace]:
-    """Make a place for a probe: below a prefix of a store, or the cache of a workspace."""
+def probe_place(cache: Path, objects: str | None, home: str | None = None) -> Iterator[ProbePlace]:
+    """Make a place for a probe: below a prefix of a store, or the cache of a workspace.
+
+    `home` is the prefix of a workspace in a store.
+    """
     if objects is None:
         with probe_folder(cache) as folder:
             yield folder
@@ -179,7 +208,7 @@ def probe_place(cache: Path, objects: str | None) -> Iterator[ProbePlace]:
     place = BucketPlace(f"{objects.rstrip('/')}/engine-probe-{secrets.token_hex(8)}/")
     place.create(_ASKED, token.encode())
     try:
-        yield ProbeStore(place.shown(""), token)
+        yield ProbeStore(place.shown(""), token, home)
     finally:
         with suppress(OdfBuildError):
             place.clear()
@@ -221,6 +250,7 @@ def report(place: ProbePlace, row: Mapping[str, Any]) -> Report:
         ),
         folder=place.answer(answer),
         answer=answer,
+        reads_home=place.reads_home(),
     )
 
 
