@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odfbuild.errors import EngineError
 from odfbuild.host.files import open_regular
@@ -61,6 +61,23 @@ class ReadAmount:
         )
 
 
+class RowsPart(Protocol):
+    """Rows of a frame, in order, wherever they are."""
+
+    @property
+    def rows(self) -> int:
+        """Count the rows."""
+
+    def cut(self, first: int, end: int) -> "RowsPart":
+        """Return the rows from `first` up to, but without, `end`, counted within this part."""
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator["pa.RecordBatch"]:
+        """Yield these columns of the rows in order, at most `rows` at a time."""
+
+    def may_have_nulls(self, column: str) -> bool:
+        """Tell whether a column may have nulls, without reading rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilePart:
     """Rows of a Parquet file: as many as `rows` says, from the row number `start` on.
@@ -104,6 +121,12 @@ class FilePart:
                 left -= wanted.num_rows
                 if wanted.num_rows:
                     yield wanted
+
+    def may_have_nulls(self, column: str) -> bool:
+        """Tell whether a column may have nulls, by the footer."""
+        import pyarrow.parquet as pq
+
+        return may_have_nulls(pq.read_metadata(self.path), column)
 
     def _groups(self, file: "pq.ParquetFile") -> tuple[list[int], int]:
         """Return the row groups that hold these rows, and how many rows of them come before."""
@@ -166,6 +189,10 @@ class HeldRows:
             places = self.order.slice(self.start + start, min(rows, self.rows - start))
             yield from chosen.take(places).to_batches()
 
+    def may_have_nulls(self, column: str) -> bool:
+        """Tell whether a column has nulls, in any row of the table."""
+        return bool(self.table.column(column).null_count)
+
 
 def _joined(arrays: "list[pa.Array]", of: "pa.DataType") -> "pa.Array":
     """Return arrays as one, without a copy of a single one; they are given up."""
@@ -203,7 +230,7 @@ class Frame:
 
     schema: "pa.Schema"
     table: "pa.Table | None" = None
-    parts: tuple[FilePart | HeldRows, ...] = ()
+    parts: tuple[RowsPart, ...] = ()
     read: ReadAmount | None = None
     repeated: Repeated | None = None
     offered: "Frame | None" = None
@@ -239,7 +266,7 @@ class Frame:
         """Return the parts of a frame that is in files."""
         files = tuple(part for part in self.parts if isinstance(part, FilePart))
         if len(files) < len(self.parts):
-            raise ValueError("rows of this frame are in memory")
+            raise ValueError("rows of this frame are in memory, or in a store")
         return files
 
     def select(self, names: Sequence[str]) -> "Frame":
@@ -282,9 +309,7 @@ class Frame:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _cut(
-    parts: Iterable[FilePart | HeldRows], first: int, end: int
-) -> Iterator[FilePart | HeldRows]:
+def _cut(parts: Iterable[RowsPart], first: int, end: int) -> Iterator[RowsPart]:
     at = 0
     for part in parts:
         cut = part.cut(first - at, end - at)
@@ -301,6 +326,24 @@ def footer_sum(path: Path) -> int:
         length = int.from_bytes(file.read(4), "little")
         file.seek(max(0, size - _TAIL - length))
         return zlib.crc32(file.read(), size)
+
+
+def may_have_nulls(footer: "pq.FileMetaData", column: str) -> bool:
+    """Tell whether a column of a file may have nulls, by the statistics of its row groups."""
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    found = (_statistics(each, column) for each in groups)
+    return any(e is None or not e.has_null_count or e.null_count > 0 for e in found)
+
+
+def reaches(group: "pq.RowGroupMetaData", column: str, least: int) -> bool:
+    """Tell whether a column of integers may have so much or more in a row group."""
+    known = _statistics(group, column)
+    return known is None or not known.has_min_max or known.max >= least
+
+
+def _statistics(group: "pq.RowGroupMetaData", column: str) -> "pq.Statistics | None":
+    columns = (group.column(at) for at in range(group.num_columns))
+    return next((each.statistics for each in columns if each.path_in_schema == column), None)
 
 
 def opened_file(path: Path) -> "pq.ParquetFile":

@@ -21,6 +21,7 @@ from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import file_batches
 from odfbuild.host.files import open_regular
 from odfbuild.odf.events import DataSchema
+from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.state.chain.checked_files import FileMark, mark_of
@@ -196,6 +197,14 @@ def scan_slices(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of slices as `read_slices` gives them, in batches, with bounded memory."""
     return _scan(paths, _wanted_schema(schema, columns))
+
+
+def logical_hash(path: Path, schema: pa.Schema) -> Multihash:
+    """Return the hash of the rows of a file in these columns."""
+    hasher = LogicalHasher(schema)
+    for batch in _scan((path,), schema):
+        hasher.update(batch)
+    return hasher.finish()
 
 
 def _wanted_schema(schema: DataSchema, columns: Sequence[str] | None) -> pa.Schema:

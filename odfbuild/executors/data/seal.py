@@ -5,6 +5,7 @@ schema in force.  Offsets count on from the chain's last one, system time is tha
 rows without an event time get the one of their source (ODF 0.34.1, "Common Data Schema").
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -103,7 +104,8 @@ class SealedSlice:
     """One slice, the file that it is in, and the latest event time of its rows.
 
     `first` and `last` are the operations of its first and last record; `takes_back` tells whether
-    any of them is a -R or -C.  `cut` has the first time of each column that was cut.
+    any of them is a -R or -C.  `cut` has the first time of each column that was cut.  `held` keeps
+    what the file may be copied from.
     """
 
     data: DataSlice
@@ -113,6 +115,7 @@ class SealedSlice:
     last: int
     takes_back: bool
     cut: tuple[Cut, ...] = ()
+    held: object = dataclasses.field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +246,7 @@ def _check_borders(slices: Sequence[SealedSlice]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SlicePiece:
+class SlicePiece:
     """Rows that become one slice: plain values, so that another process can do it."""
 
     frame: Frame
@@ -251,15 +254,20 @@ class _SlicePiece:
     start: int
     into: Path
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the slice."""
+        return self.columns.schema
+
 
 def _pieces(
     frame: Frame, columns: "_SliceColumns", start: int, into: Path, slice_rows: int | None
-) -> tuple[_SlicePiece, ...]:
+) -> tuple[SlicePiece, ...]:
     if slice_rows is None or frame.rows <= slice_rows:
-        whole = _SlicePiece(frame=frame, columns=columns, start=start, into=into)
+        whole = SlicePiece(frame=frame, columns=columns, start=start, into=into)
         return (whole,) if frame.rows else ()
     return tuple(
-        _SlicePiece(
+        SlicePiece(
             frame=frame.slice(first, slice_rows),
             columns=columns,
             start=start + first,
@@ -269,7 +277,7 @@ def _pieces(
     )
 
 
-def _seal_piece(piece: _SlicePiece) -> SealedSlice:
+def _seal_piece(piece: SlicePiece) -> SealedSlice:
     hasher, fine = LogicalHasher(piece.columns.schema), FineTimes()
     terms = SliceTerms(
         vocab=piece.columns.vocab, start=piece.start, latest=piece.columns.system_time, exact=True

@@ -90,6 +90,8 @@ def _nulls(frame: Frame, column: str) -> tuple[int, int]:
     """Count the nulls of a column; return the number of the first row that has one, too."""
     if column not in frame.schema.names:
         return 0, 0
+    if frame.table is None and not any(each.may_have_nulls(column) for each in frame.parts):
+        return 0, 0
     nulls, first, rows = 0, 0, 0
     for batch in frame.select([column]).batches():
         values = batch.column(0)

@@ -79,6 +79,12 @@ class ObjectClient(Protocol):
         One that is there has the same bytes; with `overwrite` it is written all the same.
         """
 
+    def copy(self, url: str, key: str) -> bool:
+        """Have what another object is; tell whether the store made the copy by itself.
+
+        It does within one bucket, up to a size of its own.
+        """
+
     def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> bytes | None:
         """Replace a small object if what it holds `may` be replaced; return what it holds then.
 

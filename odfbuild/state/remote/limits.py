@@ -60,6 +60,9 @@ class ReadOnlyClient(ObjectClient):
     ) -> NoReturn:
         raise self._refusal(key)
 
+    def copy(self, url: str, key: str) -> NoReturn:  # noqa: ARG002
+        raise self._refusal(key)
+
     def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> NoReturn:  # noqa: ARG002
         raise self._refusal(key)
 

@@ -26,6 +26,7 @@ from odfbuild.state.chain.objects import (
     as_hash,
     check_bytes,
 )
+from odfbuild.state.chain.origins import FileOrigin, note_origin, origin_of
 from odfbuild.state.remote.cache import ObjectCache
 from odfbuild.state.remote.client import (
     ListObjects,
@@ -33,7 +34,6 @@ from odfbuild.state.remote.client import (
     StoredObject,
     side_by_side,
 )
-from odfbuild.state.remote.origins import FileOrigin, note_origin
 
 FILES_AT_ONCE: Final = 8
 YOUNG: Final = 6 * 3_600.0  # seconds; an object that was written since is far from any collector
@@ -278,10 +278,27 @@ class BucketObjects:
 
     def _send_file(self, hash: Multihash, source: Path) -> None:
         key = self.key(hash)
-        is_new = self._client.put_file(key, source)
-        if not is_new:
-            self._client.put_file(key, source, overwrite=True)
+        is_new = self._copied(hash, source)
+        if is_new is None:
+            is_new = self._client.put_file(key, source)
+            if not is_new:
+                self._client.put_file(key, source, overwrite=True)
         self._sent.note(key, is_new=is_new)
+
+    def _copied(self, hash: Multihash, source: Path) -> bool | None:
+        """Let the store copy a file from where it has its bytes, if it does.
+
+        Tell whether there was none of its name before; None if it has to be sent.
+        """
+        key, origin = self.key(hash), origin_of(source)
+        if origin is None or origin.hash != hash:
+            return None
+        before = self._client.facts(key)
+        if not self._client.copy(origin.url, key):
+            return None
+        after = self._client.facts(key)
+        is_whole = after is not None and after.size == source.stat().st_size
+        return before is None if is_whole else None
 
     def refresh(self, hash: Multihash) -> None:
         """Write an object again that no head may have reached for long, so that it is young.

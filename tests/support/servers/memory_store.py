@@ -86,6 +86,14 @@ class MemoryClient(ObjectClient):
         moved(len(data))
         return True
 
+    def copy(self, url: str, key: str) -> bool:
+        self._ask("COPY", key)
+        with self.lock:
+            found = self.objects.get(url.removeprefix(self.place))
+            if found is not None:
+                self.objects[key] = found[0], self.clock()
+        return found is not None
+
     def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> bytes | None:
         failed: UnreachableRepositoryError | None = None
         for _ in range(TRIES):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.data.frames import Frame
@@ -184,12 +184,23 @@ class SparkEngine:
         self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> tuple[Result, ...]:
         from odfbuild.executors.engine.spark.cluster.objects import objects_of
-        from odfbuild.executors.engine.spark.cluster.spread import spread_here, spread_out
+        from odfbuild.executors.engine.spark.cluster.spread import (
+            has_stored_rows,
+            spread_apart,
+            spread_here,
+            spread_out,
+        )
 
         with self._views("write the slices", StepSize.BIG, 0) as (session, _):
-            if objects_of(session) is not None:  # files are here only
-                return spread_here(function, items)
-            return spread_out(session, function, items)
+            objects = objects_of(session)
+            if objects is None:
+                return spread_out(session, function, items)
+            if all(map(has_stored_rows, items)):
+                make: Any = function  # of the one kind of items that there is then
+                pieces: Any = items
+                made: Any = spread_apart(session, objects, make, pieces)
+                return made  # type: ignore[no-any-return]
+            return spread_here(function, items)  # files are here only
 
     def validate(self, work: TransformWork) -> "pa.Schema":
         from odfbuild.executors.engine.spark.transform.keyed import result_schema

@@ -26,20 +26,22 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.conformance import conform, null_column, retyped, row_numbers
-from odfbuild.executors.data.frames import FilePart, Frame, opened_file
+from odfbuild.executors.data.frames import FilePart, Frame, RowsPart, opened_file, reaches
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.cluster.driver import local_batches
-from odfbuild.executors.engine.spark.cluster.objects import objects_of
+from odfbuild.executors.engine.spark.cluster.objects import frame_of, objects_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
-from odfbuild.executors.engine.spark.session import in_all_digits
+from odfbuild.executors.engine.spark.cluster.stored_rows import StoredPart
+from odfbuild.executors.engine.spark.session import Views, in_all_digits
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import one_zero, quoted, to_read, to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def check_storable(frame: "DataFrame") -> None:
@@ -130,10 +132,13 @@ def cost(*sources: Frame | Path) -> int:
     return total
 
 
-def from_frame(session: "SparkSession", frame: Frame, size: StepSize) -> "DataFrame":
-    """Return the rows of a frame with their position in it as last column."""
+def from_frame(session: "SparkSession", views: Views, frame: Frame, size: StepSize) -> "DataFrame":
+    """Return the rows of a frame with their position in it as last column.
+
+    Its files are read until the views end, and not by other steps.
+    """
     if size is StepSize.BIG and frame.parts:
-        return _from_parts(session, frame)
+        return _from_parts(session, views, frame)
     table = frame.table
     if table is None:
         table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
@@ -141,15 +146,33 @@ def from_frame(session: "SparkSession", frame: Frame, size: StepSize) -> "DataFr
     return from_table(session, table.append_column(POSITION, positions))
 
 
-def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
+def _from_parts(session: "SparkSession", views: Views, frame: Frame) -> "DataFrame":
+    objects, stored = objects_of(session), {}
+    if objects is not None:
+        paths = tuple(dict.fromkeys(part.path for part in frame.files))
+        job, given = objects.lent(paths)
+        views.hold(job)
+        stored = dict(zip(paths, given, strict=True))
+    kinds = _kinds(frame.schema)
     frames, before = [], 0
     for part in frame.files:
-        rows = from_files(session, (part.path,), frame.schema, before - part.start)
+        first = before - part.start
+        rows = (
+            frame_of(session, [stored[part.path]], kinds, (POSITION, first))
+            if stored
+            else from_files(session, (part.path,), frame.schema, first)
+        )
         if part != FilePart.of_file(part.path):
             rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
         frames.append(rows)
         before += part.rows
     return reduce(lambda first, second: first.unionAll(second), frames)
+
+
+def _kinds(schema: pa.Schema) -> "StructType":
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(plain_schema(schema))
 
 
 def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) -> "DataFrame":
@@ -173,10 +196,7 @@ def from_files(
 
     With `first` the rows of each file are numbered from it on, in `POSITION` as the last column.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    kinds = from_arrow_schema(plain_schema(schema))
-    objects = objects_of(session)
+    kinds, objects = _kinds(schema), objects_of(session)
     if objects is not None:
         return objects.frame(session, paths, kinds, None if first is None else (POSITION, first))
     frame = session.read.schema(kinds).parquet(*map(to_read, paths))
@@ -266,11 +286,21 @@ def gather_checked(
     """
     if size is StepSize.SMALL:
         return gather(frame, size, staging, columns, check)
-    _, parts = _written(frame, staging)
-    whole = Frame.at(*parts, schema=_schema(frame))
+    whole = _left(frame)
+    if whole is None:
+        _, parts = _written(frame, staging)
+        whole = Frame.at(*parts, schema=_schema(frame))
     for _ in check(in_doubt(whole, *doubted).batches()):
         pass
     return whole.select(columns)
+
+
+def _left(frame: "DataFrame") -> Frame | None:
+    """Run a DataFrame and leave its rows in the store that executors write; None without one."""
+    objects = objects_of(frame.sparkSession)
+    if objects is None:
+        return None
+    return Frame(schema=_schema(frame), parts=objects.left(frame, _GROUP_BYTES))
 
 
 def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
@@ -291,21 +321,26 @@ def in_doubt(frame: Frame, column: str, least: int) -> Frame:
 
     Files tell for each row group the greatest value, so nothing else is read.
     """
-    kept = []
-    for path, sum in {part.path: part.footer for part in frame.files}.items():
+    kept: list[RowsPart] = []
+    for each in frame.parts:
+        if isinstance(each, StoredPart):
+            kept += each.groups_reaching(column, least)
+    for path, sum in {p.path: p.footer for p in frame.parts if isinstance(p, FilePart)}.items():
         at, footer = 0, pq.read_metadata(path)
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
-            if _reaches(group, column, least):
+            if reaches(group, column, least):
                 kept.append(FilePart(path, at, group.num_rows, sum))
             at += group.num_rows
     return Frame(schema=frame.schema, parts=tuple(kept))
 
 
-def _reaches(group: pq.RowGroupMetaData, column: str, least: int) -> bool:
-    columns = [group.column(at) for at in range(group.num_columns)]
-    known = next(each.statistics for each in columns if each.path_in_schema == column)
-    return known is None or not known.has_min_max or known.max >= least
+def from_parts(session: "SparkSession", frame: Frame, schema: pa.Schema) -> "DataFrame":
+    """Return these columns of the rows of a frame, of whose files each is taken as a whole."""
+    stored = [each.stored for each in frame.parts if isinstance(each, StoredPart)]
+    if not stored:
+        return from_files(session, [part.path for part in frame.files], schema)
+    return frame_of(session, stored, _kinds(schema))
 
 
 def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

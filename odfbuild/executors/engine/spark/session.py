@@ -469,12 +469,17 @@ class Views:
     def __init__(self, session: "SparkSession", lent: SessionCache | None = None) -> None:
         self._session = session
         self._views: list[tuple[str, bool]] = []
+        self._held: list[object] = []
         self.lent = lent or SessionCache()
 
     def add(self, name: str, frame: "DataFrame") -> None:
         """Make a frame readable under a name, dots and all."""
         self._views.append((name, frame.is_cached))
         self.lent.show(name, frame)
+
+    def hold(self, what: object) -> None:
+        """Keep what rows are read from until the step is over."""
+        self._held.append(what)
 
     def __enter__(self) -> "Views":
         return self
@@ -483,6 +488,7 @@ class Views:
         for name, is_cached in self._views:
             with contextlib.suppress(Exception):
                 self._drop(name, is_cached=is_cached)
+        self._held.clear()
 
     def _drop(self, name: str, *, is_cached: bool) -> None:
         """Drop a view; what was cached under it is looked for only if there is something."""

@@ -1,8 +1,9 @@
 """Build a root and a derivative on a given Spark, every step large; say what the chains hold.
 
 A process of its own, because a process has one Spark: `python -m
-tests.executors.engine.spark.building MASTER FOLDER [OBJECTS]`, the source being data/rows.csv in
-the folder, and OBJECTS a prefix of a store for the files of a cluster.
+tests.executors.engine.spark.building MASTER FOLDER [OBJECTS [HOME]]`, the source being
+data/rows.csv in the folder, OBJECTS a prefix of a store for files of a cluster, HOME one for the
+workspace.
 """
 
 import json
@@ -21,6 +22,8 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SetVocab,
 )
+from odfbuild.state.remote.cache import ObjectCache
+from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.planner.builders import declare, derivative
 from tests.support.workshop import Workshop
 
@@ -33,16 +36,19 @@ _QUERY = "select t as event_time, k, v * 2 as w from src where v % 3 > 0"
 class _Works(Workshop):
     """Builds on Spark, in slices of a few rows."""
 
-    def __init__(self, folder: Path, spark: SparkEngine) -> None:
+    def __init__(self, folder: Path, spark: SparkEngine, home: str | None = None) -> None:
         super().__init__(folder)
         self.spark = spark
+        if home is not None:
+            cache = ObjectCache(folder / "objects", 1 << 30)
+            self.workspace = BucketWorkspace(home, cache=cache, root=folder / "local")
 
     def site(self) -> Site:
         return replace(super().site(), engine=self.spark, slice_rows=SLICE_ROWS)
 
 
 def main(
-    master: str, folder: Path, objects: str | None = None
+    master: str, folder: Path, objects: str | None = None, home: str | None = None
 ) -> dict[str, list[tuple[str, int, int, str, int]]]:
     """Build, check the chains, and return hashes, offsets and size of every slice."""
     source = SetPollingSource(
@@ -55,9 +61,9 @@ def main(
         derivative("out", "src", query=_QUERY),
     ]
     with SparkEngine(
-        folder / "cache", master=master, memory="1g", limit=-1, objects=objects
+        folder / "cache", master=master, memory="1g", limit=-1, objects=objects, home=home
     ) as spark:
-        works = _Works(folder, spark)
+        works = _Works(folder, spark, home)
         report = works.apply(declared)
         assert not report.failures, [failed.error.what for _, failed in report.failures]
     found = {}

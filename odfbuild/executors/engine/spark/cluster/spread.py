@@ -3,16 +3,29 @@
 Tasks run in Python processes beside Spark's, on this machine or those of a cluster.  Nothing but
 the items and the results passes through this process.  What goes wrong comes back as a value, so
 that an error of ours is raised here as it was raised there.  Where executors do not see the files
-that items name, as those of steps are objects, threads of this process do the work.
+that items name, as those of steps are objects, threads of this process do the work; but slices
+whose rows are objects are written by tasks, and copied here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from random import sample
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.executors.data.parquet import logical_hash
+from odfbuild.executors.data.seal import SealedSlice, SlicePiece
+from odfbuild.executors.engine.objects.bucket import BucketPlace
+from odfbuild.executors.engine.objects.files import JobFile
 from odfbuild.executors.engine.spark.cluster.driver import collect_garbage
+from odfbuild.executors.engine.spark.cluster.objects import ClusterObjects, brought, task_folder
+from odfbuild.executors.engine.spark.cluster.stored_rows import JobObjects, StoredPart
+from odfbuild.executors.engine.spark.cluster.task_errors import ClusterObjectError
+from odfbuild.state.chain.origins import FileOrigin, note_origin
+from odfbuild.state.remote.client import side_by_side
+from odfbuild.state.remote.objects import FILES_AT_ONCE
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -20,6 +33,8 @@ if TYPE_CHECKING:
 
 
 _THREADS: Final = 2  # each holds row groups of a slice
+_ALL_BYTES: Final = 64 << 20  # of slices that tasks wrote; of more, the rows of a share are read
+_SHARE: Final = 16  # one of so many
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -86,6 +101,67 @@ def spread_here(function: Callable[[Item], Result], items: Sequence[Item]) -> tu
     """Return the results in the order of the items, made in threads of this process."""
     with ThreadPoolExecutor(_THREADS, "spread") as pool:
         return _results(list(pool.map(partial(_attempt, function), items)))
+
+
+def has_stored_rows(item: object) -> bool:
+    """Tell whether an item is a slice to be made whose rows are in objects."""
+    if not isinstance(item, SlicePiece) or item.frame.table is not None:
+        return False
+    return all(isinstance(each, StoredPart) for each in item.frame.parts)
+
+
+def spread_apart(
+    session: "SparkSession",
+    objects: ClusterObjects,
+    function: Callable[[SlicePiece], SealedSlice],
+    pieces: Sequence[SlicePiece],
+) -> tuple[SealedSlice, ...]:
+    """Let tasks make slices of rows in objects, and return them, whose files are here then.
+
+    Of every file the hash is compared; the rows of some are hashed again.  Raises
+    ClusterObjectError.
+    """
+    job = objects.new_job()
+    task = partial(_made_apart, job.place.shown(""), function)
+    made = spread_out(session, task, pieces)
+    side_by_side(made, partial(_bring, job), parallel=FILES_AT_ONCE)
+    pairs = list(zip(made, pieces, strict=True))
+    if sum(each.data.size for each in made) > _ALL_BYTES:
+        pairs = sample(pairs, -(-len(pairs) // _SHARE))
+    side_by_side(pairs, _check_rows, parallel=_THREADS)
+    return tuple(replace(each, held=job) for each in made)
+
+
+def _made_apart(
+    url: str, function: Callable[[SlicePiece], SealedSlice], piece: SlicePiece
+) -> SealedSlice:
+    """Make a slice in a task, and store it as an object of the job."""
+    with task_folder() as folder:
+        made = function(replace(piece, into=folder / piece.into.name))
+        data = made.data
+        file = JobFile(made.path.name, data.size, data.physical_hash)
+        BucketPlace(url).store(made.path, file)
+    return replace(made, path=piece.into)
+
+
+def _bring(job: JobObjects, made: SealedSlice) -> None:
+    data, path = made.data, made.path
+    brought(job.place, JobFile(path.name, data.size, data.physical_hash), path.parent)
+    name = str(data.physical_hash)
+    note_origin(path, FileOrigin(job.place.shown(""), name, data.physical_hash))
+
+
+def _check_rows(pair: tuple[SealedSlice, SlicePiece]) -> None:
+    made, piece = pair
+    found = logical_hash(made.path, piece.schema)
+    if found != made.data.logical_hash:
+        raise ClusterObjectError(
+            what=f"the rows of a slice that a task wrote hash to {found}, and it reported "
+            f"{made.data.logical_hash}",
+            why="a machine of the cluster computes wrongly, or runs another program",
+            fix="check the machines of the cluster, and run again: nothing of the step was "
+            "committed",
+        )
 
 
 def _attempt(

@@ -32,8 +32,8 @@ from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
     POSITION,
     first_of_keys,
-    from_files,
     from_frame,
+    from_parts,
     gather_checked,
 )
 from odfbuild.executors.engine.spark.ingest.history import (
@@ -99,7 +99,7 @@ def ingested(
         session=session, views=views, request=request, size=size, log=log, by_piece=by_piece,
         is_narrowed=is_narrowed,
     )  # fmt: skip
-    source = from_frame(session, request.source, size)
+    source = from_frame(session, views, request.source, size)
     if facts is not None:
         source = preprocessed(session, views, source, facts, size, log, by_piece=by_piece)
     elif request.infer:
@@ -140,7 +140,7 @@ def _repeated_keys(session: "SparkSession", merged: Frame, key: Sequence[str]) -
     from pyspark.sql import functions
 
     schema = pa.schema([merged.schema.field(name) for name in key])
-    rows = from_files(session, [part.path for part in merged.files], schema)
+    rows = from_parts(session, merged, schema)
     keys = ", ".join(map(quoted, key))
     counted = rows.dropna().groupBy(*map(quoted, key)).agg(functions.expr("count(1) AS __odf_c"))
     found = counted.where("__odf_c > 1").selectExpr(

@@ -27,7 +27,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.history import condensed_columns
 from odfbuild.executors.engine.protocol import CondenseRequest
 from odfbuild.executors.engine.spark.admission import built
-from odfbuild.executors.engine.spark.cluster.objects import objects_of
+from odfbuild.executors.engine.spark.cluster.objects import frame_of, objects_of, schema_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.errors import spark_errors
 from odfbuild.executors.engine.spark.frames import from_files, from_table, gather, slice_table
@@ -145,18 +145,23 @@ def fits_in_memory(paths: Sequence[Path]) -> bool:
 
 
 def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
-    """Return the rows as files that can be read several times, where they are costly to make."""
+    """Return the rows as files that can be read several times, where they are costly to make.
+
+    Objects are there as long as the frame of them is.
+    """
+    session, objects = frame.sparkSession, objects_of(frame.sparkSession)
+    if objects is not None:
+        parts = objects.left(frame, _GROUP_BYTES)
+        rows = frame_of(session, [each.stored for each in parts], frame.schema)
+        return rows, Frame(schema=schema_of(frame), parts=parts)
     folder = staging / f"new-{uuid4().hex}"
 
     def write(rows: "DataFrame") -> None:
-        with in_all_digits(frame.sparkSession):
+        with in_all_digits(session):
             rows.write.option("compression", "snappy").parquet(to_write(folder))
 
-    parts = written_parts(frame, write, folder, group_bytes=_GROUP_BYTES)
-    stored, objects = Frame.at(*parts), objects_of(frame.sparkSession)
-    if objects is not None:
-        return objects.frame(frame.sparkSession, parts, frame.schema), stored
-    return frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder)), stored
+    paths = written_parts(frame, write, folder, group_bytes=_GROUP_BYTES)
+    return session.read.schema(frame.schema).parquet(to_read(folder)), Frame.at(*paths)
 
 
 def narrowing(

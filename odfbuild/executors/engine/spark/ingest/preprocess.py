@@ -37,7 +37,7 @@ def raw_rows(
     log: Path | None,
 ) -> Frame:
     """Return what the query gives, its rows in the order of the source where there is one."""
-    source = from_frame(session, work.source, size)
+    source = from_frame(session, views, work.source, size)
     rows = preprocessed(session, views, source, facts, size, log, by_piece=False)
     columns = [name for name in rows.columns if name != POSITION]
     with spark_errors("run the query", sent_steps(facts, by_piece=False), log):

@@ -17,6 +17,7 @@ from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.engine.spark.building import SLICE_ROWS
 from tests.executors.engine.spark.standalone import cluster, standalone
 from tests.real.building import DATA
+from tests.support.servers.object_proxy import proxying
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 pytestmark = [
@@ -77,6 +78,30 @@ def test_workers_that_do_not_see_the_folder_give_the_same_slices_by_a_store(
         alone = built(tmp_path / "projects" / "alone", "local[1]")
         assert built(tmp_path / "projects" / "cluster", master, store.url("files")) == alone
         assert_only_files(store)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
+def test_slices_of_a_workspace_in_the_store_are_sent_by_nobody_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = tmp_path / "projects"
+    projects.mkdir()
+    with apart(projects, monkeypatch) as (master, store), proxying(store.port) as proxy:
+        alone = built(projects / "alone", "local[1]")
+        counted = ObjectServer(proxy.port)
+        given = counted.url("files"), counted.url("home")
+        assert built(projects / "cluster", master, *given) == alone
+        assert store.files("files") == {}
+    slices = {hash: size for *_, hash, size in alone["src"]}
+    out = {hash: size for *_, hash, size in alone["out"]}
+    sent: dict[str, list[int]] = {}
+    for method, path, up, _ in proxy.moved:
+        if method == "PUT" and up:
+            sent.setdefault(path.rpartition("/")[2], []).append(up)
+    # each slice of the source was sent by the task that made it, that of the query from here
+    for hash, size in (slices | out).items():
+        assert sent[hash] == [size]
+    assert not any("/files/files/" in path for _, path, *_ in proxy.moved)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")

@@ -27,6 +27,7 @@ from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.errors import spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, from_files, from_frame, gather
 from odfbuild.executors.engine.spark.ingest.history import stored_once
+from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
 from tests.support.effort import examples
 from tests.support.servers.object_store import BUCKET, ObjectServer
@@ -111,7 +112,7 @@ def test_tasks_write_the_rows_that_they_are_given_in_order(
     session: Any, tmp_path: Path, table: pa.Table, partitions: int, group_bytes: int
 ) -> None:
     frame = Frame.of(table.select([n for n, c in zip_columns(table) if is_plain(c.type)]))
-    rows = from_frame(session, frame, StepSize.SMALL)
+    rows = from_frame(session, Views(session), frame, StepSize.SMALL)
     given_ = rows.repartitionByRange(partitions, POSITION).sortWithinPartitions(POSITION)
     folder = tmp_path / f"written-{uuid4().hex}"
     objects = objects_of(session)
@@ -147,6 +148,20 @@ def test_a_file_is_sent_once_and_what_tasks_wrote_is_deleted(
     modified = obstore.head(store.store(prefix(objects)), key)["last_modified"]
     from_files(session, [path], schema).collect()
     assert obstore.head(store.store(prefix(objects)), key)["last_modified"] == modified
+
+
+def test_rows_of_a_source_are_in_the_store_until_the_step_is_over(
+    session: Any, store: ObjectServer, objects: str, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"{number}.parquet" for number in range(2)]
+    for number, path in enumerate(paths):
+        pq.write_table(pa.table({"v": range(number * 10, number * 10 + 10)}), path)
+    source = Frame.at(*paths).slice(5, 9)
+    with Views(session) as views:
+        rows = from_frame(session, views, source, StepSize.BIG)
+        assert sorted(rows.collect()) == [(5 + at, at) for at in range(9)]
+        assert [key.partition("-")[0] for key in keys(store, objects)] == ["engine", "engine"]
+    assert keys(store, objects) == []
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "gone", "another"])
@@ -281,7 +296,7 @@ def pieces_of(session: Any, path: Path) -> list[Any]:
     """Return the row groups of a file, as tasks get them."""
     found = objects_of(session)
     assert found is not None
-    return list(found._pieces(found._kept(path), ["k"]))
+    return list(found._kept(path).pieces(["k"]))
 
 
 def zip_columns(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
