@@ -46,7 +46,7 @@ SECTIONS: Mapping[str, tuple[RegisteredCommand | RegisteredGroup, ...]] = {
         RegisteredCommand("new", "author.new", "Write the definition of a dataset, from a sample of its data."),
         RegisteredCommand("import", "author.import_", "Import an existing dataset and write its definition."),
         RegisteredCommand("fmt", "author.fmt", "Format definitions: indentation and order of keys. Comments are preserved."),
-        RegisteredCommand("mv", "author.mv", "Rename a dataset and its uses as input. Adds a moved: entry."),
+        RegisteredCommand("mv", "author.mv", "Rename a dataset, its uses as input and its tests. Adds a moved: entry."),
         RegisteredCommand("list", "author.list", "List the datasets of the project. With kind, inputs, query class, tags, owner and file."),
         RegisteredCommand("graph", "author.graph", "Draw the graph of datasets: which one reads which."),
         RegisteredCommand("render", "author.render", "Print the YAML of datasets after templating. Included files are part of it."),

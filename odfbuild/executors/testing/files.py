@@ -6,7 +6,7 @@ They are not definitions: no plan depends on them.  Problems are collected over 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors, SourceSpan
 from odfbuild.executors.testing.model import (
@@ -490,6 +490,67 @@ def load_tests(root: Path, *, unit: bool = True, data: bool = True) -> Tests:
         checks=tuple(reading.checks),
         found=tuple(reading.found),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetMention:
+    """A place where a file of tests names a dataset: a value, or the key of an input's rows.
+
+    `dataset` is the one that is tested there, None if it has no valid name.
+    """
+
+    file: str
+    document: int
+    path: KeyPath
+    span: SourceSpan
+    name: str
+    dataset: str | None
+    is_key: bool
+
+
+def dataset_mentions(root: Path) -> Iterator[DatasetMention]:
+    """Yield where files of tests name datasets, as far as they can be read."""
+    for folder in (UNIT, DATA):
+        for reading, file, number in _TestFileReader(Home(root=root)).documents(folder):
+            top = reading.value if isinstance(reading.value, dict) else {}
+            of = top.get("dataset")
+            for path, name in _mentions(top):
+                is_key = path[-1] == name
+                places = reading.places
+                span = places.key(path) if is_key else places.value(path)
+                dataset = of if isinstance(of, str) else None
+                yield DatasetMention(file, number, path, span, name, dataset, is_key)
+
+
+def _mentions(top: Mapping[str, Value]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the paths of names of datasets in a document, and the names."""
+    checks = _each(top.get("checks"))
+    values: list[KeyPath] = [("dataset",)]
+    values += [("checks", at, "relationship", "to") for at, _ in checks]
+    for path in values:
+        found = _value_at(top, path)
+        if isinstance(found, str):
+            yield path, found
+    batches = _each(top.get("batches"))
+    for path in (("schemas",), *(("batches", at, "inputs") for at, _ in batches)):
+        found = _value_at(top, path)
+        for key in found if isinstance(found, dict) else ():
+            yield (*path, key), key
+
+
+def _each(value: Any) -> list[tuple[int, Value]]:
+    return [*enumerate(value)] if isinstance(value, list) else []
+
+
+def _value_at(value: Any, path: KeyPath) -> Any:
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(str(step))
+        elif isinstance(value, list) and isinstance(step, int):
+            value = value[step]
+        else:
+            return None
+    return value
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from odfbuild.cli.files import editing, replace_files
 from odfbuild.cli.reservation import reservation
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.executors.testing.files import dataset_mentions
 from odfbuild.host.files import read_regular
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
@@ -58,7 +59,7 @@ def mv(
     lock_timeout: LockTimeout = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Rename a dataset and its uses as input. Adds a moved: entry.
+    """Rename a dataset, its uses as input and its tests. Adds a moved: entry.
 
     All files are changed or none; what a process that was killed left undone is done.  Raises
     ProjectErrors with every place that a template writes.
@@ -87,7 +88,10 @@ def _move(given: ProjectArguments, old: str, new: str) -> None:
     _write(given, project, steps)
     for each in steps:
         sys.stdout.write(printable(each.shown) + "\n")
-    for line in _remaining_mentions(project, source):
+    for line in (
+        *_remaining_mentions(project, source),
+        *_remaining_rows(project, declared, source, target),
+    ):
         sys.stdout.write(printable(line) + "\n")
     sys.stdout.write(printable(f"Moved {source} to {target}. Next: odfbuild plan") + "\n")
 
@@ -170,7 +174,20 @@ def _steps(
         if each.alias == old:
             steps += _rename_steps(each, new, found)
         steps += _inputs(each, old, new, found)
+    steps += _tests(project, old, new)
     return [*steps, *_settings(project, old, new)], found
+
+
+def _tests(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iterator[_FileStep]:
+    """Yield the edits of files of tests; rows of inputs are there by the names of the query."""
+    for each in dataset_mentions(project.root):
+        if not each.is_key and _names(each.name, old):
+            change = SetValue((*each.path,), str(new), document=each.document)
+            yield _FileStep(each.file, change, f"{each.span}: {each.name} -> {new}")
+
+
+def _names(text: str | None, alias: DatasetAlias) -> bool:
+    return text is not None and text.casefold() == str(alias).casefold()
 
 
 def _rename_steps(
@@ -284,6 +301,25 @@ def _by_file(steps: Sequence[_FileStep]) -> Mapping[str, Sequence[Change]]:
 
 def _put(project: app.Opened, content: Mapping[str, bytes]) -> None:
     replace_files({project.root / name: data for name, data in content.items()})
+
+
+def _remaining_rows(
+    project: app.Opened, declared: Sequence[Declared], old: DatasetAlias, new: DatasetAlias
+) -> Iterator[str]:
+    """Yield where tests give rows to the input by its name, which its query calls otherwise."""
+    for each in dataset_mentions(project.root):
+        if not each.is_key or not _names(each.name, old):
+            continue
+        called = {
+            given.alias
+            for definition in declared
+            if _names(each.dataset, definition.alias)
+            for event in definition.written.metadata
+            for given in (event.inputs if isinstance(event, SetTransform) else ())
+            if given.dataset_ref == old
+        }
+        for alias in sorted(called - {None, each.name}, key=str):
+            yield f"{each.span}: still names {old}: write {new}, or {alias}"
 
 
 def _remaining_mentions(project: app.Opened, old: DatasetAlias) -> Iterator[str]:

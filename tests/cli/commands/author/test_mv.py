@@ -94,6 +94,52 @@ def test_every_edit_is_shown(within: Within) -> None:
     ]
 
 
+FIXTURE = """\
+dataset: shop.big
+batches:
+  - inputs: {{{big}: [{{id: 1, event_time: 2031-04-01}}]}}
+    expect: [{{id: 1}}]
+---
+dataset: shop.small  # by its alias, and by its name
+schemas: {{{small}: [id BIGINT, event_time TIMESTAMP]}}
+batches:
+  - inputs: {{o: [{{id: 1, event_time: 2031-04-01}}]}}
+    expect: [{{id: 1}}]
+"""
+CHECKS = """\
+dataset: {one}
+checks:
+  - not_null: id
+  - relationship: {{column: id, to: {two}}}
+"""
+
+
+def test_tests_follow(within: Within) -> None:
+    fixture = FIXTURE.format(big="Shop.Orders", small="shop.orders")
+    checks = CHECKS.format(one="Shop.Orders", two="shop.big")
+    other = CHECKS.format(one="shop.small", two="shop.orders")
+    lay_out(within.folder, {
+        "tests/unit/a.yaml": fixture, "tests/data/b.yaml": checks, "tests/data/c.yaml": other,
+    })  # fmt: skip
+    said = within.done("mv", "shop.orders", "shop.sales").splitlines()
+    assert said[4:7] == [
+        "tests/data/b.yaml:1:10: Shop.Orders -> shop.sales",
+        "tests/data/c.yaml:4:36: shop.orders -> shop.sales",
+        "odfbuild.yaml:2:10: accepted for shop.sales",
+    ]
+    assert said[-2] == "tests/unit/a.yaml:7:11: still names shop.orders: write shop.sales, or o"
+    within.done("mv", "shop.big", "shop.large")
+    after = texts(within)
+    assert after["tests/unit/a.yaml"] == fixture.replace("shop.big", "shop.large")
+    assert after["tests/data/b.yaml"] == CHECKS.format(one="shop.sales", two="shop.large")
+    assert after["tests/data/c.yaml"] == CHECKS.format(one="shop.small", two="shop.sales")
+    (within.folder / "tests/unit/a.yaml").write_text(
+        after["tests/unit/a.yaml"].replace("{shop.orders: [id", "{shop.sales: [id")
+    )
+    found = [each for each in within("check").out.splitlines() if "error[" in each]
+    assert all("error[no-event-time]" in each for each in found), found  # of these definitions
+
+
 def test_queries_say_the_same_afterwards(within: Within) -> None:
     before = {str(each.alias): each.snapshot for each in load_project(within.folder).declared}
     within.done("mv", "shop.big", "shop.large")
