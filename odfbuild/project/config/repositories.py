@@ -265,10 +265,13 @@ def _wrong_place(url: str, parts: SplitResult | None) -> tuple[str, str] | None:
         return f"'{parts.netloc}' has a port", f"what {parts.scheme} names has none"
     if parts.scheme == "file" and not parts.path.startswith("/"):
         return "the URL does not name an absolute folder", "it must mean the same on every machine"
-    if any(unquote(each) in (".", "..") for each in parts.path.split("/")):
+    names = unquote(parts.path).split("/")
+    if {".", ".."} & {*names}:
         return "the URL has a '.' or '..' for a folder", "servers and tools read it differently"
-    if parts.scheme.startswith("s3+") and not parts.path.strip("/"):
+    if parts.scheme.startswith("s3+") and not any(names):
         return "the URL names no bucket", "after the server comes the name of the bucket"
+    if parts.scheme.startswith("s3") and "" in names[1:-1]:
+        return "the URL has two slashes in a row", "what is between them has no name in a store"
     return None
 
 

@@ -14,7 +14,11 @@ from odfbuild.host.files import MOST
 from odfbuild.host.reading_session import read_shown
 from odfbuild.project.config.engines import DEFAULT_ENGINE, MERGERS
 from odfbuild.project.config.quantities import parse_lag
-from odfbuild.project.config.repositories import RepositorySettings, add_repositories
+from odfbuild.project.config.repositories import (
+    RepositorySettings,
+    add_repositories,
+    url_problem,
+)
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
@@ -111,7 +115,7 @@ class Target:
 
 def is_store(workspace: str) -> bool:
     """Tell whether a workspace is named as one in an object store is."""
-    return _STORE.fullmatch(workspace) is not None
+    return _STORE.fullmatch(workspace) is not None and url_problem(workspace) is None
 
 
 def add_targets(
