@@ -1,9 +1,11 @@
 """One engine for all tests of this folder, because a JVM takes seconds to start."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
+from odfbuild.executors.engine.objects.leftovers import kept_jobs
 from odfbuild.executors.engine.spark.cluster.providers import OBJECTS
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -45,6 +47,8 @@ def objects(
     session.conf.set(OBJECTS, url)
     yield url
     session.conf.unset(OBJECTS)
+    gc.collect()  # objects of jobs are deleted with what uses them, by the credentials of the test
+    assert not kept_jobs()
 
 
 @pytest.fixture(
