@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -290,6 +291,7 @@ def _written(answer: Answer) -> str:
     return json.dumps({**said, "at": at})
 
 
+@lru_cache(1 << 13)  # an editor checks all queries of a project at each change
 def _read(text: str) -> Answer:
     """Return a kept answer; ValueError, TypeError or KeyError if it is not one."""
     value = parse_json(text)

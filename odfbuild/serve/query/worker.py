@@ -9,7 +9,7 @@ process exchange frames of JSON, after an empty one of the process when it is re
     process   {"hash": text}, and the output        or    {"status": n, "text": text, ...}
 
     server    {"offset": n, "name": name, "id": id, "block": hash, "workspace": path, "bytes": n,
-               "datasets": n, "refused": text or null, "why the step is not run again"}
+               "datasets": n, "refused": text or null}, which says why no step is run again
     process   {"inputs": [id, ...]}
     server    {"workspace": path, "visible": {id: [name, head]}}, of those that the caller may read
     process   {}, and the document of `serve.query.origins`
