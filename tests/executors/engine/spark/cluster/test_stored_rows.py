@@ -127,6 +127,8 @@ def test_rows_come_here_once_and_are_not_sent(
             if method == "GET" and path.rpartition("/")[2] in slices
         ]
         assert sorted(brought) == sorted(slices.items())
+        del rows, made
+        gc.collect()  # their objects are deleted by way of the proxy
 
 
 @pytest.mark.spark
