@@ -138,6 +138,11 @@ class TransformWork:
     new_checkpoint: Path | None = None
     stored: Mapping[Path, StoredFile] = field(default_factory=dict)
 
+    @property
+    def is_first(self) -> bool:
+        """Tell whether all rows of the inputs are new ones, and the dataset has none."""
+        return not self.output and not any(each.past for each in self.inputs)
+
 
 def system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
     """Return the columns of the event log that queries do not see."""

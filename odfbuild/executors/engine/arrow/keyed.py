@@ -31,8 +31,6 @@ from odfbuild.values import dataclass
 MOST_KEYS: Final = 200_000
 _EXPANSION: Final = 4  # bytes in memory for a byte of Parquet, roughly
 
-"""The rows of inputs that stand, by their aliases, with the columns that queries see."""
-
 
 class TooMuchError(Exception):
     """What there is to read does not fit into the memory that it may take."""
@@ -115,7 +113,7 @@ class _KeyedRead:
 
     def by_key(self) -> TouchedStates | None:
         """Return the rows of the touched keys; None if the query has to run over everything."""
-        key = None if self.work.in_full else self.work.query.key
+        key = None if self.work.in_full or self.work.is_first else self.work.query.key
         if key is None or key.outputs is None:
             return None
         found = self._touched_keys(key)

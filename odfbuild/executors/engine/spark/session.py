@@ -243,7 +243,7 @@ class _Host:
         given = how.java_options
         extra = options(java, self._note) if given is None else given
         memory = how.memory or DEFAULT_MEMORY
-        quick = self._size is StepSize.SMALL
+        quick = self._size is StepSize.SMALL or not self.provider.is_local  # it only plans there
         return launch(
             java,
             java_options(

@@ -61,7 +61,9 @@ if TYPE_CHECKING:
 _BATCH_ROWS: Final = 1 << 16
 _BATCH_BYTES: Final = 32 << 20
 _SURE: Final = 600.0  # seconds for which a file that was stored is not looked for again
-_TASK_BYTES: Final = 64 << 20  # of a file that one task reads, more in files of great row groups
+_TASK_BYTES: Final = 64 << 20  # that one task reads, more in files of great row groups
+_LEAST_TASK_BYTES: Final = 8 << 20  # of which one is not worth a task
+_TASKS_EACH: Final = 4  # for each processor, at least: so that all have about as much to do
 _TAIL: Final = 8  # bytes at the end of a Parquet file: the length of its footer, and four letters
 _MESSAGE: Final = "part INT, size BIGINT, hash STRING, last BINARY, digests BINARY"
 
@@ -198,7 +200,8 @@ def frame_of(
     if position is not None:
         kinds = StructType([*kinds.fields, StructField(position[0], LongType(), False)])
     pieces = [piece for each in stored for piece in each.pieces(given.names)]
-    tasks = [(bytearray(pickle.dumps(each)),) for each in _tasks(pieces)]
+    most = _task_bytes(pieces, session.sparkContext.defaultParallelism)
+    tasks = [(bytearray(pickle.dumps(each)),) for each in _tasks(pieces, most)]
     parallel = session.sparkContext.parallelize(tasks, max(1, len(tasks)))
     read = _ReadTask(schema=given.serialize().to_pybytes(), position=position, mark=MARK)
     return mapped(session.createDataFrame(parallel, "task BINARY"), read, kinds)
@@ -257,12 +260,18 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-def _tasks(pieces: Sequence[GroupPiece]) -> Iterator[tuple[GroupPiece, ...]]:
-    """Yield pieces of so many bytes together, in order."""
+def _task_bytes(pieces: Sequence[GroupPiece], processors: int) -> int:
+    """Return how many bytes a task reads of some pieces."""
+    share = sum(piece.bytes for piece in pieces) // (_TASKS_EACH * processors)
+    return min(_TASK_BYTES, max(_LEAST_TASK_BYTES, share))
+
+
+def _tasks(pieces: Sequence[GroupPiece], most: int) -> Iterator[tuple[GroupPiece, ...]]:
+    """Yield pieces of up to so many bytes together, in order."""
     held: list[GroupPiece] = []
     size = 0
     for piece in pieces:
-        if held and size + piece.bytes > _TASK_BYTES:
+        if held and size + piece.bytes > most:
             yield tuple(held)
             held, size = [], 0
         held.append(piece)

@@ -144,10 +144,11 @@ def _chosen(run: StepRun, columns: Sequence[str], view: str) -> "Callable[[DataF
 def _touched_keys(run: StepRun, work: TransformWork) -> KeyColumns | None:
     """Make the touched keys a view and return theirs; None if the query runs over everything.
 
-    A watermark that moves closes windows of keys without new rows as well.
+    A watermark that moves closes windows of keys without new rows as well.  The first step touches
+    all keys.
     """
     key = work.query.key
-    if key is None or key.outputs is None or work.in_full:
+    if key is None or key.outputs is None or work.in_full or work.is_first:
         return None
     closed = _keys_of_closed_windows(run, work, key)
     if closed is None:
