@@ -80,17 +80,24 @@ class ReadingSession:
         return value
 
     def made_of(
-        self, key: Hashable, objects: tuple[object, ...], values: object, make: Callable[[], _T]
+        self,
+        key: Hashable,
+        objects: tuple[object, ...],
+        values: object,
+        make: Callable[[], _T],
+        keeps: Callable[[_T], bool],
     ) -> _T:
         """Return the value made of the same objects and of equal values, or make it.
 
-        Equal objects may have other positions in files, so objects must be identical.
+        Equal objects may have other positions in files, so objects must be identical.  `keeps`
+        returns whether a value may be cached.
         """
         kept = self._used.get(key) or self._made.get(key)
         if kept is None or kept[1] != values or not _are_same(kept[0], objects):
             kept = (objects, values, make())
-        self._used[key] = kept
         value: _T = kept[2]
+        if keeps(value):
+            self._used[key] = kept
         return value
 
     def data(self, path: Path) -> bytes:
@@ -127,11 +134,15 @@ def unsaved_text(path: Path) -> bytes | None:
 
 
 def made_of(
-    key: Hashable, objects: tuple[object, ...], values: object, make: Callable[[], _T]
+    key: Hashable,
+    objects: tuple[object, ...],
+    values: object,
+    make: Callable[[], _T],
+    keeps: Callable[[_T], bool] = lambda _: True,
 ) -> _T:
     """Return the value that an open session made of these, or make it."""
     session = _CURRENT.get()
-    return make() if session is None else session.made_of(key, objects, values, make)
+    return make() if session is None else session.made_of(key, objects, values, make, keeps)
 
 
 def once(key: Hashable, make: Callable[[], _T]) -> _T:

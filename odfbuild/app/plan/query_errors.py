@@ -112,25 +112,58 @@ def column_findings(
     )
     times = {each.alias: _vocab(each).event_time_column for each in declared}
     times |= {alias: state.vocab.event_time_column for alias, state in states.items()}
-    sound: set[object] = set()  # queries of which one that is alike passed
-    typed: set[object] = set()  # the same, of their types
+    judged = _Judged(columns, states, times, asker)
     for each in declared:
         if each.alias in wanted and each.alias not in broken:
             columns(each.alias)
-            made = columns.read(each.alias)
-            if made is not None and made.steps:
-                state = states.get(each.alias)
-                problems = _untyped_errors(each, made, state)
-                if problems and (placed := columns.placed(each.alias)) is not None:
-                    problems = _untyped_errors(each, placed, state)
-                key = _alike(each, made)
-                if not problems and key not in typed and _is_typed(each, made):
-                    problems += _by_types(each, made, times)
-                    typed |= set() if problems else {key}
-                if asker is not None and not problems and key not in sound:
-                    problems += columns.answered(each.alias).found
-                    sound |= set() if problems else {key}
-                yield from ((each.alias, found) for found in problems)
+            problems: list[Diagnostic] = made_of(
+                ("column findings", each.alias, asker and asker.scope),
+                columns.grounds(each.alias),
+                [times.get(source) for _, source in definitions.inputs(each.alias) if source],
+                partial(judged.problems, each),
+                _is_empty,  # others may depend on the queries that passed before
+            )
+            yield from ((each.alias, found) for found in problems)
+
+
+def _is_empty(problems: Sequence[Diagnostic]) -> bool:
+    return not problems
+
+
+class _Judged:
+    """Judges queries one after the other; those that differ in little from one that passed pass."""
+
+    def __init__(
+        self,
+        columns: ColumnsOf,
+        states: Mapping[DatasetAlias, ChainState],
+        times: Mapping[DatasetAlias, str],
+        asker: Asker | None,
+    ) -> None:
+        self._columns = columns
+        self._states = states
+        self._times = times
+        self._asker = asker
+        self._sound: set[object] = set()  # queries of which one that is alike passed
+        self._typed: set[object] = set()  # the same, of their types
+
+    def problems(self, each: Declared) -> list[Diagnostic]:
+        """Return what is wrong with the query of a dataset whose inputs were looked at."""
+        made = self._columns.read(each.alias)
+        if made is None or not made.steps:
+            return []
+        state = self._states.get(each.alias)
+        problems = _untyped_errors(each, made, state)
+        if problems and (placed := self._columns.placed(each.alias)) is not None:
+            problems = _untyped_errors(each, placed, state)
+        key = _alike(each, made)
+        if not problems and key not in self._typed and _is_typed(each, made):
+            problems += _by_types(each, made, self._times)
+            self._typed |= set() if problems else {key}
+        if self._asker is not None and not problems and key not in self._sound:
+            problems += self._columns.answered(each.alias).found
+            self._sound |= set() if problems else {key}
+        return problems
 
 
 def _untyped_errors(

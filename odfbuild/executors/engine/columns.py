@@ -114,6 +114,12 @@ class Asker:
         """Tell whether queries for an engine are asked about; without one, sources."""
         return self._engines is None or (engine is not None and engine.lower() in self._engines)
 
+    @property
+    def scope(self) -> tuple[object, ...]:
+        """What its answers depend on, beside the questions."""
+        asked = None if self._engines is None else frozenset(self._engines)
+        return (self._version, asked, tuple(sorted(self._elsewhere.items())))
+
     def asks_elsewhere(self, engine: str) -> bool:
         """Tell whether an engine elsewhere is asked about its queries."""
         return engine in self._elsewhere
@@ -451,7 +457,34 @@ class ColumnsOf:
         known = self._known
         schema = None if known is None else known(alias, self.inputs_hash(alias))
         if schema is not None:
-            return AnalysedColumns(schema=schema)
+            return made_of(
+                ("known columns", alias),
+                (self._definitions.declared[alias],),
+                schema,
+                lambda: AnalysedColumns(schema=schema),
+            )
+        return made_of(
+            ("analysed columns", alias, self._static, self._asker and self._asker.scope),
+            self.grounds(alias),
+            self._definitions.inputs(alias),
+            lambda: self._certain_or_asked(alias),
+            lambda found: found.schema is not None,
+        )
+
+    def grounds(self, alias: DatasetAlias) -> tuple[object, ...]:
+        """Return what the columns of a dataset are worked out of, after its inputs were resolved.
+
+        While these are the same objects, and the inputs have the same names, so are the columns.
+        """
+        sources = [source for _, source in self._definitions.inputs(alias)]
+        below = [
+            self._found.get(each) if each in self._definitions.declared else self._existing(each)
+            for each in sources
+            if each is not None
+        ]
+        return (self._definitions.declared[alias], *below, self._existing(alias))
+
+    def _certain_or_asked(self, alias: DatasetAlias) -> AnalysedColumns:
         schema = self.certain_schema(alias) if self._static else None
         if schema is not None:
             return AnalysedColumns(schema=schema)

@@ -59,6 +59,7 @@ class Definitions:
         self.declared = {each.alias: each for each in declared}
         self._names = names or {}
         self._hashes: dict[DatasetAlias, str] = {}
+        self._inputs: dict[DatasetAlias, tuple[tuple[str, DatasetAlias | None], ...]] = {}
 
     def definition(self, alias: DatasetAlias) -> str:
         """Return the hash of a definition, as far as columns depend on it."""
@@ -68,12 +69,14 @@ class Definitions:
 
     def inputs(self, alias: DatasetAlias) -> tuple[tuple[str, DatasetAlias | None], ...]:
         """Return the inputs of a dataset: as the query calls each, and what dataset it is."""
-        return tuple(
-            (input_name(source), self._alias(source.dataset_ref))
-            for event in self.declared[alias].snapshot.metadata
-            if isinstance(event, SetTransform)
-            for source in event.inputs
-        )
+        if alias not in self._inputs:
+            self._inputs[alias] = tuple(
+                (input_name(source), self._alias(source.dataset_ref))
+                for event in self.declared[alias].snapshot.metadata
+                if isinstance(event, SetTransform)
+                for source in event.inputs
+            )
+        return self._inputs[alias]
 
     def inputs_hash(self, alias: DatasetAlias, columns: Columns) -> str:
         """Return the hash of the inputs of a dataset, given the columns of each as lines.
