@@ -4,12 +4,19 @@
 const valueText = (value) => typeof value === "string" && value !== "null" && !value.startsWith('"') ? value : written(value);
 
 const SHORT = 32; // characters that stay on one line
+const LONG = 10000; // characters that are shown at once: a browser takes a second for each few hundred thousand
 function valueCell(value) {
   if (value === null || value === undefined) return make("td", { class: "faint", text: "null" });
   const isNumber = typeof value === "number" || isExact(value);
   const text = valueText(value);
-  return make("td", { class: isNumber ? "amount" : text.length <= SHORT ? "cell short" : "cell", text });
+  const cell = make("td", { class: isNumber ? "amount" : text.length <= SHORT ? "cell short" : "cell", text: begin(text) });
+  if (text.length > LONG) cell.append(make("p", { class: "more" }, make("button", {
+    type: "button", text: `All of ${countOf(text.length, "character")}`, on: { click: () => { cell.textContent = text; } } })));
+  return cell;
 }
+
+// The first characters of a text; of a pair that stands for one character, both or none.
+const begin = (text) => text.slice(0, text.length > LONG && /[\ud800-\udbff]/.test(text[LONG - 1]) ? LONG - 1 : LONG);
 
 // The values of the column `link`, by number, lead to the address that a function returns for each.
 function rowTable(caption, names, rows, link = -1, address = null) {

@@ -228,20 +228,38 @@ def test_no_member_of_a_value_is_taken_for_a_number(
     assert cells(page, "#answer") == [[row[2:-2]]]
 
 
-def test_a_long_text_is_shown_whole(browser: Browser, server: DatasetServer) -> None:
+@pytest.mark.parametrize(
+    ("characters", "first", "count"),
+    [
+        ("'x'.repeat(12e6)", 10_000, 12_000_000),
+        ("'x'.repeat(9999) + '\U0001f600'.repeat(2e5)", 9_999, 409_999),
+        ("'x'.repeat(10000)", 10_000, 10_000),
+    ],
+)
+def test_a_long_text_begins_and_is_shown_whole_if_asked_for(
+    browser: Browser, server: DatasetServer, characters: str, first: int, count: int
+) -> None:
     page = opened(browser, server, "#/query")
     answer = '{"output":{"data":[["%s"]],"schema":{"fields":[{"name":"a"}]}},"input":{}}'
     before, after = answer.split("%s")
     page.evaluate(
         "window.fetch = async () => new Response("
-        f"{json.dumps(before)} + 'x'.repeat(12e6) + {json.dumps(after)})"
+        f"{json.dumps(before)} + {characters} + {json.dumps(after)})"
     )
     page.evaluate("document.getElementById('question').requestSubmit()")
     page.wait(
         "document.getElementById('answer-state').innerText != 'The answer is being computed.'"
     )
     assert text(page, "#problem") == ""
-    assert page.evaluate("document.querySelector('#answer tbody td').textContent.length") == 12e6
+    cell = "document.querySelector('#answer tbody td')"
+    assert page.evaluate(f"{cell}.firstChild.textContent.length") == first
+    if first < count:
+        assert text(page, "#answer tbody td button") == f"All of {count:,} characters"
+        if count < 1_000_000:  # of more, a browser takes a minute to break the lines
+            page.evaluate(f"{cell}.querySelector('button').click()")
+    assert page.evaluate(f"{cell}.textContent.length") == (
+        count if count < 1_000_000 else first + len(f"All of {count:,} characters")
+    )
 
 
 @pytest.mark.parametrize(
