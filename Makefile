@@ -21,7 +21,7 @@ help:
 	@echo "make demo       build a small project, add a file, build again"
 	@echo "make check      style, types and the tests of functions: the quick half, minutes"
 	@echo "make test       run the tests, of those that take long a sample"
-	@echo "make test EACH=1  run each test, of those that take long a sixth of the cases: the gate"
+	@echo "make test EACH=1  run each test, of those that take long a part: the gate"
 	@echo "make test ALL=1 run all tests"
 	@echo "make test-long  run the slow tests too, with many more examples"
 	@echo "make test-pythons  run the tests with each of PYTHONS: $(PYTHONS)"

@@ -75,7 +75,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if chosen := config.getoption("sample"):
         names = [item.nodeid for item in items]
-        stays = sample.sampled(names, sample.listed(), each=chosen == "each")
+        stays = sample.sampled(
+            names, sample.listed(), each=chosen == "each", commit=sample.commit_number()
+        )
         config.hook.pytest_deselected(items=[*itertools.compress(items, map(not_, stays))])
         items[:] = itertools.compress(items, stays)
     for item in items:

@@ -29,9 +29,12 @@ NAMES = st.lists(
 )
 
 
-@given(NAMES, st.frozensets(st.sampled_from("abcd")), st.booleans())
+LONG = st.dictionaries(st.sampled_from("abcd"), st.floats(1, 7.9))
+
+
+@given(NAMES, LONG, st.booleans())
 def test_a_test_with_cases_stays_with_a_sixth_of_them(
-    names: list[str], long: frozenset[str], each: bool
+    names: list[str], long: dict[str, float], each: bool
 ) -> None:
     stays = dict(zip(names, sample.sampled(names, long, each=each), strict=True))
     for family in "abcd":
@@ -43,6 +46,17 @@ def test_a_test_with_cases_stays_with_a_sixth_of_them(
             assert left == each
         else:
             assert left == -(-len(cases) // 6)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.floats(1, 50)), st.integers(0))
+def test_two_commits_have_all_tests_between_them(long: dict[str, float], commit: int) -> None:
+    one, other = (
+        sample.sampled(long, long, each=True, commit=number) for number in (commit, commit + 1)
+    )
+    for seconds, *stays in zip(long.values(), one, other, strict=True):
+        assert sorted(stays) == [seconds < 8, True]
+    assert abs(sum(one) - sum(other)) <= 1
+    assert not any(sample.sampled(long, long, commit=commit))
 
 
 def test_what_took_long_is_listed() -> None:

@@ -1,23 +1,26 @@
 """Samples of the tests that take long: those of `make test`, and of `make test EACH=1`.
 
 Of a test with several cases, which differ little in what they hold, every sixth case stays.  One
-with a single case is left out by `make test`, and stays with EACH=1, which so runs each test.
-`make test ALL=1` runs all cases.  long_tests.txt names the tests that take long, with their times:
+with a single case is left out by `make test`, and stays with EACH=1; but of those that take
+longest one half stays in some commits, and the other in the others.  `make test ALL=1` runs all
+cases.  long_tests.txt names the tests that take long, with their times:
 
     python -m pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder --junit-xml R.xml
     python -m tests.support.sample R.xml
 """
 
+import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-__all__ = ["LIST", "family", "listed", "long_tests", "sampled"]
+__all__ = ["LIST", "commit_number", "family", "listed", "long_tests", "sampled"]
 
 LIST = Path(__file__).with_name("long_tests.txt")
 _ALONE, _TOGETHER = 2.0, 1.0  # seconds: of a test with one case, of all cases of one with more
+_LONGEST = 8.0  # seconds of a test with one case
 _EVERY = 6
 
 
@@ -26,23 +29,45 @@ def family(name: str) -> str:
     return name.partition("[")[0]
 
 
-def listed() -> frozenset[str]:
-    """Return the tests that take long."""
-    return frozenset(line.split()[-1] for line in LIST.read_text("ascii").splitlines())
+def listed() -> Mapping[str, float]:
+    """Return the tests that take long, and their seconds."""
+    lines = map(str.split, LIST.read_text("ascii").splitlines())
+    return {name: float(seconds) for seconds, _, name in lines}
 
 
-def sampled(names: Iterable[str], long: frozenset[str], *, each: bool = False) -> list[bool]:
-    """Say of each test whether it is in the sample; with `each` a case of every test is."""
+def commit_number() -> int:
+    """Return a number that differs from commit to commit; 0 where there is none."""
+    asked = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(asked, cwd=LIST.parent, capture_output=True, text=True, check=False)
+    return int(done.stdout or "0", 16)
+
+
+def sampled(
+    names: Iterable[str], long: Mapping[str, float], *, each: bool = False, commit: int = 0
+) -> list[bool]:
+    """Say of each test whether it is in the sample, which differs by the number of a commit.
+
+    With `each` a case of every test is, but for half of those that take longest.
+    """
     cases: dict[str, list[int]] = defaultdict(list)
     found = []
     for place, name in enumerate(names):
         found.append(True)
         if family(name) in long:
             cases[family(name)].append(place)
-    for places in cases.values():
+    single = {name for name, places in cases.items() if len(places) == 1}
+    spared = _spared([name for name in single if long[name] >= _LONGEST], long, commit)
+    for name, places in cases.items():
         for number, place in enumerate(places):
-            found[place] = number % _EVERY == 0 and (each or len(places) > 1)
+            stays = name not in single or (each and name not in spared)
+            found[place] = number % _EVERY == 0 and stays
     return found
+
+
+def _spared(names: Iterable[str], long: Mapping[str, float], commit: int) -> Collection[str]:
+    """Return half of the tests that take longest; those of the other half take about as long."""
+    in_order = sorted(names, key=lambda name: (long[name], name))
+    return frozenset(in_order[commit % 2 :: 2])
 
 
 def long_tests(seconds: Mapping[str, float]) -> Iterable[str]:

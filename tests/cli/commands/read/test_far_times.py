@@ -30,6 +30,7 @@ def ask(
     project = lay_out(
         tmp_path / "project",
         {
+            "odfbuild.yaml": "odfbuild: 1\nengine: {ingest: arrow}\n",
             "datasets/src.yaml": root(merge="{kind: Snapshot, primaryKey: [k]}"),
             "datasets/far.yaml": derivative("far", query=f'"{FAR}"', engine="datafusion"),
             "data/1.csv": "t,k,v\n2024-01-01,a,1\n2024-01-01,b,2\n",
