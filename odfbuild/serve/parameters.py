@@ -1,8 +1,10 @@
-"""Parameters of addresses: blocks and counts."""
+"""Parameters of addresses: blocks, counts and times."""
 
+import re
 from typing import TYPE_CHECKING
 
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.serve.access import AccessError
 from odfbuild.state.chain.dataset import Dataset, holds
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
 _DIGITS = 9
 _OFFSET_DIGITS = 18
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def block_of(request: "Request", name: str, dataset: Dataset) -> Multihash | None:
@@ -44,3 +47,25 @@ def count_of(request: "Request", name: str, default: int, most: int | None) -> i
     if not given.isascii() or not given.isdigit() or len(given) > _DIGITS:
         raise AccessError(400, f"{name} is not a number.")
     return int(given) if most is None else min(int(given), most)
+
+
+def switch_of(request: "Request", name: str) -> bool:
+    """Return whether a parameter is `true`; it may be left out.  Raises AccessError (400)."""
+    given = request.query_params.get(name, "false")
+    if given not in ("true", "false"):
+        raise AccessError(400, f"{name} is true or false.")
+    return given == "true"
+
+
+def time_of(request: "Request", name: str) -> Timestamp | None:
+    """Return the instant of a parameter, or that at which its day begins, None without it.
+
+    Raises AccessError (400).
+    """
+    given = request.query_params.get(name)
+    if given is None:
+        return None
+    try:
+        return Timestamp.parse(f"{given}T00:00:00Z" if _DAY.fullmatch(given) else given)
+    except InvalidTimestampError:
+        raise AccessError(400, f"{name} is a time such as 2024-03-01T12:00:00Z.") from None

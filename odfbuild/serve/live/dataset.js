@@ -4,12 +4,13 @@ const PAGE = 50;
 let at = null; // which rows are shown
 
 async function openDataset(name, parameters) {
-  const block = parameters.get("block"), from = parameters.get("since");
+  const block = parameters.get("block"), from = parameters.get("since"), asOf = parameters.get("asOf");
+  const isCurrent = asOf !== null || parameters.get("rows") === "current";
   const crumbs = make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" }));
   const body = make("div", {}, make("p", { role: "status", text: "It is being read." }));
   byId("dataset").replaceChildren(crumbs, make("h1", { id: "dataset-title", tabindex: "-1", text: name }), body);
   const place = placeOf(name);
-  at = { name, place, block, from };
+  at = { name, place, block, from, asOf, isCurrent };
   const own = at;
   const [metadata, history, status] = await Promise.all([
     request(`${place}/metadata?include=Seed,Info,License,Schema,Vocab,Attachments`), request(`${place}/history?limit=${PAGE}`), request("system/status")]);
@@ -28,7 +29,7 @@ async function openDataset(name, parameters) {
     make("p", {}, make("a", { href: `#/query?sql=${encodeURIComponent(`select * from "${name}" limit 100`)}`, text: "Query it" })),
     ...attachmentParts(attachments),
     make("h2", { text: "Columns" }), columnTable(schema),
-    make("h2", { id: "rows-title", tabindex: "-1", text: "Rows" }), make("div", { id: "rows" }),
+    make("h2", { id: "rows-title", tabindex: "-1", text: "Rows" }), viewForm(own), make("div", { id: "rows" }),
     make("h2", { text: "History" }), make("div", { id: "history" }));
   showHistory(own, history);
   await showRows(own);
@@ -62,8 +63,43 @@ async function rowsBy(place, block) {
   return 0;
 }
 
+// Which rows are shown: those recorded, those that nothing took back, or those in force at an event time.
+function viewForm(own) {
+  const choice = make("select", { id: "rows-view" }, [["log", "as recorded"], ["current", "current"], ["asOf", "in force at"]].map(([value, text]) =>
+    make("option", { value, text, selected: value === (own.asOf !== null ? "asOf" : own.isCurrent ? "current" : "log") })));
+  const time = make("input", { id: "rows-time", type: "text", autocomplete: "off", spellcheck: "false", placeholder: "2031-04-01T12:00:00Z", value: own.asOf ?? "" });
+  const timed = make("label", { hidden: choice.value !== "asOf" }, "Event time ", time);
+  choice.addEventListener("change", () => { timed.hidden = choice.value !== "asOf"; });
+  const go = (event) => {
+    event.preventDefault();
+    const { block, from } = own;
+    const view = choice.value === "log" ? { block, since: from } : choice.value === "current" ? { block, rows: "current" } : { block, asOf: time.value.trim() };
+    location.hash = `${datasetAddress(own.name)}?${query(view)}`;
+  };
+  return make("form", { class: "choices", "aria-label": "Rows", on: { submit: go } },
+    make("label", {}, "Show rows ", choice), timed, make("button", { text: "Show" }));
+}
+
+// The last rows that nothing took back by a block, but `skip` of them; of each key the version of a time.
+async function showCurrent(own, skip = 0) {
+  const turned = own.turned = {};
+  const { block, asOf, place } = own;
+  const found = await request(`${place}/tail?${query({ block, skip, limit: PAGE, current: true, asOf, dataFormat: "JsonAoA", include: "Schema" })}`);
+  if (own !== at || turned !== own.turned) return;
+  const names = found.schema.fields.map((each) => each.name);
+  const turn = (by, text, usable) => make("button", { type: "button", disabled: !usable, text,
+    on: { click: () => { showCurrent(own, skip + by).then(() => byId("rows-title").focus(), showProblem); } } });
+  const which = [asOf === null ? "Current rows" : `Rows in force at ${asOf}`, block ? `, as they were known by block ` : null, block ? shortHash(block) : null];
+  byId("rows").replaceChildren(make("p", {}, ...which.filter(Boolean), ". ", allLink(own)),
+    make("p", { role: "status", class: "number", text: found.data.length === 0 ? "There are none." :
+      skip === 0 ? `The last ${countOf(found.data.length, "row")}` : `${countOf(found.data.length, "row")} before the last ${numeral(skip)}` }),
+    ...(found.data.length ? [rowTable("Rows", names, found.data)] : []),
+    make("p", { class: "choices" }, turn(PAGE, "Earlier", found.data.length === PAGE), turn(-PAGE, "Later", skip > 0)));
+}
+
 // Rows but the last `skip`: what is asked for last is shown.
 async function showRows(own, skip = 0) {
+  if (own.isCurrent) return showCurrent(own, skip);
   const turned = own.turned = {};
   const isOver = () => own !== at || turned !== own.turned;
   const block = own.block || own.head?.hash;
@@ -90,7 +126,7 @@ async function showRows(own, skip = 0) {
     rowTable("Rows", names, found.data, names.indexOf(own.offsets), (offset) => rowAddress(own.name, offset, block)),
     make("p", { class: "choices" }, turn(PAGE, "Earlier", skip + limit < total), turn(-PAGE, "Later", skip > 0)));
 }
-const allLink = (own) => make("a", { href: datasetAddress(own.name), text: "Show all as they are now" });
+const allLink = (own) => make("a", { href: datasetAddress(own.name), text: "Show all as recorded" });
 
 const blockText = (event) => {
   const rows = event.newData ? countOf(event.newData.offsetInterval.end - event.newData.offsetInterval.start + 1, "row") : null;

@@ -15,7 +15,7 @@ async function openRow(name, parameters) {
     throw error;
   }
   body.replaceChildren(
-    found.row === null ? make("p", { class: "faint", text: "Its file is missing." }) : valueTable(found),
+    found.row === null ? make("p", { class: "faint", text: found.damage === "lost-data" ? "Its file is missing." : `Its file cannot be read: ${found.damage}.` }) : valueTable(found),
     make("h2", { text: "Where it comes from" }),
     make("p", {}, `Block ${numeral(found.block.sequence)}, `, since(found.block.time), ", ", shortHash(found.block.hash),
       `, which wrote ${offsetsText([found.block.offsets])}.`),
@@ -86,5 +86,5 @@ function inputParts(input, { comes }) {
   const among = input.of > input.rows.length + input.more ? `, among ${countOf(input.of, "candidate")}` : "";
   return [heading, make("p", { text: `Made of ${offsetsText(input.offsets, input.more_offsets)}${more}${among}.` }),
     ...(stored.length ? [rowTable(`Rows of ${name}`, input.columns, stored.map((each) => each.values), place, address)] : []),
-    ...(gone.length ? [make("p", { class: "faint" }, "Of others the file is missing: offset ", ...gone.flatMap((each, at) => at ? [", ", each] : [each]), ".")] : [])];
+    ...(gone.length ? [make("p", { class: "faint" }, "Of others the file is missing or damaged: offset ", ...gone.flatMap((each, at) => at ? [", ", each] : [each]), ".")] : [])];
 }

@@ -35,7 +35,7 @@ async function route() {
   if (!isFirst) window.scrollTo(0, 0);
   try {
     await opening;
-    if (parameters.has("block") || parameters.has("since")) byId("rows-title")?.scrollIntoView();
+    if (["block", "since", "rows", "asOf"].some((each) => parameters.has(each))) byId("rows-title")?.scrollIntoView();
   } catch (error) {
     if (own === routed) showProblem(error);
   }

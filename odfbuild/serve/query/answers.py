@@ -15,7 +15,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.query.question import MOST_DATASETS, PinnedDataset, QueryQuestion
+from odfbuild.serve.query.question import MOST_DATASETS, PinnedDataset, QueryQuestion, RowView
 from odfbuild.serve.query.worker import COLUMNS, FLIGHT_DATA
 from odfbuild.serve.query.workers import AnswerText, Worker, Workers
 from odfbuild.serve.served import Served
@@ -76,11 +76,13 @@ class Answers:
             async for each in worker.messages({**form, "limit": rows + 1, "rows": rows}):
                 yield each
 
-    async def last_rows(self, question: QueryQuestion, dataset: PinnedDataset) -> AnswerText:
+    async def last_rows(
+        self, question: QueryQuestion, dataset: PinnedDataset, view: RowView
+    ) -> AnswerText:
         """Return the last rows of a dataset, without a query."""
         form = {"rows": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
         async with self._worker() as worker:
-            return await worker.answer({**self._form(question), **form})
+            return await worker.answer({**self._form(question), **form, **view.document()})
 
     async def origins(self, dataset: PinnedDataset, offset: int, caller: Caller) -> AnswerText:
         """Return what a record was made of, as far as the caller may read that."""

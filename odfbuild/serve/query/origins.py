@@ -11,7 +11,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from odfbuild.errors import OdfBuildError
+from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.executors.data.checks.verified_files import LostDataError
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.provenance.chain import (
     StepInput,
@@ -37,6 +38,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
+from odfbuild.serve.query.message_paths import without_paths
 from odfbuild.sql.text.steps import DATAFUSION, steps_of
 from odfbuild.state.workspace import Workspace
 from odfbuild.texts.json_values import plain
@@ -80,16 +82,16 @@ def origins(asked: Mapping[str, Any], visible: Visible) -> Mapping[str, Any]:
     names = _admitted(past, () if is_many else read, visible) | {id: asked["name"]}
     with ExitStack() as closing:
         explainer = RowExplainer(workspace, past, _InProcess, closing)
-        found = explainer.explained(
+        found, damage = _explained(
+            explainer,
             RowKey(id, written.block, offset),
-            0,
             written,
-            follow=FOLLOWED if reads else None,
-            refused=asked["refused"] or (_MANY if is_many else _refusal(reads, names, past)),
+            asked["refused"] or (_MANY if is_many else _refusal(reads, names, past)),
         )
         return {
             "offset": offset,
             "row": _pairs(found.row),
+            "damage": damage,
             "at": block,
             "block": _block(written),
             "source": None if written.step is not None else _source(written),
@@ -105,6 +107,27 @@ def origins(asked: Mapping[str, Any], visible: Visible) -> Mapping[str, Any]:
             "hidden": sum(each.dataset not in names for each in reads),
             "takes_back": None if found.takes_back is None else found.takes_back.offset,
         }
+
+
+def _explained(
+    explainer: RowExplainer, key: RowKey, written: WrittenBlock, refused: str | None
+) -> tuple[Explained, str | None]:
+    """Return what is known of a record, and the code of what keeps its values from being read.
+
+    Its block and query are in the chain, and known also if its file is damaged.
+    """
+    reads = written.step is not None and written.step.inputs
+    try:
+        found = explainer.explained(
+            key, 0, written, follow=FOLLOWED if reads else None, refused=refused
+        )
+    except EngineFailedError:
+        raise
+    except OdfBuildError as error:
+        reason = f"its file cannot be read: {error.code}"
+        found = Explained(key=key, depth=0, row=None, written=written, unknown=reason)
+        return found, error.code
+    return found, LostDataError.code if found.row is None else None
 
 
 def _admitted(
@@ -233,7 +256,7 @@ def _reason(found: Explained, workspace: Workspace) -> Mapping[str, Any]:
     return {
         "comes": None if derived is None else derived.comes,
         "exact": derived is not None and derived.exact,
-        "reason": None if reason is None else reason.replace(str(workspace.root), "WORKSPACE"),
+        "reason": None if reason is None else without_paths(reason, workspace.root),
     }
 
 
@@ -249,7 +272,7 @@ def _input(
     made = next((each for each in found.made_of if each.read == read), alone)
     history = past.history(read.dataset, read.block)
     spans = intervals(made.offsets)
-    rows = {key.offset: explainer.row(key) or {} for key in made.followed}
+    rows = {key.offset: _values(explainer, key) for key in made.followed}
     columns = tuple(dict.fromkeys(column for each in rows.values() for column in each))
     return {
         "name": name,
@@ -273,6 +296,14 @@ def _input(
         "of": 0 if found.derivation is None else found.derivation.of.get(read.alias, 0),
         "looked_at": None if read.looked_at is None else _span(read.looked_at),
     }
+
+
+def _values(explainer: RowExplainer, key: RowKey) -> Mapping[str, Any]:
+    """Return the values of a record of an input; none if they cannot be read."""
+    try:
+        return explainer.row(key) or {}
+    except OdfBuildError:
+        return {}
 
 
 def _pairs(row: Mapping[str, Any] | None) -> list[tuple[str, Any]] | None:

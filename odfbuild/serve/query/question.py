@@ -7,6 +7,7 @@ from typing import Any
 from odfbuild.errors import ProtocolError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
@@ -34,6 +35,24 @@ class PinnedDataset:
         """Return the dataset as JSON."""
         form = {"id": str(self.id), "alias": self.alias}
         return form if self.block is None else {**form, "blockHash": str(self.block)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowView:
+    """Which rows of a dataset are asked for: those recorded, or the current ones.
+
+    Of these, with `until`, those that were in force at that event time.
+    """
+
+    is_current: bool = False
+    until: Timestamp | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the view as JSON."""
+        return {
+            "is_current": self.is_current,
+            "until": None if self.until is None else str(self.until),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

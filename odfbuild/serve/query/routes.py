@@ -15,7 +15,7 @@ from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.parameters import block_of, offset_of
+from odfbuild.serve.parameters import block_of, offset_of, switch_of, time_of
 from odfbuild.serve.query.answers import Answers, MissingBlockError
 from odfbuild.serve.query.commitment import (
     BadSignatureError,
@@ -27,6 +27,7 @@ from odfbuild.serve.query.commitment import (
 from odfbuild.serve.query.question import (
     PinnedDataset,
     QueryQuestion,
+    RowView,
     parse_counts,
     read_document,
     read_question,
@@ -116,14 +117,22 @@ class QueryRoutes:
         return JSONResponse({"ok": True})
 
     async def tail(self, request: "Request", alias: DatasetAlias, dataset: Dataset) -> Response:
-        """Return the last rows of a dataset, as recorded, at its head or the block `block`."""
+        """Return the last rows of a dataset at its head or the block `block`.
+
+        They are those that were recorded; the current ones with `current`; with `asOf` those in
+        force at that event time.
+        """
         given = _given(request)
-        given.pop("block", None)
+        for name in ("block", "current", "asOf"):
+            given.pop(name, None)
+        until = time_of(request, "asOf")
+        view = RowView(is_current=switch_of(request, "current") or until is not None, until=until)
         question = self._question({"query": "", **given})
         block = await run_sync(block_of, request, "block", dataset) or dataset.head()
         if block is None:
             raise AccessError(404, "There is no such dataset.")
-        last = self._answers.last_rows(question, PinnedDataset(str(alias), dataset.id, block))
+        read = PinnedDataset(str(alias), dataset.id, block)
+        last = self._answers.last_rows(question, read, view)
         answer = await _while_connected(request, last)
         return Response(answer.text, media_type="application/json")
 

@@ -44,6 +44,7 @@ from odfbuild.host.frames import framed, read_frame
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.serve.query.commitment import hash_of
+from odfbuild.serve.query.message_paths import without_paths
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.sql.text.steps import QueryStep
+    from odfbuild.state.chain.dataset import Dataset
 
 COLUMNS: Final = "Columns"
 FLIGHT_DATA: Final = "FlightData"
@@ -150,14 +152,9 @@ def _replies(server: "Conversation") -> Iterator[bytes]:
 
 
 def _refusal(found: Sequence[Diagnostic], folder: str | None) -> Mapping[str, Any]:
-    """Return findings as a message, without the path of the workspace."""
-    text, fix = _without_paths(_text_of(found), folder), _without_paths(found[0].fix, folder)
+    """Return findings as a message, without paths."""
+    text, fix = without_paths(_text_of(found), folder), without_paths(found[0].fix, folder)
     return {"status": 400, "text": text, "code": found[0].code, "fix": fix}
-
-
-def _without_paths(text: str, folder: str | None) -> str:
-    """Return a message without the path of the workspace."""
-    return text if folder is None else text.replace(folder, "WORKSPACE")
 
 
 class Conversation:
@@ -272,16 +269,37 @@ def _view(
 
 
 def _last_rows(asked: Mapping[str, Any]) -> Sequence[bytes]:
-    """Return the last rows of a dataset, as recorded."""
+    """Return the last rows of a dataset: as recorded, or those in force."""
     from odfbuild.executors.data.frames import Frame
     from odfbuild.state.workspace import Workspace
 
     workspace = Workspace(Path(asked["workspace"]))
-    block = Multihash.parse(asked["block"])
-    view = _view(workspace, asked["rows"], DatasetId.parse(asked["id"]), block)
+    id, block = DatasetId.parse(asked["id"]), Multihash.parse(asked["block"])
+    view = _view(workspace, asked["rows"], id, block)
+    if asked["is_current"]:
+        view = _current(view, workspace.dataset(id), block, asked["until"])
     rows = view.last(asked["skip"] + asked["limit"])
     kept = rows.slice(0, max(0, rows.num_rows - asked["skip"]))
     return _written(Frame.of(kept), {**asked, "skip": 0})
+
+
+def _current(
+    view: "DatasetView", dataset: "Dataset", block: Multihash, until: str | None
+) -> "DatasetView":
+    """Return the rows that nothing took back; of each key the version in force at a time."""
+    from odfbuild.odf.merge_strategies import key_of
+    from odfbuild.odf.timestamp import Timestamp
+
+    if until is None:
+        return replace(view, log=False)
+    state = dataset.state(block)
+    keys = {key_of(each.merge) for each in (() if state is None else state.sources)} or {()}
+    if len(keys) > 1:
+        raise QuestionRefusedError(
+            400, "The sources of the dataset have different primary keys, so versions have none."
+        )
+    (key,) = keys
+    return replace(view, log=False, until=Timestamp.parse(until), key=key)
 
 
 def _origins(asked: Mapping[str, Any], server: Conversation) -> Sequence[bytes]:

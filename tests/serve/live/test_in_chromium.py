@@ -161,6 +161,34 @@ def test_rows_are_shown_as_they_were_by_any_block(browser: Browser, server: Data
     assert page.complaints() == []
 
 
+def test_rows_are_shown_as_they_were_in_force(browser: Browser, server: DatasetServer) -> None:
+    page = opened(browser, server, f"#/dataset/{READINGS}")
+    cells(page, "#rows")
+
+    def show(view: str, time: str = "") -> list[list[str]]:
+        page.evaluate(
+            f"(() => {{ const s = document.getElementById('rows-view'); s.value = {view!r};"
+            " s.dispatchEvent(new Event('change'));"
+            f" document.getElementById('rows-time').value = {time!r}; s.form.requestSubmit(); }})()"
+        )
+        wanted = {"log": "Rows 71", "current": "Current rows", "asOf": f"in force at {time}"}[view]
+        page.wait(f"document.querySelector('#rows')?.innerText.includes({wanted!r})")
+        return cells(page, "#rows")
+
+    current = show("current")
+    assert len(current) == 50
+    assert [row[-1] for row in current] == [str(each) for each in range(10, 60)]
+    assert text(page, "#rows thead").split() == ["t", "k", "v"]
+    page.evaluate("document.querySelector('#rows .choices button').click()")
+    page.wait("document.querySelector('#rows').innerText.includes('before the last 50')")
+    assert cells(page, "#rows")[-1][-1] == "9"
+    early = show("asOf", "2031-01-01T00:00:30Z")
+    assert [row[-1] for row in early] == ["0", str(BIG), *map(str, range(2, 31))]
+    assert page.evaluate("document.getElementById('rows-view').value") == "asOf"
+    assert show("log")[0][0] == "70"
+    assert page.complaints() == []
+
+
 def test_a_block_leads_to_the_rows_that_it_was_made_of(
     browser: Browser, changing: DatasetServer
 ) -> None:
@@ -424,6 +452,7 @@ def test_it_can_be_read_anywhere(
     places = {
         "": "#list-rows",
         f"#/dataset/{READINGS}": "#rows",
+        f"#/dataset/{READINGS}?asOf=2031-01-01T00:00:30Z": "#rows",
         f"#/row/{READINGS}?offset=0": "#row",
         "#/runs": "#run-rows",
     }
@@ -457,6 +486,7 @@ def test_any_address_shows_something(browser: Browser, server: DatasetServer, pl
     [
         ("", "#list-rows"),
         (f"#/dataset/{READINGS}", "#rows"),
+        (f"#/dataset/{READINGS}?asOf=2031-01-01T00:00:30Z", "#rows"),
         (f"#/row/{HIGH}?offset=1", "#row"),
         ("#/runs", "#run-rows"),
     ],

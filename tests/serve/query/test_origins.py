@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -393,6 +393,98 @@ def test_a_file_with_other_types_than_its_chain_says_is_a_reason(other_project: 
         assert found.status_code == 200, said
         assert "cannot be read" in said["reason"]
         assert said["exact"] is False
+
+
+def cut_short(dataset: Dataset) -> None:
+    for _, path in dataset.slices():
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:-9])
+
+
+def without_files(dataset: Dataset) -> None:
+    for _, path in dataset.slices():
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "damage"), [(cut_short, "damaged-data"), (without_files, "lost-data")]
+)
+@pytest.mark.parametrize("name", ["base.sales", "made.high", "made.sums", PRICED])
+def test_block_and_query_of_a_row_are_known_without_its_file(
+    other_project: Path, name: str, harm: Callable[[Dataset], None], damage: str
+) -> None:
+    with serving_datasets(other_project) as server, client_of(server, "base.*", "made.*") as client:
+        asked = {"offset": 1}
+        before = client.get(f"/{name}/origins", params=asked).json()
+        assert before["row"]
+        assert before["damage"] is None
+        harm(dataset_of(other_project, name))
+        found = client.get(f"/{name}/origins", params=asked)
+        said = found.json()
+        assert (found.status_code, said["row"], said["damage"]) == (200, None, damage)
+        kept = ("offset", "at", "block", "source", "query", "hidden")
+        assert {each: said[each] for each in kept} == {each: before[each] for each in kept}
+        assert [each["name"] for each in said["inputs"]] == [e["name"] for e in before["inputs"]]
+        assert [each["offsets"] for each in said["inputs"]] == [[]] * len(said["inputs"])
+        assert str(other_project) not in found.text
+
+
+def test_a_file_with_other_types_than_its_chain_says_is_no_failure(other_project: Path) -> None:
+    """Who may push a chain writes any file into it, if its hash is that of the block."""
+    made = spoiled(other_project)
+    with serving_datasets(other_project) as server, client_of(server, "*") as client:
+        found = client.get("/base.spoiled/origins", params={"offset": 0})
+        said = found.json()
+        assert found.status_code == 200, said
+        assert said["block"]["hash"] in [str(hash) for hash, _ in made.blocks()]
+
+
+GUESSED = (
+    "select t, k, cast('{}' as bigint) as v from a",
+    "select t, k, cast(concat('{}', '/index.sqlite') as bigint) as v from a",
+    "select max(t) as t, k, cast(max('{}') as bigint) as v from a group by k",
+    "select t, k, v from a where regexp_like(k, '{}[')",
+)
+
+
+@pytest.mark.holds("serving-origins")
+@pytest.mark.parametrize("query", GUESSED)
+def test_no_message_confirms_a_guess_of_the_path_of_the_workspace(
+    other_project: Path, query: str
+) -> None:
+    right = str(other_project / "workspace")
+    wrong = right[:-1] + "x"
+    for name, path in (("made.right", right), ("made.wrong", wrong)):
+        forged(other_project, name, query.format(path))
+    with serving_datasets(other_project) as server, client_of(server, "*") as client:
+        said = [
+            client.get(f"/{name}/origins", params={"offset": 0}).json()["reason"]
+            for name in ("made.right", "made.wrong")
+        ]
+        assert said[0] is not None
+        assert said[0] == said[1]
+        asked = [
+            query.format(path).replace("from a", 'from "base.sales"') for path in (right, wrong)
+        ]
+        texts = [client.post("/query", json={"query": each}) for each in asked]
+        assert (texts[0].status_code, texts[0].text) == (texts[1].status_code, texts[1].text)
+
+
+def test_offsets_that_are_far_apart_are_counted(other_project: Path) -> None:
+    """A group of every other row has an interval for each of them."""
+    lines = [f"2031-02-01T{at // 60:02d}:{at % 60:02d}:00Z,{'ab'[at % 2]},1" for at in range(204)]
+    for path in (other_project / "data" / "base.sales").iterdir():
+        path.unlink()
+    shutil.rmtree(other_project / "workspace")
+    (other_project / "data" / "base.sales" / "9.csv").write_text("\n".join(("t,k,v", *lines, "")))
+    run(other_project, "apply", "base.sales", "made.sums", "--yes")
+    with serving_datasets(other_project) as server, client_of(server, "*") as client:
+        said = client.get("/made.sums/origins", params={"offset": 0}).json()
+        assert dict(said["row"])["v"] == 102
+        (sales,) = said["inputs"]
+        counted = sum(each["end"] - each["start"] + 1 for each in sales["offsets"])
+        assert (len(sales["offsets"]), counted + sales["more_offsets"]) == (100, 102)
+        assert (len(sales["rows"]), sales["more"]) == (10, 92)
 
 
 @pytest.mark.parametrize("offset", ["", "-1", "x", "1.5", "9" * 30, "²"])
