@@ -127,7 +127,7 @@ SECTIONS: Mapping[str, tuple[RegisteredCommand | RegisteredGroup, ...]] = {
             "docs",
             "Build an HTML catalogue of the project.",
             (
-                RegisteredCommand("build", "read.docs", "Write the catalogue of the project as one offline HTML file: datasets, graph, a plan."),
+                RegisteredCommand("build", "read.docs", "Write the catalogue of the project as one offline HTML file: datasets, graph, plan, run."),
             ),
             no_args_is_help=True,
         ),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +22,8 @@ from odfbuild.cli.unreadable import is_damaged, load_readable, read_code
 if TYPE_CHECKING:
     from odfbuild.app.inspection.catalogue import Catalogue
     from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.project.opened import Opened
+    from odfbuild.state.runs import RunSummary
 
 DEFAULT_FILE = Path("catalogue.html")
 
@@ -49,13 +52,21 @@ def build(
             help="Also show test results, as written by `test --report json=FILE`.",
         ),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="Also show a recorded run as a timeline: its id, a part of it, or `last`.",
+        ),
+    ] = None,
     blocks: Annotated[
         int,
         typer.Option("--blocks", min=0, help="Show the newest N blocks of each chain."),
     ] = 30,
     offline: StoreOffline = False,
 ) -> int:
-    """Write the catalogue of the project as one offline HTML file: datasets, graph, a plan."""
+    """Write the catalogue of the project as one offline HTML file: datasets, graph, plan, run."""
     if str(out) != "-":
         require_folder(out)
     saved = None if plan is None else load_plan(plan)
@@ -64,6 +75,7 @@ def build(
     from odfbuild.cli.page.catalogue.document import catalogue_document
     from odfbuild.cli.page.catalogue.outcomes import read_outcomes
 
+    recorded = None if run is None else _recorded(project, run)
     outcomes = {} if tests is None else read_outcomes(tests)
     loaded = load_readable(project)
     chosen = None
@@ -73,7 +85,7 @@ def build(
     moved: tuple[DatasetAlias, ...] = ()
     if saved is not None and saved.against is None and project.workspace.root.exists():
         moved = stale_datasets(saved, project)
-    text = catalogue_document(found, plan=saved, moved=moved)
+    text = catalogue_document(found, plan=saved, moved=moved, run=recorded)
     if str(out) == "-":
         sys.stdout.write(text)
     else:
@@ -83,6 +95,16 @@ def build(
     shown = [each.alias for each in found.entries]
     damaged = is_damaged(project.workspace, shown, all_of=chosen is None)
     return exits.ERROR if damaged or found.wrong_tests else read_code(loaded)
+
+
+def _recorded(project: Opened, text: str) -> tuple[RunSummary, list[Mapping[str, Any]]]:
+    """Return a run and its events.  Raises UnknownRunError, DamagedRunError."""
+    from odfbuild.state.runs import find_run, read_events
+
+    project.workspace.bring_runs()
+    root = project.workspace.root
+    summary = find_run(root, text)
+    return summary, list(read_events(root, summary.id))
 
 
 def _summary(found: Catalogue, out: Path, size: int) -> str:

@@ -61,7 +61,7 @@ STATES = (
 """What can be said of a dataset in a word, what matters most first."""
 
 
-def index_of(catalogue: Catalogue, *, has_plan: bool) -> dict[str, Any]:
+def index_of(catalogue: Catalogue, *, has_plan: bool, has_run: bool = False) -> dict[str, Any]:
     """Return what is read at once: of each dataset what the list and the graph show."""
     numbers = _numbers(catalogue)
     words = _Words()
@@ -70,6 +70,7 @@ def index_of(catalogue: Catalogue, *, has_plan: bool) -> dict[str, Any]:
         "project": printable(catalogue.project),
         "target": printable(catalogue.target),
         "plan": has_plan,
+        "run": has_run,
         "applied": catalogue.is_applied,
         "states": STATES,
         "chunk": CHUNK,

@@ -5,14 +5,17 @@ in it can end, or compressed, and the script makes elements of it and never mark
 the page allows its own script and style by their hashes, and nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from odfbuild.app.inspection.catalogue import Catalogue
 from odfbuild.cli.page.catalogue.data import columns_of, details_of, index_of, packed
 from odfbuild.cli.page.catalogue.plan import plan_view
+from odfbuild.cli.page.catalogue.run import run_view
 from odfbuild.cli.page.markup import ascii_text, digest_of, safe_json, shown_lines
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Plan
+from odfbuild.state.runs import RunSummary
 from odfbuild.texts.page import joined_scripts, page_file
 from odfbuild.texts.redaction import redacted
 
@@ -25,11 +28,15 @@ _SCRIPTS = (
 
 
 def catalogue_document(
-    catalogue: Catalogue, *, plan: Plan | None = None, moved: Sequence[DatasetAlias] = ()
+    catalogue: Catalogue,
+    *,
+    plan: Plan | None = None,
+    moved: Sequence[DatasetAlias] = (),
+    run: tuple[RunSummary, Sequence[Mapping[str, Any]]] | None = None,
 ) -> str:
-    """Return the page; it is ASCII, and equal for equal catalogues and plans.
+    """Return the page; it is ASCII, and equal for equal catalogues, plans and runs.
 
-    `moved` are the datasets that moved since the plan was made.
+    `moved` are the datasets that moved since the plan was made; a run has its events.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
@@ -50,16 +57,18 @@ def catalogue_document(
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src {digest_of(script)}; style-src {digest_of(style)}"
     )
+    index = index_of(catalogue, has_plan=plan is not None, has_run=run is not None)
     return ascii_text(
         environment.get_template("page.html.j2").render(
             project=catalogue.project,
             applied=catalogue.is_applied,
             count=len(catalogue.entries),
             plan=None if plan is None else plan_view(plan, moved),
+            run=None if run is None else run_view(*run),
             policy=Markup(policy),  # noqa: S704 - our own hashes
             style=Markup(style),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own files
-            index=Markup(safe_json(index_of(catalogue, has_plan=plan is not None))),  # noqa: S704
+            index=Markup(safe_json(index)),  # noqa: S704
             columns=Markup(packed(columns_of(catalogue))),  # noqa: S704 - base64
             details=[Markup(packed(each)) for each in details_of(catalogue)],  # noqa: S704
         )

@@ -1,7 +1,7 @@
 // Which view is shown: the part of the address behind # says so.
 
 const views = [...document.querySelectorAll(".view")];
-const HOME = index.plan ? "plan" : "list";
+const HOME = index.plan ? "plan" : index.run ? "run" : "list";
 
 function showView(id) {
   for (const view of views) view.hidden = view.id !== id;
@@ -35,8 +35,10 @@ async function route() {
   } else if (kind === "graph") {
     showView("graph");
     await openGraph(query);
-  } else if (kind === "plan" && index.plan || !address.startsWith("#/") && HOME === "plan") {
-    showView("plan");
+  } else if (["plan", "run"].includes(kind) && index[kind]) {
+    showView(kind);
+  } else if (!address.startsWith("#/") && HOME !== "list") {
+    showView(HOME);
   } else {
     showView("list");
     takeQuery(query);
