@@ -104,10 +104,12 @@ _GRAMMAR: Final = _names(
     varbinary varchar when where with within
     """
 )
-_ANY_ORDER: Final = _names("approx_distinct bit_and bit_or bit_xor bool_and bool_or count max min")
+_ANY_ORDER: Final = _names(
+    "approx_distinct bit_and bit_or bit_xor bool_and bool_or count grouping max min sum"
+)
 _BY_ORDER: Final = (AGGREGATES | WINDOWS) - _ANY_ORDER
-"""What may give something else when its rows come in another order: sums of floating-point numbers
-do, and the text does not tell of which numbers they are."""
+"""What may give something else when its rows come in another order.  A sum of floating-point
+numbers does, too: of which numbers it is the text does not tell, so the engine looks."""
 _BY_ORDER_BARS: Final = frozenset({"LIMIT", "OFFSET", "DISTINCT ON", "a window function (OVER)"})
 _NOWHERE: Final = TextPlace(0, 1, 1, 1)
 _LATER: Final = {

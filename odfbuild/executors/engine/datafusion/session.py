@@ -21,6 +21,7 @@ from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.arrow.stored import conformed, stored
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
 from odfbuild.executors.engine.datafusion.members import check_members, with_null_members
+from odfbuild.executors.engine.datafusion.united_sums import check_united_sums
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
 from odfbuild.sql.extremes import ordered_extremes
 from odfbuild.texts.redaction import excerpt
@@ -260,13 +261,15 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     """Return the columns of a query as they are stored, all nullable.
 
     Raises InvalidQueryError where branches of different types make a column: the schema of
-    the query as it is written is that of the first branch, its rows are of the type of all; and
-    where a member is read of a struct that has none, see `check_members`.
+    the query as it is written is that of the first branch, its rows are of the type of all; where
+    a member is read of a struct that has none, see `check_members`; and of sums of rows in no
+    order, see `check_united_sums`.
     """
     with engine_errors("read the query"):
         found = frame.schema()
         plan = frame.optimized_logical_plan()
         of_all = _schema_of(plan)
+        check_united_sums(frame.logical_plan(), plan, _schema_of)
     check_members(plan, _schema_of)
     written, computed = _as_stored(found), _as_stored(of_all)
     if written != computed:

@@ -249,13 +249,48 @@ def test_a_plan_refuses_what_cannot_join_in_the_order_that_a_step_may_choose() -
         f"select k, count(*) over (rows unbounded preceding) as c from {EITHER}",
         f"select k, max(n) over (order by k rows 1 preceding) as c from {EITHER}",
         f"select k, n from {EITHER} limit 3",
-        f"select k, sum(n) as n from {EITHER} group by k",
+        f"select k, avg(n) as n from {EITHER} group by k",
     ],
 )
 def test_what_goes_by_order_is_refused_beside_a_union(text: str) -> None:
     steps = steps_of(TransformSql(engine="datafusion", query=text))
     found = step_findings(steps, 0, steps[0].statement, ("a", "b"))
     assert Reason.ORDER in {each.reason for each in found}
+
+
+TWICE = "(select n, x from input union all select n, x from input)"
+UNITED_SUMS = {
+    "select sum(n) as z from {}": True,
+    "select sum(distinct n) as z, max(x) as x, count(*) as c from {}": True,
+    "select n, sum(n + 1) filter (where n > 1) as z from {} group by rollup (n)": True,
+    "select sum(cast(x as decimal(9, 2))) as z from {}": True,
+    "select sum(x) as z from input": True,
+    "select x, z from (select x, sum(n) as z from {} group by x) as a": True,
+    "select sum(x) as z from {}": False,
+    "select sum(n) as m, sum(x) + 1 as z from {} group by n": False,
+    "select sum(distinct x) as z from {}": False,
+    "select n from input where n < (select sum(x) from {})": False,
+    "select n from input where n in (select sum(n) from {})": False,
+    "select sum(s) > 3 as z from (select n as s from input union select x from input)": False,
+    "select sum(case when n = 1 then n else x end) > 3 as z from {}": False,
+    'select sum("sum(n)") as z from (select x as "sum(n)" from {})': False,
+    "with u as (select * from {}) select n, sum(cast(x as real)) as z from u group by n": False,
+    "select sum(z) as z from (select sum(x) as z from input group by n) union all "
+    "select 1.5 as z": False,
+}
+
+
+@pytest.mark.parametrize(("text", "is_taken"), UNITED_SUMS.items())
+def test_sums_beside_a_union_are_taken_if_no_order_changes_them(
+    text: str, is_taken: bool, tmp_path: Path
+) -> None:
+    written = text.replace("{}", f"{TWICE} as q")
+    if is_taken:
+        assert asked(written, ROWS, tmp_path).num_rows > 0
+        return
+    with pytest.raises(InvalidQueryError, match="UNION") as refused:
+        asked(written, ROWS, tmp_path)
+    assert "in no order" in refused.value.why
 
 
 def test_a_step_that_others_read_skips_no_rows_without_a_limit() -> None:
